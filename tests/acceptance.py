@@ -1,7 +1,7 @@
 """Which test covers which acceptance row.
 
-A test says so itself, with ``@pytest.mark.row(20, 21)``. Any run with ``--rows-table FILE`` writes
-what it knows as a markdown table; with ``--collect-only`` it knows all without running a test.
+A test declares its rows with ``@pytest.mark.row(20, 21)``. Any run with ``--rows-table FILE`` writes a
+markdown table of the collected rows; with ``--collect-only`` no test is run.
 """
 
 from collections.abc import Container, Iterable
@@ -21,8 +21,8 @@ TITLE = "| row | tests |\n|---|---|\n"
 class RowTable:
     """Gathers the rows of the collected tests, and how the tests ended if they ran.
 
-    Where several processes share the tests, each of them collects all, and hands over what
-    it has found; the one that started them hears how the tests end, and writes the table.
+    If several processes share the tests, each of them collects all, and passes its rows on; the process that
+    started them receives the outcomes, and writes the table.
     """
 
     def __init__(self, config: pytest.Config, path: Path) -> None:
@@ -33,7 +33,7 @@ class RowTable:
         self.failed: set[str] = set()
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Note the rows of every test that is left after selection."""
+        """Record the rows of every test that remains after selection."""
         for item in session.items:
             for row in rows_of(item):
                 names = self.tests.setdefault(row, [])
@@ -48,7 +48,7 @@ class RowTable:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
-        """Take over what a worker has collected; all have collected the same."""
+        """Take over the rows collected by a worker; all workers have collected the same."""
         self.tests = getattr(node, "workeroutput", {}).get("rows") or self.tests
 
     def pytest_sessionfinish(self) -> None:
@@ -66,7 +66,7 @@ class RowTable:
 
 
 def note_rows(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep the rows that the collected tests cover.
+    """Record the rows that the collected tests cover.
 
     Tests that are marked `whole` judge the collection, and are left out of a partial one.
     """
@@ -78,7 +78,7 @@ def note_rows(config: pytest.Config, items: list[pytest.Item]) -> None:
 
 
 def is_whole(config: pytest.Config) -> bool:
-    """Whether all tests were collected, though not all of them may be wanted."""
+    """Whether all tests were collected, though some may be deselected later."""
     if any(config.getoption(name, None) for name in ("ignore", "ignore_glob", "lf")):
         return False
     given = [config.invocation_params.dir / argument for argument in config.args]
@@ -86,7 +86,7 @@ def is_whole(config: pytest.Config) -> bool:
 
 
 def rows_of(item: pytest.Item) -> Iterable[int]:
-    """The rows that a test says it covers."""
+    """The rows that a test declares."""
     return (row for mark in item.iter_markers("row") for row in mark.args)
 
 

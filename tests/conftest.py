@@ -1,4 +1,4 @@
-"""What every test may use: options, markers, random worlds, and the table of acceptance rows."""
+"""Options, markers, random worlds, and the table of acceptance rows, for all tests."""
 
 import gc
 import os
@@ -49,7 +49,7 @@ hypothesis.settings.load_profile("licorne-ci" if os.environ.get("CI") else "lico
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Options of our own."""
+    """Add the options of this suite."""
     group = parser.getgroup("licorne")
     group.addoption(
         "--worlds", type=seeds.positive, help=f"random worlds for the main property (usually {WORLDS})"
@@ -67,7 +67,7 @@ def pytest_xdist_auto_num_workers() -> int | None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register what measures and tells, and the table of rows when it is wanted."""
+    """Register the measurements and reports, and the table of rows if requested."""
     config.pluginmanager.register(costs.Meter())
     config.pluginmanager.register(programs.Told(config))
     path = config.getoption("--rows-table")
@@ -89,7 +89,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Note which rows have tests, before any test is left out for its name, its mark or its programs."""
+    """Record the rows with tests, before tests are deselected by name, mark or missing programs."""
     acceptance.note_rows(config, items)
     programs.leave_out(config, items)
     if build_info().form == COMPILED:
@@ -100,7 +100,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say what each of several folders cost, and which tests cost too much; with `-n` it is the same."""
+    """Print the costs of several folders, and the tests above the budget; with `-n` it is the same."""
     reports = [
         report
         for found in terminalreporter.stats.values()
@@ -114,7 +114,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Give a property its random worlds, a part at a time."""
+    """Pass a property its random worlds, in parts."""
     mark = metafunc.definition.get_closest_marker("worlds")
     if mark:
         wanted: int | None = metafunc.config.getoption("--worlds")
@@ -126,9 +126,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture
 def collector_off() -> Iterator[None]:
-    """Nothing is freed but by counts of references, as in the server.
+    """Objects are freed by reference counts alone, as in the server.
 
-    What is there is not among what the collector counts: only what the test makes.
+    Present objects are excluded from the collector's counts: only those of the test count.
     """
     gc.collect()
     gc.freeze()
@@ -161,7 +161,7 @@ async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Clu
 
 @pytest.fixture(scope="session")
 def plane(cluster: Cluster) -> Plane:
-    """Its control plane."""
+    """The control plane of the cluster."""
     return cluster.plane
 
 

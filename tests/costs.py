@@ -1,4 +1,4 @@
-"""What tests cost: CPU and time of each folder for the end of a run, and the tests above the budget."""
+"""Costs of tests: CPU and time of each folder at the end of a run, and the tests above the budget."""
 
 import os
 from collections import defaultdict
@@ -17,21 +17,21 @@ MOST_SHOWN = 20
 
 
 def spent() -> float:
-    """Seconds of CPU of this process so far, and of those that it has started and that have ended."""
+    """Seconds of CPU of this process so far, and of its ended child processes."""
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system
 
 
 class Meter:
-    """Gives the report of each phase of a test its seconds of CPU, as `cpu`; with `-n` it is handed over."""
+    """Adds the seconds of CPU, as `cpu`, to the report of each phase of a test, also with `-n`."""
 
     def __init__(self) -> None:
-        """Nothing runs yet."""
+        """Start without a running test."""
         self._before = spent()
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logstart(self) -> None:
-        """A test begins: what was between tests is nobody's."""
+        """A test begins: CPU between tests belongs to none."""
         self._before = spent()
 
     @pytest.hookimpl(wrapper=True)
@@ -51,7 +51,7 @@ def cpu_of(report: pytest.TestReport) -> float:
 def table(reports: Iterable[pytest.TestReport]) -> Iterator[str]:
     """A line for each folder, the costliest first: its seconds of CPU, its seconds, its tests, its name.
 
-    Seconds are those of all processes together, with what is set up and cleaned away.
+    Seconds are those of all processes together, including setup and teardown.
     """
     cpu: defaultdict[str, float] = defaultdict(float)
     seconds: defaultdict[str, float] = defaultdict(float)

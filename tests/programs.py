@@ -1,8 +1,8 @@
 """Programs that tests need beside Python, make and git.
 
-A test says so itself, with ``@pytest.mark.needs("etcd")``. Where one is missing, the test is left out, and
-the end of the run says how many were. `make check` leaves none out but those of toolchains: it begins with
-``python tests/programs.py``, which fails and says what is missing.
+A test declares them, with ``@pytest.mark.needs("etcd")``. If one is missing, the test is left out, and the
+end of the run has the number. `make check` leaves none out but those of toolchains: it begins with ``python
+tests/programs.py``, which fails and says what is missing.
 """
 
 import shutil
@@ -22,7 +22,7 @@ TOOLCHAINS = ("go",)
 
 
 def leave_out(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep the tests whose programs are there, and note the numbers of the others and of the slow ones.
+    """Keep the tests whose programs are installed, and count the others and the slow ones.
 
     Raises:
         pytest.UsageError: a test needs a program that is not listed here.
@@ -46,10 +46,10 @@ def missing(names: Iterable[str]) -> list[str]:
 
 
 class Told:
-    """Says at the end of a run what was left out; with `-n` a worker hands over what it has found."""
+    """Reports the left out tests at the end of a run; with `-n` a worker passes its counts on."""
 
     def __init__(self, config: pytest.Config) -> None:
-        """Of this run."""
+        """Use the configuration of this run."""
         self._config = config
 
     def pytest_sessionfinish(self) -> None:
@@ -61,14 +61,14 @@ class Told:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
-        """Take over what a worker has collected; all have collected the same."""
+        """Take over the counts of a worker; all workers have collected the same."""
         output = getattr(node, "workeroutput", {})
         self._config.stash[LEFT_OUT] = Counter(output.get("left_out", {}))
         self._config.stash[SLOW] = output.get("slow", 0)
 
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """One line about missing programs, if there are any, and one about slow tests."""
+        """Print one line about missing programs, if any, and one about slow tests."""
         slow = self._config.stash.get(SLOW, 0) if "not slow" in self._config.getoption("markexpr") else 0
         for line in told(self._left_out(), slow):
             terminalreporter.write_line(line)
@@ -78,7 +78,7 @@ class Told:
 
 
 def told(left_out: Counter[str], slow: int) -> list[str]:
-    """What was left out, in a line each."""
+    """The left out tests, in a line for each kind."""
     lines = []
     if left_out:
         each = ", ".join(f"{count} for {name}" for name, count in sorted(left_out.items()))
@@ -89,7 +89,7 @@ def told(left_out: Counter[str], slow: int) -> list[str]:
 
 
 def main() -> str | None:
-    """What is missing for all tests, if anything is."""
+    """Report the programs that are missing for all tests, if any."""
     packages = [f"{name} (Debian's {PACKAGES[name]})" for name in missing(PACKAGES)]
     return f"programs are missing that tests need: {', '.join(packages)}" if packages else None
 

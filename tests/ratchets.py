@@ -1,4 +1,4 @@
-"""What of the house may only become less, as it is now; ``ratchets.toml`` has what it may be."""
+"""The measures that may only fall, at present; ``ratchets.toml`` has their bounds."""
 
 import ast
 import re
@@ -58,14 +58,14 @@ def _entries(package: Path) -> int:
 
 
 def _files_of_a_field() -> int:
-    """How many files of the product know of the fair maximum that a queue's report has."""
+    """The number of files of the product that name the fair maximum of a queue's report."""
     shown = [*(ROOT / "proto").rglob("*.proto"), *PAGE.rglob("*.js")]
     files = [*_product(), *shown]
     return sum(A_FIELD.search(path.read_text(encoding="utf-8")) is not None for path in files)
 
 
 def _wake_calls() -> int:
-    """How often the core says outside of its waiting room who may be woken."""
+    """The number of places outside its waiting folder where the core wakes items."""
     calls = (
         node.func
         for path in _files(CORE, WAITING_ROOM)
@@ -76,7 +76,7 @@ def _wake_calls() -> int:
 
 
 def _receiver(call: ast.Attribute) -> str:
-    """The name of that on which a method is called, without what it belongs to."""
+    """The name of the object of a method call, without the path to it."""
     name = call.value.attr if isinstance(call.value, ast.Attribute) else getattr(call.value, "id", "")
     return str(name).lstrip("_")
 

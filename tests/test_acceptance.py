@@ -47,7 +47,7 @@ def test_a_part_of_the_tests_is_not_judged(
 
 
 def test_a_row_without_tests_is_noticed() -> None:
-    """Of the rows that are claimed, those are named that nothing covers."""
+    """Claimed rows without a test are named."""
     assert rows_without_tests(set(CLAIMED) - {7, 168}) == [7, 168]
 
 

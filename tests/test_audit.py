@@ -1,4 +1,4 @@
-"""`make audit`: what fails it, and what is only named."""
+"""`make audit`: failures, and findings that are only named."""
 
 import os
 import shutil
@@ -18,7 +18,7 @@ OLD = '[{"package": {"name": "b", "version": "2"}, "advisory": {"id": "Y-2"}}]'
 
 
 def audited(folder: Path, uv: str, cargo: str, *words: str) -> tuple[int, str]:
-    """The exit code and what is printed, where the tools print this; an empty text stands for a failure."""
+    """The exit code and the output, if the tools print this; an empty text stands for a failure."""
     programs = {folder / ".venv/bin/uv": uv, folder / "cargo": cargo}
     for path, said in programs.items():
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The image: what it names is there, what it runs is understood."""
+"""The image: its references exist, its commands are valid."""
 
 import json
 import re
@@ -13,7 +13,7 @@ ROOT = Path(__file__).parent.parent
 
 
 def instructions() -> list[tuple[str, str]]:
-    """The instructions of the Dockerfile, each with the rest of its line."""
+    """The instructions of the Dockerfile, each with the remainder of its line."""
     text = re.sub(r"^\s*#.*\n", "", (ROOT / "Dockerfile").read_text(), flags=re.MULTILINE)
     lines = text.replace("\\\n", " ").splitlines()
     pairs = (line.partition(" ") for line in lines if line.strip())
@@ -21,7 +21,7 @@ def instructions() -> list[tuple[str, str]]:
 
 
 def last_stage() -> dict[str, str]:
-    """What holds in the image that is run: of each instruction, the last."""
+    """The instructions in force in the final image: of each, the last."""
     whole = instructions()
     begin = max(place for place, (word, _) in enumerate(whole) if word == "FROM")
     return dict(whole[begin:])
@@ -57,7 +57,7 @@ def test_copied_files_are_there() -> None:
 
 
 def test_image_is_not_root_and_says_how_it_is() -> None:
-    """It runs under a number that is not root's, and its check and commands are ours."""
+    """It runs under a number that is not root's, and its check and commands are Licorne's."""
     stage = last_stage()
     assert re.fullmatch(r"[1-9]\d*:[1-9]\d*", stage["USER"])
     assert json.loads(stage["ENTRYPOINT"]) == ["licorne"]
@@ -72,7 +72,7 @@ def test_image_is_not_root_and_says_how_it_is() -> None:
 
 
 def test_volumes_belong_to_the_user_of_the_image() -> None:
-    """A volume takes over whose the folder is that it is mounted on: that of the image's user."""
+    """A volume inherits the owner of its mount point: the image's user."""
     stage = last_stage()
     words = stage["RUN"].split()
     owner, group = words[words.index("-o") + 1], words[words.index("-g") + 1]

@@ -1,4 +1,4 @@
-"""The end of a run says what each folder cost, and which tests are above the budget."""
+"""The end of a run has the cost of each folder, and the tests above the budget."""
 
 from typing import Literal
 
@@ -27,7 +27,7 @@ def report(
 
 
 def test_a_folder_has_the_costs_of_all_phases_of_its_tests() -> None:
-    """What is set up and cleaned away counts, a test counts once, and the costliest comes first."""
+    """Setup and teardown count, a test counts once, and the costliest is first."""
     reports = [
         report("tests/core/test_a.py::test_one", "setup", 0.5, 0.25),
         report("tests/core/test_a.py::test_one", "call", 1.0, 1.0),
@@ -42,7 +42,7 @@ def test_a_folder_has_the_costs_of_all_phases_of_its_tests() -> None:
 
 
 def test_tests_above_the_budget_are_named() -> None:
-    """All phases count, the costliest comes first, and what is marked slow may take more."""
+    """All phases count, the costliest is first, and slow tests are exempt."""
     reports = [
         report("test_a", "setup", 0.0, BUDGET / 2),
         report("test_a", "call", 0.0, BUDGET),
@@ -57,7 +57,7 @@ def test_tests_above_the_budget_are_named() -> None:
 
 
 def test_a_phase_has_its_cpu_and_not_that_of_others() -> None:
-    """What was used before the test, or in another phase of it, is not in the report of a phase."""
+    """CPU used before the test, or in another phase of it, is not in the report of a phase."""
     meter = Meter()
     sum(range(1_000_000))
     meter.pytest_runtest_logstart()

@@ -39,7 +39,7 @@ print(build_info().form, digest())
 
 
 def native(*statements: str) -> list[str]:
-    """What a process prints that has imported `native.py`, which takes long to import."""
+    """The output of a process that has imported `native.py`, which is slow to import."""
     done = subprocess.run(
         [sys.executable, "-c", "\n".join(("import native", *statements))],
         cwd=ROOT,
@@ -73,7 +73,7 @@ def test_both_forms_decide_the_same() -> None:
 
 
 def test_what_is_compiled_in_place_is_not_older_than_its_source() -> None:
-    """Else the tests would judge what was there before: `make native` or `make pure` helps."""
+    """Otherwise the tests would judge an old build: `make native` or `make pure` helps."""
     libraries = [path for package in PACKAGES for path in package.rglob("*/*.so")]
     sources = {path: path.with_name(path.name.partition(".")[0] + ".py") for path in libraries}
     changed = [
@@ -85,7 +85,7 @@ def test_what_is_compiled_in_place_is_not_older_than_its_source() -> None:
 
 
 def test_every_rule_of_what_is_compiled_says_something() -> None:
-    """Each pattern names files that there are, and every module of the core is judged by them."""
+    """Each pattern matches files, and every module of the core is matched."""
     idle = native(
         "from fnmatch import fnmatch",
         "files = [p.relative_to(native.ROOT).as_posix() for s in native.COMPILED",
@@ -97,7 +97,7 @@ def test_every_rule_of_what_is_compiled_says_something() -> None:
 
 
 def test_the_hot_modules_are_compiled_and_packages_are_not() -> None:
-    """What an allocation passes through is in the list; a package's own file is not."""
+    """The modules on the path of an allocation are in the list; a package's own file is not."""
     assert {"core/licorne_core/values/ranking.py", "server/licorne_server/wire/framing.py"} <= compiled()
     assert not [name for name in compiled() if name.endswith("__init__.py")]
     assert Path(str(licorne_core.__file__)).suffix == ".py"
@@ -191,7 +191,7 @@ def inheriting(text: str, closed: set[str]) -> Iterator[str]:
 
 
 def imported(nodes: Iterable[ast.AST]) -> dict[str, str]:
-    """What the names of a source stand for, if it has imported them."""
+    """The objects imported under each name of a source."""
     known = {}
     for node in nodes:
         if isinstance(node, ast.ImportFrom):

@@ -1,4 +1,4 @@
-"""The rules of the house that no linter knows: sizes, ratchets, docstrings of tests, builtins."""
+"""The rules of the house beyond linters: sizes, ratchets, docstrings of tests, builtins."""
 
 import ast
 import gc
@@ -149,7 +149,7 @@ def test_the_table_of_ratchets_is_that_of_what_is_measured() -> None:
     [pytest.param(name, marks=[pytest.mark.pure] * (name in OF_PURE)) for name in MEASURES],
 )
 def test_what_may_only_become_less_has_not_become_more(name: str, rewrite: bool) -> None:
-    """No number is above that of the table, and the table follows what has become less."""
+    """No number is above that of the table, and the table follows lower ones."""
     table = TABLE.read_text(encoding="utf-8")
     most: int = tomllib.loads(table)[name]
     found = MEASURES[name]()

@@ -36,7 +36,7 @@ def pinned(path: Path) -> dict[str, str]:
 
 
 def needed() -> set[str]:
-    """Everything that the server needs to run here, however far down, but for what is ours."""
+    """All dependencies of the server here, direct and indirect, except for our own."""
     found: set[str] = set()
     # `extra` is empty: what only an extra needs is not installed.
     environment = {key: str(value) for key, value in default_environment().items()} | {"extra": ""}
@@ -55,20 +55,20 @@ def needed() -> set[str]:
 
 @pytest.mark.parametrize("lock", ["runtime.txt", "build.txt"])
 def test_every_file_of_a_lock_has_its_hash(lock: str) -> None:
-    """No entry can be installed from a file that was not there when the lock was written."""
+    """No entry can be installed from a file that did not exist when the lock was written."""
     for entry in entries(LOCKS / lock):
         assert re.search(r" --hash=sha256:[0-9a-f]{64}( |$)", entry), entry
 
 
 def test_runtime_lock_has_all_that_the_server_needs_and_nothing_of_development() -> None:
-    """What is installed without its dependencies finds them in the lock."""
+    """An installation without dependencies finds them in the lock."""
     locked = pinned(LOCKS / "runtime.txt")
     assert needed() - locked.keys() == set()
     assert not locked.keys() & {"pytest", "mypy", "ruff", "hypothesis", "uv", "grpcio-tools"}
 
 
 def test_build_lock_has_the_build_backend() -> None:
-    """Our own packages are built without a look at an index."""
+    """Our own packages are built without an index."""
     locked = pinned(LOCKS / "build.txt")
     for project in (ROOT, ROOT / "clients/python", ROOT / "clients/cli"):
         wanted = tomllib.loads((project / "pyproject.toml").read_text())["build-system"]["requires"]
@@ -105,12 +105,12 @@ def test_image_has_the_versions_that_the_tests_ran_with(lock: str) -> None:
 
 @pytest.mark.parametrize("path", [ROOT / "constraints.txt", *sorted(LOCKS.glob("*.txt"))])
 def test_no_file_says_where_to_get_things(path: Path) -> None:
-    """Versions and hashes hold for every index; where that is depends on who installs."""
+    """Versions and hashes hold for every index; the index is the installer's choice."""
     assert not re.search(r"://|--(extra-)?index-url|--find-links|--trusted-host", path.read_text())
 
 
 def test_image_is_installed_from_the_locks() -> None:
-    """Nothing comes into the image but what a lock has and what is built from our sources."""
+    """The image has nothing but locked packages and builds of our sources."""
     dockerfile = (ROOT / "Dockerfile").read_text().replace("\\\n", " ")
     installs = re.findall(r"pip (?:install|wheel) ([^&\n]*)", dockerfile)
     assert installs

@@ -13,7 +13,7 @@ MISSING = "licorne-has-no-such-program"
 
 @pytest.fixture(autouse=True)
 def _listed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program that is there and one that is not are known."""
+    """One program that is installed, and one that is not."""
     monkeypatch.setattr(programs, "PACKAGES", {MISSING: "some-package", "sh": "dash"})
 
 
@@ -30,7 +30,7 @@ def items(request: pytest.FixtureRequest) -> list[pytest.Item]:
 
 @pytest.fixture
 def config(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.Config]:
-    """The configuration of this run, whose notes about what is left out are put back."""
+    """The configuration of this run, whose counts of left out tests are restored."""
     config = request.config
     notes = config.stash[LEFT_OUT], config.stash[SLOW]
     monkeypatch.setattr(config.hook, "pytest_deselected", lambda items: None)
@@ -39,7 +39,7 @@ def config(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
 
 
 def test_tests_without_their_program_are_left_out(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Those whose programs are all there stay, in their order; the others are counted by program."""
+    """Tests whose programs are all installed are kept, in their order; the others are counted by program."""
     wanted = items[2:]
     leave_out(config, items)
     assert items == wanted
@@ -54,14 +54,14 @@ def test_a_program_that_is_not_listed_is_refused(config: pytest.Config, items: l
 
 
 def test_what_is_missing_is_told_with_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All missing programs at once; without one there is nothing to tell."""
+    """All missing programs are named at once; without one there is no message."""
     assert main() == f"programs are missing that tests need: {MISSING} (Debian's some-package)"
     monkeypatch.setattr(programs, "PACKAGES", {"sh": "dash"})
     assert main() is None
 
 
 def test_what_was_left_out_is_told_by_count() -> None:
-    """A line for programs and one for slow tests, if there is something to tell."""
+    """There is a line for programs and one for slow tests, if their counts are not 0."""
     assert told(Counter(), 0) == []
     assert told(Counter(etcd=30, openssl=8), 300) == [
         "left out for want of programs: 38 tests, 30 for etcd, 8 for openssl",

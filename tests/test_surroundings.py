@@ -1,4 +1,4 @@
-"""Tests are on their own: no settings of the terminal, and nobody's own server."""
+"""Tests are independent of settings of the terminal, and of other servers."""
 
 import os
 import subprocess
@@ -17,7 +17,7 @@ from support.surroundings import CLOSED, is_meant_for_others
 
 
 def test_variables_of_the_terminal_are_meant_for_others() -> None:
-    """Every variable of ours is unset, those of commands to come too, but what tests are told."""
+    """Every variable of ours is unset, including future ones, except for those of the tests."""
     assert all(map(is_meant_for_others, (*VARIABLES.values(), "LICORNE_NEW", "HTTPS_PROXY")))
     assert not any(map(is_meant_for_others, ("LICORNE_REWRITE", "LICORNE_HELM", "HOME", "PATH")))
 
@@ -33,7 +33,7 @@ def test_tests_and_their_processes_find_no_such_variable() -> None:
 
 @pytest.mark.parametrize("command", [["version"], ["queues"], ["rms"], ["healthcheck"]])
 def test_a_command_without_target_fails_the_test(command: list[str]) -> None:
-    """Whether somebody's own server listens at the usual place or not, nobody turns to it."""
+    """With or without a server at the default address, no command connects to it."""
     with pytest.raises(pytest.fail.Exception, match="somebody's own server"):
         main(command)
 

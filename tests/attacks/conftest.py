@@ -1,4 +1,4 @@
-"""A server in a process of its own, and what has to work beside every attack on it."""
+"""A server in a process of its own, and the work that has to continue beside every attack on it."""
 
 from collections.abc import AsyncIterator, Callable, Coroutine
 from itertools import count

@@ -1,4 +1,4 @@
-"""Frames by the hundred thousand that belong to no call: the connection is cut, others go on."""
+"""Hundreds of thousands of frames that belong to no call: the connection is cut, others continue."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -70,7 +70,7 @@ async def test_flood_of_frames_is_cut(
 async def test_flood_of_pings_is_cut(
     server: ServerProcess, attacker: RawHttp2, others_are_served: Check, at_once: int
 ) -> None:
-    """A connection that sends nothing but pings is closed, however many at once, and soon."""
+    """A connection that sends only pings is closed soon, however many are sent at once."""
     beside = asyncio.create_task(others_are_served(server))
     async with asyncio.timeout(PATIENCE):
         while not attacker.closed.is_set():

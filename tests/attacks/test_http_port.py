@@ -31,7 +31,7 @@ async def connect(stack: AsyncExitStack, address: str, source: str) -> Streams:
 @pytest.mark.slow
 @pytest.mark.parametrize("source", ["127.0.0.1", "127.0.0.2"])
 async def test_connections_of_one_host_leave_places_for_probes(others_are_served: Check, source: str) -> None:
-    """A host that opens more connections than the server has files locks nobody out, not itself."""
+    """A host that opens more connections than the server has files locks out nobody, not even itself."""
     async with (
         ServerProcess(http="127.0.0.1:0", files=320) as server,
         AsyncExitStack() as stack,
@@ -60,7 +60,7 @@ async def test_unfinished_head_is_given_up(beginning: bytes) -> None:
 
 
 async def test_reader_of_events_keeps_its_place_while_there_are_idle_ones() -> None:
-    """Of the host that has most connections those go first on which nothing is answered."""
+    """Of the host with most connections those without a request in progress are closed first."""
     bounds = PeerBounds(http_connections=8)
     async with serving(http=LOOPBACK, peers=bounds) as server, AsyncExitStack() as stack:
         async with connected(server) as channel:

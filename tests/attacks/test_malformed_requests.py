@@ -1,4 +1,4 @@
-"""Bytes that no client sends, on each transport: the port accepts others, or is known to be shut."""
+"""Malformed bytes, on each transport: the port accepts other clients, or the watchdog reports it as shut."""
 
 import asyncio
 import errno
@@ -159,7 +159,7 @@ async def is_open(server: ServerProcess, door: Door) -> bool:
 
 
 async def is_served_after(said: bytes, server: ServerProcess) -> bool:
-    """True if the port accepts others after somebody has said this; otherwise it is known to be shut."""
+    """True if the port accepts clients after these bytes; otherwise the watchdog must report it as shut."""
     with closing(door_of(server)) as watched, closing(door_of(server)) as door:
         assert await is_open(server, watched)
         stranger = await RawHttp2.open(server.target)
@@ -177,7 +177,7 @@ async def is_served_after(said: bytes, server: ServerProcess) -> bool:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("transport", [GRPC, *([LOOP] if find_spec("licorne_transport") else [])])
 async def test_port_accepts_others_or_is_known_to_be_shut(transport: str, kind: str) -> None:
-    """After any bytes the port accepts, on the loop always; otherwise the watchdog knows that it is shut."""
+    """After any bytes the port accepts clients, on the loop always; else the watchdog reports it shut."""
     shut = []
     async with ForkedServer("--transport", transport) as server:
         for name, said in KINDS[kind].items():

@@ -1,4 +1,4 @@
-"""Registrations that nobody uses: they do not close the door, and push out nobody who is needed."""
+"""Unused registrations: they do not block new RMs, and displace no RM in use."""
 
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -26,14 +26,14 @@ def clock() -> VirtualClock:
 
 @pytest.fixture
 async def server(clock: VirtualClock) -> AsyncIterator[Server]:
-    """A server with few places, which forgets nobody by itself."""
+    """A server with few places, which evicts no RM by itself."""
     async with serving(clock=clock, rms=RmBounds(number=NUMBER, forget_after=0)) as server:
         yield server
 
 
 @pytest.fixture
 async def channel(server: Server) -> AsyncIterator[grpc.aio.Channel]:
-    """A connection to it."""
+    """A connection to the server."""
     async with connected(server) as channel:
         yield channel
 
@@ -48,7 +48,7 @@ async def refusal(shim: Shim) -> str:
 
 
 async def flood(channel: grpc.aio.Channel, count: int, *, first: int = 0) -> int:
-    """Register so many RMs that open no stream; how many were taken."""
+    """Register this number of RMs without streams; return how many were accepted."""
     outcomes = [await refusal(Shim(channel, f"idle-{first + i}")) for i in range(count)]
     return outcomes.count("")
 
@@ -57,7 +57,7 @@ async def flood(channel: grpc.aio.Channel, count: int, *, first: int = 0) -> int
 async def test_registrations_without_streams_do_not_close_the_door(
     server: Server, clock: VirtualClock, channel: grpc.aio.Channel
 ) -> None:
-    """After more registrations than there are places the next RM takes a place and is served."""
+    """After more registrations than places the next RM is still registered and served."""
     share = RmBounds(number=NUMBER).share
     assert await flood(channel, FLOOD) == share
     full = f"RESOURCE_EXHAUSTED: {share} RMs of this peer are registered already"
@@ -75,7 +75,7 @@ async def test_registrations_without_streams_do_not_close_the_door(
 async def test_storm_spares_those_who_are_needed(
     server: Server, clock: VirtualClock, channel: grpc.aio.Channel
 ) -> None:
-    """A connected RM, and one that is gone while allocations run, outlast any number of others."""
+    """A connected RM, and a disconnected one with running allocations, outlast any number of others."""
     there, gone = Shim(channel, "there"), Shim(channel, "gone")
     here, _, _ = await there.set_up()
     calls = await gone.set_up()
@@ -97,7 +97,7 @@ async def test_storm_spares_those_who_are_needed(
 async def test_full_of_needed_rms_is_full(
     server: Server, clock: VirtualClock, channel: grpc.aio.Channel
 ) -> None:
-    """Where every RM is connected a newcomer is refused, and nobody is pushed out."""
+    """If every RM is connected, a new one is refused, and none is evicted."""
     share = RmBounds(number=NUMBER).share
     for number in range(share):
         shim = Shim(channel, f"rm-{number}")
@@ -109,7 +109,7 @@ async def test_full_of_needed_rms_is_full(
 
 
 def identity(directory: Path, name: str, rms: Sequence[str]) -> dict[str, tuple[Path]]:
-    """The token of one who may be these RMs, as the setting `rm_tokens` has it."""
+    """The token of a peer for these RMs, in the form of the setting `rm_tokens`."""
     path = directory / name
     path.write_text(f"token-of-{name * 3}\n")
     return dict.fromkeys(rms, (path,))
@@ -126,7 +126,7 @@ def registered(server: Server, letter: str) -> list[str]:
 
 
 async def test_share_of_one_leaves_places_for_others(tmp_path: Path) -> None:
-    """An identity that may be many RMs, and is, leaves places for an RM of another one."""
+    """An identity with many registered RMs leaves places for an RM of another identity."""
     tokens = identity(tmp_path, "greedy", [f"rm-{i}" for i in range(NUMBER)])
     tokens |= identity(tmp_path, "modest", ["modest"])
     async with (
@@ -140,9 +140,9 @@ async def test_share_of_one_leaves_places_for_others(tmp_path: Path) -> None:
 
 
 async def test_whoever_has_most_makes_room(tmp_path: Path, clock: VirtualClock) -> None:
-    """A newcomer takes the place of one of its peer, or of the peer that has most RMs.
+    """A new RM replaces one of its own peer, or of the peer with most RMs.
 
-    The few RMs of others stay, though they are gone for longer.
+    The few RMs of other peers remain, though they have been disconnected for longer.
     """
     greedy, modest, new = (f"g{i}" for i in range(NUMBER)), ("m1", "m2", "m3"), ("n",)
     tokens = identity(tmp_path, "greedy", list(greedy)) | identity(tmp_path, "modest", modest)
@@ -171,7 +171,7 @@ async def test_whoever_has_most_makes_room(tmp_path: Path, clock: VirtualClock) 
 async def test_an_rm_with_books_keeps_its_place_longer(
     server: Server, clock: VirtualClock, channel: grpc.aio.Channel
 ) -> None:
-    """An RM that waits with an ask gives way a minute after it is gone, and behind idle ones."""
+    """An RM with a pending ask is evicted a minute after its disconnection, and after idle ones."""
     shim = Shim(channel, "waits")
     calls = await shim.set_up()
     await shim.ask(calls[0], ask("k", vcore=10**9))

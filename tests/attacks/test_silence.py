@@ -1,4 +1,4 @@
-"""Streams and connections that are opened and then say nothing, or never finish what they say."""
+"""Streams and connections that send nothing, or never complete a message."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
@@ -52,7 +52,7 @@ async def opened() -> AsyncIterator[Opener]:
 async def test_silent_streams_of_one_peer_leave_places_for_others(
     server: ServerProcess, opened: Opener, others_are_served: Check
 ) -> None:
-    """One peer that opens more silent streams than there are places shuts nobody else out."""
+    """One peer that opens more silent streams than there are places shuts out no other peer."""
     connections = []
     for _ in range(600 // STREAMS):
         connection = await opened(server)
@@ -67,7 +67,7 @@ async def test_silent_streams_of_one_peer_leave_places_for_others(
 
 @pytest.mark.slow
 async def test_silent_stream_ends(opened: Opener) -> None:
-    """A stream that says nothing is ended after the time that `bounds.first_message` gives it."""
+    """A silent stream is ended after the time of `bounds.first_message`."""
     async with ServerProcess(*settings_file(bounds={"first_message": 0.1})) as server:
         connection = await opened(server)
         await connection.begin()
@@ -98,7 +98,7 @@ async def test_unfinished_request_ends(opened: Opener, transport: str) -> None:
 async def test_caller_is_known_before_its_request_is_whole(
     opened: Opener, tmp_path: Path, transport: str
 ) -> None:
-    """Without a token a call is ended at once, however little of its request has come."""
+    """A call without a token is ended at once, before its request is complete."""
     token = tmp_path / "token"
     token.write_text("a-long-secret-of-an-operator")
     flags = ("--operator-token", str(token), "--insecure", "--transport", transport)
@@ -121,7 +121,7 @@ async def test_caller_is_known_before_its_request_is_whole(
     ],
 )
 async def test_connection_without_a_call_is_closed(opened: Opener, beginning: bytes) -> None:
-    """A connection on which no call begins is closed after the time that `bounds.idle` gives it."""
+    """A connection without a call is closed after the time of `bounds.idle`."""
     async with ServerProcess(*settings_file(bounds={"idle": 0.2})) as server:
         connection = await opened(server)
         await connection.send(beginning)
@@ -132,7 +132,7 @@ async def test_connection_without_a_call_is_closed(opened: Opener, beginning: by
 async def test_connections_of_one_host_leave_places_for_others(
     opened: Opener, others_are_served: Check
 ) -> None:
-    """One host that opens far more connections than there may be shuts nobody else out."""
+    """One host that opens far more connections than allowed shuts out no other host."""
     flags = settings_file(bounds={"max_connections": 32})
     async with ServerProcess(*flags, http="127.0.0.1:0") as server:
         for _ in range(200):
@@ -142,7 +142,7 @@ async def test_connections_of_one_host_leave_places_for_others(
 
 @pytest.mark.slow
 async def test_probes_have_descriptors_of_their_own(opened: Opener, others_are_served: Check) -> None:
-    """With few files to open, a host that takes all connections of gRPC leaves probes their own."""
+    """With few descriptors, a host that uses all gRPC connections leaves descriptors for probes."""
     async with ServerProcess(http="127.0.0.1:0", files=320) as server:
         for _ in range(400):
             await (await opened(server)).begin()

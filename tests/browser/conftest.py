@@ -1,6 +1,6 @@
-"""A real headless browser, and a server with a world that the tests know.
+"""A real headless browser, and a server with a world of fixed contents.
 
-All tests of a process share one browser, one server and one loop: to start them takes longer than a test.
+All tests of a process share one browser, one server and one loop: starting them takes longer than a test.
 """
 
 import shutil
@@ -51,7 +51,7 @@ async def server() -> AsyncIterator[Server]:
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def town(server: Server) -> AsyncIterator[Town]:
-    """Three RMs with queues, nodes and applications that every test knows."""
+    """Three RMs with queues, nodes and applications, the same for every test."""
     async with Town.built(server) as town:
         yield town
 

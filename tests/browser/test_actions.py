@@ -1,4 +1,4 @@
-"""What operators do on the page: the command of the same is shown, and the reason is kept for everybody."""
+"""Acts of operators on the page: the equivalent command is displayed, and the reason is stored."""
 
 import re
 from dataclasses import replace
@@ -37,7 +37,7 @@ async def act(
 
 
 async def test_a_queue_is_stopped_and_started(page: Page, town: Town) -> None:
-    """Its view and the overview say that it is stopped, and why, until somebody starts it."""
+    """The queue's view and the overview show that it is stopped, and why, until it is started."""
     await opened(page, town, f"#/queue/{OF}/root.teams.blue")
     await act(
         page, "Stop", "licorne queues stop root.teams.blue --rm main --message 'a test' --yes", "a test"
@@ -63,7 +63,7 @@ MARKED = [
 async def test_a_thing_is_marked_and_unmarked(
     page: Page, town: Town, view: str, mark: str, unmark: str, noun: str, title: str, marked: str
 ) -> None:
-    """Its view and its list say that it is marked, and why."""
+    """The object's view and list show the mark, and its reason."""
     where = view.format(of=OF)
     name = where.rpartition("/")[2]
     await opened(page, town, f"#/{where}")
@@ -85,7 +85,7 @@ async def test_an_application_has_another_priority(page: Page, town: Town) -> No
 
 
 async def test_a_configuration_is_planned_applied_and_rolled_back(page: Page, town: Town) -> None:
-    """The plan names what changes; revisions say by whom and why, and any two are compared."""
+    """The plan names the changes; revisions have author and reason, and any two can be compared."""
     await opened(page, town, "#/configuration/main")
     view = page.locator("#view")
     await page.get_by_role("button", name="Begin with the running one").click()
@@ -118,7 +118,7 @@ async def test_a_configuration_is_planned_applied_and_rolled_back(page: Page, to
 
 
 async def confirmed(page: Page, button: str, command: str) -> None:
-    """Presses a button of the view, gives a reason, and confirms."""
+    """Press a button of the view, type a reason, and confirm."""
     await page.locator("#view").get_by_role("button", name=button, exact=True).click()
     dialog = page.get_by_role("dialog")
     await dialog.get_by_label(re.compile("^Why")).fill("a test")
@@ -129,7 +129,7 @@ async def confirmed(page: Page, button: str, command: str) -> None:
 
 
 async def test_a_viewer_has_no_actions(page: Page, tmp_path: Path) -> None:
-    """What a visitor may not do is not offered."""
+    """Acts that a viewer has no right to are not offered."""
     names = ("operator", "viewer", "main")
     files = {name: tmp_path / name for name in names}
     for name in names:

@@ -1,4 +1,4 @@
-"""What the page does when the server goes away, comes back, or wants a token."""
+"""The page when the server stops, returns, or requires a token."""
 
 import re
 from dataclasses import replace
@@ -18,7 +18,7 @@ TOKEN = "a-token-of-an-operator"
 
 
 async def test_the_page_finds_a_server_that_was_started_again(page: Page) -> None:
-    """It says that what it shows is old, comes back by itself, and forgets what was."""
+    """The page marks its data as old, reconnects by itself, and drops the former data."""
     async with running(settings()) as server, Town.built(server) as town:
         port = int(server.http_address.rpartition(":")[2])
         await page.goto(town.address)
@@ -35,7 +35,7 @@ async def test_the_page_finds_a_server_that_was_started_again(page: Page) -> Non
 
 
 async def test_a_server_that_knows_tokens_wants_one(page: Page, tmp_path: Path) -> None:
-    """The page asks for it, says when it is wrong, and keeps it for this tab only."""
+    """The page asks for a token, reports a wrong one, and keeps it for this tab only."""
     file = tmp_path / "token"
     file.write_text(TOKEN)
     async with running(settings(tokens=(file,))) as server:
@@ -64,7 +64,7 @@ async def test_a_server_that_knows_tokens_wants_one(page: Page, tmp_path: Path) 
 
 
 async def test_a_server_that_knows_certificates_says_that_one_is_missing(browser: Browser) -> None:
-    """No token would help, so none is asked for; plain HTTP beside it shows everything."""
+    """No token would help, so the page asks for none; over plain HTTP on another port it shows all."""
     context = await browser.new_context(ignore_https_errors=True)
     page = await context.new_page()
     mutual = replace(settings(), tls=tls())
@@ -83,7 +83,7 @@ async def test_a_server_that_knows_certificates_says_that_one_is_missing(browser
 
 @pytest.mark.parametrize("view", ["", "nodes", "users", "events", "preemptions", "rms"])
 async def test_a_fresh_server_says_what_to_do(page: Page, view: str) -> None:
-    """Every view that shows what RMs have says that there is none yet, and fills when one comes."""
+    """Every view of RM data says that there is no RM yet, and is filled when one registers."""
     async with running(settings()) as server:
         await page.goto(f"http://{server.http_address}/ui#/{view}")
         empty = page.get_by_role("heading", name="No resource manager is registered yet")
@@ -97,7 +97,7 @@ async def test_a_fresh_server_says_what_to_do(page: Page, view: str) -> None:
 
 
 async def test_an_rm_is_not_told_that_nobody_else_is_there(page: Page, tmp_path: Path) -> None:
-    """Its token shows its own only, so the page does not say that no other RM is registered."""
+    """A token of an RM shows its own data only, so the page does not claim that no other RM is registered."""
     files = {name: (tmp_path / name,) for name in ("mine", "others")}
     for name, [file] in files.items():
         file.write_text(f"a-token-of-the-rm-{name}")
@@ -118,7 +118,7 @@ async def test_an_rm_is_not_told_that_nobody_else_is_there(page: Page, tmp_path:
 
 
 async def test_an_rm_that_is_lost_is_said_to_be(page: Page) -> None:
-    """Its books stay, and the page says since when nobody is there."""
+    """The books of a lost RM remain, and the page shows since when it is disconnected."""
     async with running(settings()) as server, Town.built(server) as town:
         await page.goto(town.address)
         await expect(row(page, "root.batch")).to_be_visible()

@@ -97,7 +97,7 @@ def _client(server: Server) -> Client:
 async def test_every_figure_is_seen_whole(
     page: Page, address: str, width: int, theme: Literal["light", "dark"]
 ) -> None:
-    """What is used, the maximum and what waits, of bytes and of a resource of the RM's own."""
+    """Used, maximum and pending amounts are displayed in full, in bytes and of a custom resource."""
     await page.emulate_media(color_scheme=theme)
     await page.set_viewport_size({"width": width, "height": 900})
     await page.goto(f"{address}#/?a=memory&b={TOKENS}")

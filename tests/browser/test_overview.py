@@ -12,7 +12,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def test_queues_show_what_they_have_and_wait_for(page: Page, town: Town) -> None:
-    """Numbers have units, and a queue at its maximum says so in words."""
+    """Numbers have units, and a queue at its maximum is named in words."""
     await opened(page, town)
     batch = row(page, "root.batch")
     await expect(batch).to_contain_text("4 / 4 cores")
@@ -27,7 +27,7 @@ async def test_queues_show_what_they_have_and_wait_for(page: Page, town: Town) -
 
 
 async def test_what_happens_is_seen_without_a_reload(page: Page, town: Town) -> None:
-    """An application that comes shows in its queue, and goes again."""
+    """A new application appears in its queue, and disappears again, without a reload."""
     await opened(page, town)
     blue = row(page, "root.teams.blue")
     await expect(blue).to_contain_text("0 cores")
@@ -83,7 +83,7 @@ async def test_only_one_row_of_a_tree_is_a_tab_stop(page: Page, town: Town) -> N
 
 
 async def test_every_control_is_reached_by_tab_and_seen(page: Page, town: Town) -> None:
-    """The focus goes through header and navigation to the tree, and has an outline."""
+    """The focus moves through header and navigation to the tree, and has an outline."""
     await opened(page, town)
     await expect(row(page, "root")).to_be_visible()
     seen = []
@@ -102,7 +102,7 @@ async def test_every_control_is_reached_by_tab_and_seen(page: Page, town: Town) 
 
 
 async def test_the_filter_leaves_what_fits(page: Page, town: Town) -> None:
-    """With the queues above, so that one sees where it is; the address keeps it."""
+    """The filtered tree includes the ancestors of matches; the filter is part of the address."""
     await opened(page, town)
     await page.get_by_label("Filter queues").first.fill("red")
     await expect(row(page, "root.teams.red")).to_be_visible()
@@ -122,7 +122,7 @@ async def test_only_what_waits(page: Page, town: Town) -> None:
 
 
 async def test_a_thousand_queues_are_there(page: Page, town: Town) -> None:
-    """They open at once, the last is found by its name, and the page still answers keys."""
+    """A thousand queues open at once, the last one is found by name, and the page still responds to keys."""
     await opened(page, town)
     wide = "[wide]default"
     await row(page, "root", wide).focus()

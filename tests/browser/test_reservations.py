@@ -1,4 +1,4 @@
-"""Room for others on the page: reserved nodes, for whom and why they do not run; victims under notice."""
+"""Reservations on the page: reserved nodes with beneficiary and obstacle; victims under notice."""
 
 import re
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""What is around the views and what they share: keys, search, navigation, order of lists, accessibility."""
+"""The frame of all views: keys, search, navigation, order of lists, accessibility."""
 
 import re
 from urllib.parse import quote
@@ -14,7 +14,7 @@ OF = quote(PARTITION, safe="")
 
 
 async def test_keys_are_listed_and_work(page: Page, town: Town) -> None:
-    """What stands under ? moves through lists and between views; Escape gives the focus back."""
+    """The keys listed under ? move through lists and between views; Escape returns the focus."""
     await opened(page, town, f"#/nodes/{OF}")
     await expect(page.get_by_role("link", name="node-02", exact=True)).to_be_visible()
     await page.locator("#keys").focus()
@@ -58,7 +58,7 @@ async def test_hits_come_while_one_types(page: Page, town: Town) -> None:
 
 
 async def test_the_navigation_counts(page: Page, town: Town) -> None:
-    """Applications and nodes of the chosen partition, but not beside figures of all partitions."""
+    """Applications and nodes of the chosen partition are counted, unless all partitions are shown."""
     await opened(page, town, f"#/nodes/{OF}")
     entries = page.get_by_role("navigation", name="Views")
     await expect(entries.locator("[data-view=applications] .count")).to_have_text("3")
@@ -83,7 +83,7 @@ async def test_the_order_of_a_list_is_the_visitors_and_stays_in_the_address(page
 
 
 async def test_applications_are_found_by_their_reason(page: Page, town: Town) -> None:
-    """A reason on the overview leads to the applications that wait for it, in the words of the check."""
+    """A reason on the overview leads to the applications that wait for it, with the text of the check."""
     await opened(page, town)
     await page.get_by_role("link", name="a queue is at its maximum").click()
     await expect(page.get_by_label("Waits because")).to_have_value("QUEUE_MAX_EXCEEDED")
@@ -98,7 +98,7 @@ async def test_applications_are_found_by_their_reason(page: Page, town: Town) ->
 
 
 async def test_a_list_on_a_telephone_is_short(page: Page, town: Town) -> None:
-    """Rows are cards, and there are no more of them than one scrolls through."""
+    """Rows are cards, and a page has no more of them than one scrolls through."""
     await page.set_viewport_size({"width": 390, "height": 844})
     await opened(page, town, f"#/applications/{OF}")
     await expect(page.get_by_role("link", name="job-1", exact=True)).to_be_visible()

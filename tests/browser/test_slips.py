@@ -1,4 +1,4 @@
-"""What a slip of an operator does on the page: nothing. Only what is shown and confirmed is done."""
+"""Slips of an operator on the page have no effect: only a displayed and confirmed act is carried out."""
 
 import json
 import re
@@ -54,7 +54,7 @@ def confirming(dialog: Locator) -> Locator:
 
 @every_act
 async def test_a_dialog_goes_with_its_view(page: Page, town: Town, view: str, act: str) -> None:
-    """Neither Back, nor another address, nor a reload leaves a button that acts on what is not shown."""
+    """Neither Back, nor another address, nor a reload leaves a button that acts on a hidden object."""
     done = asked(page)
     await opened(page, town, "#/")
     await page.goto(town.address + view)
@@ -94,7 +94,7 @@ async def test_a_double_click_confirms_nothing(page: Page, town: Town, view: str
 
 @pytest.mark.parametrize(("view", "act"), [(JOB, "kill"), (BLUE, "stop")])
 async def test_enter_stops_no_work(page: Page, town: Town, view: str, act: str) -> None:
-    """Who ends a reason with Enter has not pressed the red button; where nothing stops it is sent."""
+    """Enter in the reason field does not press a red button; an act that stops no work is sent."""
     done = asked(page)
     await opened(page, town, view)
     dialog = await dialog_of(page, act)
@@ -106,7 +106,7 @@ async def test_enter_stops_no_work(page: Page, town: Town, view: str, act: str) 
 
 
 async def test_a_drain_without_a_choice_stops_nothing(page: Page, town: Town) -> None:
-    """It waits until the node is empty; an emptied or wrong deadline turns button and command off."""
+    """A drain waits until the node is empty; an empty or wrong deadline disables button and command."""
     done = asked(page)
     await opened(page, town, NODE)
     dialog = await dialog_of(page, "drain")
@@ -133,7 +133,7 @@ async def test_a_drain_without_a_choice_stops_nothing(page: Page, town: Town) ->
 
 
 async def test_a_priority_is_given_or_taken_away_by_name(page: Page, town: Town) -> None:
-    """An emptied or wrong number gives nobody's priority back."""
+    """An empty or wrong number resets no priority."""
     done = asked(page)
     await opened(page, town, JOB)
     dialog = await dialog_of(page, "priority")
@@ -152,7 +152,7 @@ async def test_a_priority_is_given_or_taken_away_by_name(page: Page, town: Town)
 
 
 async def test_what_is_done_is_done_once(page: Page, town: Town) -> None:
-    """A double click confirms once; then button and fields are gone, and Enter closes the dialog."""
+    """A double click confirms once; then button and fields disappear, and Enter closes the dialog."""
     done = asked(page)
     await opened(page, town, NODE)
     dialog = await dialog_of(page, "cordon")
@@ -167,7 +167,7 @@ async def test_what_is_done_is_done_once(page: Page, town: Town) -> None:
 
 
 async def test_what_was_done_meanwhile_is_said(page: Page, town: Town) -> None:
-    """A dialog that is older than the state tells that there was nothing to do."""
+    """A dialog that is older than the state reports that there was nothing to do."""
     await opened(page, town, NODE)
     dialog = await dialog_of(page, "cordon")
     await town.main.admin.set_node_schedulable("node-11", False, message="mine")
@@ -179,7 +179,7 @@ async def test_what_was_done_meanwhile_is_said(page: Page, town: Town) -> None:
 
 
 async def test_what_fails_may_be_tried_again(page: Page, town: Town) -> None:
-    """The reason is shown, the fields keep what was typed, and the button works again."""
+    """The reason is displayed, the fields keep their text, and the button works again."""
     await opened(page, town, NODE)
     dialog = await dialog_of(page, "cordon")
     why = dialog.get_by_label(re.compile("^Why"))
@@ -259,7 +259,7 @@ async def test_an_empty_configuration_is_no_plan(page: Page, town: Town) -> None
 
 
 async def test_a_plan_is_of_the_revision_that_was_in_force(page: Page) -> None:
-    """If another came into force while the dialog stood open nothing is done, and that is said."""
+    """If another revision came into force meanwhile, no change is made, and the page says so."""
     text = "partitions: [{name: default, queues: [{name: root, submitacl: '*', queues: [{name: a}]}]}]"
     async with (
         running(settings()) as server,

@@ -36,12 +36,12 @@ VIEWS = {
 
 
 async def heading(page: Page, text: str) -> None:
-    """The view of that name is shown."""
+    """Check that the view of that name is displayed."""
     await expect(page.get_by_role("heading", level=1)).to_have_text(text)
 
 
 async def test_every_view_has_an_address_of_its_own(page: Page, town: Town) -> None:
-    """A link that was kept leads there, nothing fails on the way, and who cannot see it can use it."""
+    """A stored link opens its view without an error, and the view is accessible."""
     errors: list[str] = []
     page.on("console", lambda line: errors.append(line.text) if line.type == "error" else None)
     for where, title in VIEWS.items():
@@ -64,7 +64,7 @@ async def test_every_view_fits_a_narrow_screen(page: Page, town: Town) -> None:
 
 
 async def test_the_navigation_shows_where_one_is(page: Page, town: Town) -> None:
-    """On a narrow screen it scrolls, and the entry of the view that is shown is in sight."""
+    """On a narrow screen the navigation scrolls to the entry of the current view."""
     await page.set_viewport_size({"width": 360, "height": 740})
     for where in ("#/rms", "#/events/main", "#/users", ""):
         await opened(page, town, where)
@@ -81,7 +81,7 @@ OUTSIDE = """() => [...document.querySelectorAll("nav.main a[data-view]")].filte
 
 
 async def test_large_counts_stay_in_the_navigation(page: Page, town: Town) -> None:
-    """The name of the view that is shown is bold, which takes more room."""
+    """The name of the current view is bold, which takes more room."""
     await opened(page, town, f"#/applications/{OF}")
     await heading(page, "Applications")
     for width in (1440, 1024, 390):
@@ -90,7 +90,7 @@ async def test_large_counts_stay_in_the_navigation(page: Page, town: Town) -> No
 
 
 async def test_the_views_of_an_rm_go_with_the_chosen_partition(page: Page, town: Town) -> None:
-    """Events and configuration are those of the RM whose lists were looked at."""
+    """Events and configuration are those of the RM of the chosen partition."""
     await opened(page, town, f"#/nodes/{SECOND}")
     for name in ("Events", "Configuration"):
         await page.get_by_role("navigation", name="Views").get_by_role("link", name=name).click()
@@ -113,7 +113,7 @@ async def test_the_back_button_leads_back(page: Page, town: Town) -> None:
 
 
 async def test_a_waiting_ask_is_explained(page: Page, town: Town) -> None:
-    """The first check that stops it, with its operands, and what would unblock it."""
+    """The page shows the first failing check, with its operands, and the change that would unblock it."""
     await opened(page, town, f"#/ask/{OF}/job-1/job-1-6")
     blocker = page.locator(".checks .first")
     await expect(blocker).to_contain_text("root.batch")
@@ -129,7 +129,7 @@ async def test_a_waiting_ask_is_explained(page: Page, town: Town) -> None:
 
 
 async def test_an_application_shows_asks_allocations_and_states(page: Page, town: Town) -> None:
-    """Both lists, and how it came to run."""
+    """The page shows both lists, and the history of the application's states."""
     await opened(page, town, f"#/application/{OF}/job-1")
     await expect(page.locator("#view .lead")).to_contain_text("exceeds the maximum of queue root.batch")
     asks = page.get_by_role("table", name="Asks")
@@ -150,7 +150,7 @@ async def test_an_application_shows_asks_allocations_and_states(page: Page, town
 
 
 async def test_a_queue_shows_all_its_amounts(page: Page, town: Town) -> None:
-    """Amounts that REST has and the script does not know have a column by their name."""
+    """Resource types that the script does not list have a column under their name."""
     await opened(page, town, f"#/queue/{OF}/root.batch")
     limits = page.get_by_role("table", name="Limits and usage")
     await expect(limits.get_by_role("columnheader", name="Headroom")).to_have_count(1)
@@ -159,7 +159,7 @@ async def test_a_queue_shows_all_its_amounts(page: Page, town: Town) -> None:
 
 
 async def test_a_queue_has_a_chart_of_its_last_hour(page: Page, town: Town) -> None:
-    """Arrow keys say the figures of a time, and a table has them all; the choice stays in the address."""
+    """Arrow keys read out the figures of a time, a table has them all; the address keeps the choice."""
     await opened(page, town, f"#/queue/{OF}/root.batch")
     chart = page.locator(".chart svg")
     await expect(chart).to_have_attribute("aria-label", "vcore of root.batch over the last hour")
@@ -176,7 +176,7 @@ async def test_a_queue_has_a_chart_of_its_last_hour(page: Page, town: Town) -> N
 
 
 async def test_axes_have_the_clock_of_the_commands(browser: Browser, town: Town) -> None:
-    """Times below a chart are in UTC, whatever the reader's own zone, which is shown on hover."""
+    """Times below a chart are in UTC, whatever the reader's own zone, which is displayed on hover."""
     context = await browser.new_context(timezone_id="Asia/Kolkata")
     page = await context.new_page()
     await opened(page, town, f"#/queue/{OF}/root.batch")
@@ -196,7 +196,7 @@ async def test_axes_have_the_clock_of_the_commands(browser: Browser, town: Town)
 
 
 async def test_planned_starts_are_a_picture_and_a_list(page: Page, town: Town) -> None:
-    """The navigation leads there where backfill is on; an entry leads to its ask, which says its start."""
+    """With backfill on, the navigation has the view; an entry leads to its ask, which shows its start."""
     await opened(page, town)
     await page.get_by_label("Partition").select_option("[second]default")
     await page.keyboard.press("g")
@@ -228,7 +228,7 @@ async def test_the_search_finds_all_kinds(page: Page, town: Town) -> None:
 
 
 async def test_nodes_are_a_picture_that_keys_walk(page: Page, town: Town) -> None:
-    """What is under the cursor is said in words, and Enter opens it."""
+    """The node under the cursor is described in words, and Enter opens it."""
     await opened(page, town, f"#/nodes/{OF}?order=name")
     picture = page.locator("canvas")
     await expect(picture).to_have_attribute("aria-label", re.compile("12 nodes"))
@@ -254,7 +254,7 @@ async def test_free_slots_are_shown_by_level(page: Page, town: Town) -> None:
 
 
 async def test_names_are_texts_and_never_html(page: Page, town: Town) -> None:
-    """A name with tags is shown as it is, wherever it appears, and runs nothing."""
+    """A name with tags is displayed verbatim, wherever it appears, and runs nothing."""
     name = quote(EVIL, safe="")
     views = (
         f"#/applications/{OF}",
@@ -289,7 +289,7 @@ async def test_names_that_are_dots_are_shown(page: Page, town: Town, name: str) 
 
 
 async def test_events_come_by_themselves_and_are_picked(page: Page, town: Town) -> None:
-    """Those of one decision are one sentence with links; what is looked for is found among those kept."""
+    """Events of one decision form one sentence with links; a search covers the retained events."""
     await opened(page, town, "#/events/main")
     events = page.get_by_role("log")
     line = events.locator("li").filter(
@@ -336,7 +336,7 @@ async def test_a_configuration_is_checked_and_compared(page: Page, town: Town) -
 async def test_light_and_dark_follow_the_system_and_the_visitor(
     browser: Browser, page: Page, town: Town
 ) -> None:
-    """Dark where the system is dark, until the visitor chooses; the choice is kept."""
+    """The page is dark if the system is dark, until the visitor chooses; the choice is stored."""
     await page.emulate_media(color_scheme="dark")
     await opened(page, town)
     assert await brightness(page) < 200

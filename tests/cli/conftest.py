@@ -1,4 +1,4 @@
-"""A server and a connection to it, and a busy server, for every test that wants one."""
+"""A server with a connection, and a busy server, as fixtures of all tests."""
 
 from collections.abc import AsyncIterator
 
@@ -26,6 +26,6 @@ async def channel(server: Server) -> AsyncIterator[grpc.aio.Channel]:
 
 @pytest.fixture
 async def town(capsys: pytest.CaptureFixture[str]) -> AsyncIterator[Town]:
-    """Two RMs on one server, and a shell to look at them."""
+    """Two RMs on one server, and a shell to query them."""
     async with busy_town(capsys) as town:
         yield town

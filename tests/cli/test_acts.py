@@ -25,10 +25,10 @@ BLUE = ("--rm", "blue")
 
 
 class Terminal(io.StringIO):
-    """Somebody who types an answer."""
+    """A terminal on which an answer is typed."""
 
     def isatty(self) -> bool:
-        """It is a terminal."""
+        """True, for a terminal."""
         return True
 
 
@@ -40,7 +40,7 @@ def _quiet() -> Iterator[None]:
 
 
 async def test_nodes_are_cordoned_and_uncordoned(town: Town) -> None:
-    """Each is told in a line; the table shows who did it, when and why."""
+    """Each node gets a line of output; the table shows the operator, the time and the reason."""
     result = await town.shell("nodes", "cordon", *BLUE, "node-1", "node-2", "--message", "disk")
     assert (result.code, result.out) == (0, "")
     assert sorted(result.err.splitlines()[-2:]) == [
@@ -63,7 +63,7 @@ async def test_nodes_are_cordoned_and_uncordoned(town: Town) -> None:
 
 
 async def test_nodes_are_drained(town: Town) -> None:
-    """What would happen is told first; then the table shows how far it is, until nothing is left."""
+    """The plan is printed first; then the table shows the progress, until no allocation is left."""
     drain = ("nodes", "drain", *BLUE, "node-1", "--deadline", "1h", "--message", "disk")
     asked = await town.shell(*drain)
     assert (asked.code, asked.err.splitlines()[-1]) == (1, UNASKED)
@@ -104,7 +104,7 @@ async def test_a_drain_stops_nothing_unless_it_is_said(town: Town) -> None:
 
 
 async def test_the_partition_of_another_rm_is_named(town: Town) -> None:
-    """A partition's full name says which RM is meant."""
+    """A partition's full name includes its RM."""
     result = await town.shell("nodes", "cordon", "meadow-1", "--partition", "[green]default")
     assert (result.code, result.err) == (0, "node meadow-1 cordoned: 0 allocations there go on\n")
     bare = await town.shell("nodes", "uncordon", *BLUE, "node-1", "--partition", "default")
@@ -141,7 +141,7 @@ async def test_nobody_acts_on_one_of_several_rms_by_chance(town: Town, words: tu
 
 
 async def test_applications_are_held_and_resumed(town: Town) -> None:
-    """Each is told in a line; the table and the application show who did it and why."""
+    """Each application gets a line of output; the table and the application show operator and reason."""
     result = await town.shell("apps", "hold", *BLUE, "shop", "--message", "data is late")
     assert (result.code, result.out) == (0, "")
     assert result.err.endswith("application shop held: 2 asks wait, 4 allocations go on\n")
@@ -162,7 +162,7 @@ async def test_applications_are_held_and_resumed(town: Town) -> None:
 
 
 async def test_an_application_gets_another_priority_and_queue(town: Town) -> None:
-    """What was given is told; a queue that cannot take it is refused, and nothing is done."""
+    """The new values are printed; a queue that cannot accept the application is refused without a change."""
     result = await town.shell("apps", "set", *BLUE, "idle", "--priority", "-9", "--queue", "root.prod")
     assert result.err.endswith("application idle is now in queue root.prod, priority: -9\n")
     shown = (await town.shell("apps", *BLUE, "idle")).out
@@ -177,7 +177,7 @@ async def test_an_application_gets_another_priority_and_queue(town: Town) -> Non
 
 
 async def test_an_application_is_killed_if_that_was_agreed_to(town: Town) -> None:
-    """Without --yes it is only shown what would end, and the exit code is 1."""
+    """Without --yes only the plan is printed, and the exit code is 1."""
     result = await town.shell("apps", "kill", *BLUE, "shop")
     plan = "application shop in queue root.prod is to be killed: 4 allocations, 2 asks"
     assert (result.code, result.err.splitlines()[-2:]) == (1, [plan, UNASKED])
@@ -204,7 +204,7 @@ async def test_on_a_terminal_it_is_asked(
 
 
 async def test_a_queue_is_stopped_and_started(town: Town) -> None:
-    """The plan says what waits and what goes on; a start needs no consent."""
+    """The plan names waiting and continuing work; a start needs no consent."""
     result = await town.shell("queues", "stop", *BLUE, "root")
     assert (result.code, result.err.splitlines()[-1]) == (1, UNASKED)
     result = await town.shell("queues", "stop", *BLUE, "root", "--yes")
@@ -250,7 +250,7 @@ SLIPS = [
 
 @pytest.mark.parametrize("words", SLIPS, ids=" ".join)
 async def test_a_slip_does_nothing(town: Town, words: tuple[str, ...]) -> None:
-    """It is refused whole, and nothing that the line names has changed."""
+    """The line is refused as a whole, and none of the named objects has changed."""
     looks = (("nodes",), ("queues",), ("apps",), ("config", "history"))
     before = [(await town.shell(*look, *BLUE, "-o", "json")).out for look in looks]
     try:
@@ -274,12 +274,12 @@ async def test_a_slip_does_nothing(town: Town, words: tuple[str, ...]) -> None:
     ids=str,
 )
 def test_every_verb_takes_yes(words: tuple[str, ...]) -> None:
-    """`-y` is no error where nothing is asked, so that scripts need not know which verb asks."""
+    """`-y` is accepted where no consent is needed, so that scripts can use it with every verb."""
     assert parser_for(words[0]).parse_line([*words, "-y"]).yes is True
 
 
 async def test_log_levels(town: Town, usual_levels: None) -> None:
-    """Shown, set for a logger or for all others, and taken back."""
+    """A level is displayed, set for a logger or for all others, and reset."""
     usual = [["LOGGER", "LEVEL"], ["(all", "others)", "info"]]
     assert (await town.shell("log-level")).rows == usual
     result = await town.shell("log-level", "core.engine", "debug")
@@ -295,7 +295,7 @@ async def test_log_levels(town: Town, usual_levels: None) -> None:
 
 
 async def test_levels_that_rms_want_are_shown(capsys: pytest.CaptureFixture[str], usual_levels: None) -> None:
-    """Below those that were given, with the RM; without such an RM there is no column for it."""
+    """Levels requested by RMs are listed below the configured ones, with the RM if there is any."""
     async with serving() as server, connected(server) as channel:
         shell = Shell(server.grpc_address, capsys)
         extra = {"log.core.scheduler.level": "DEBUG", "log.level": "warn"}
@@ -317,7 +317,7 @@ async def test_levels_that_rms_want_are_shown(capsys: pytest.CaptureFixture[str]
 async def test_levels_that_very_many_rms_want_are_all_shown(
     capsys: pytest.CaptureFixture[str], usual_levels: None
 ) -> None:
-    """The server answers in pages."""
+    """The server answers in pages, all of which are printed."""
     async with serving() as server, connected(server) as channel:
         ids = [f"rm{number:03}" for number in range(MAX_WANTED + 1)]
         for rm_id in ids:
@@ -328,7 +328,7 @@ async def test_levels_that_very_many_rms_want_are_all_shown(
 
 
 async def test_the_state_is_dumped(town: Town, tmp_path: Path) -> None:
-    """To stdout, or to a file that is there whole or not at all."""
+    """The dump is printed to stdout, or written to a file completely or not at all."""
     document = (await town.shell("state-dump")).json
     assert document["rmDiagnostics"].keys() == {"blue", "green"}
     path = tmp_path / "dump.json"
@@ -363,7 +363,7 @@ async def test_the_state_is_dumped(town: Town, tmp_path: Path) -> None:
 async def test_arguments_that_do_not_fit(
     capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], problem: str
 ) -> None:
-    """What does not fit together is a usage error that says what does."""
+    """Contradicting arguments are a usage error that names them."""
     command, *rest = arguments
     result = await Shell("127.0.0.1:1", capsys)(command, *rest)
     assert (result.code, result.err) == (1, f"licorne: {problem}\n")

@@ -39,7 +39,7 @@ async def shell_of(capsys: pytest.CaptureFixture[str]) -> AsyncIterator[tuple[Sh
 
 
 async def test_budgets_are_applied_and_shown(capsys: pytest.CaptureFixture[str], file: Path) -> None:
-    """The difference is shown before, the tree after it; each budget has its holders and the rest."""
+    """The difference is printed before, the tree after the change; each budget lists its holders."""
     async with shell_of(capsys) as (shell, shim):
         assert (await shell("budgets")).err == "no budgets found\n"
         unasked = await shell("budgets", "apply", str(file))
@@ -90,7 +90,7 @@ async def test_refused_budgets_have_a_line_for_each_problem(
 
 
 async def test_a_served_rm_is_not_released(capsys: pytest.CaptureFixture[str]) -> None:
-    """Only an RM that nobody serves is released; consent is asked for."""
+    """Only an RM without a member is released; consent is requested."""
     async with shell_of(capsys) as (shell, shim):
         await shim.register()
         refused = await shell("budgets", "release", "rm", "--yes")
@@ -104,7 +104,7 @@ async def test_a_served_rm_is_not_released(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_an_rm_of_another_member_has_its_slice() -> None:
-    """What an RM uses is known where it is served; slice, want and overdraft everywhere."""
+    """The usage of an RM is reported by its member only; slice, want and overdraft by every member."""
     budget = Budget(name="b", limit={"gpu": 4}, used={"gpu": 1}, unassigned={"gpu": -1}, sliced=True)
     budget.holdings.append(BudgetHolding(rm_id="far", slice={"gpu": 3}, overdraft={"gpu": 1}))
     rows = [[column.cell(row) for column in BUDGETS.columns] for row in BUDGETS.rows(budget)]

@@ -25,7 +25,7 @@ HELD = ["next-1", "next-2", "next-3"]
 
 
 class Planned(NamedTuple):
-    """An RM whose jobs are planned, one behind the other, and a shell to look at them."""
+    """An RM with planned jobs, one after the other, and a shell to query them."""
 
     rm: FakeRM
     shell: Shell
@@ -35,7 +35,7 @@ class Planned(NamedTuple):
 
 @pytest.fixture
 async def planned(capsys: pytest.CaptureFixture[str]) -> AsyncIterator[Planned]:
-    """A job runs for ten minutes on all there is, and three like it are planned."""
+    """A job runs for ten minutes on all resources, and three of the same size are planned."""
     async with (
         serve(CONFIG, clock=VirtualClock()) as served,
         FakeRM(served.target) as rm,
@@ -54,7 +54,7 @@ async def planned(capsys: pytest.CaptureFixture[str]) -> AsyncIterator[Planned]:
 
 
 async def test_the_calendar_has_what_is_planned(planned: Planned) -> None:
-    """The earliest start first, each with what it rests on; a queue has those below it."""
+    """Entries are sorted by start, each with its confidence; a queue includes its descendants."""
     first, second, _ = planned.calendar
     assert [one.allocation_key for one in planned.calendar] == HELD
     starts = [one.start.starts_at / 1e9 for one in planned.calendar]
@@ -76,7 +76,7 @@ async def test_the_calendar_has_what_is_planned(planned: Planned) -> None:
 
 
 async def test_the_calendar_comes_in_pages(planned: Planned) -> None:
-    """Each entry is on one page, however many a page has; a made-up token is refused."""
+    """Each entry is on exactly one page, whatever the page size; an invalid token is refused."""
     for size in (0, 1, 2, 3, 4):
         request = pb.ListCalendarRequest(page_size=size)
         keys = [one.allocation_key async for one in listed(planned.stub.ListCalendar, request)]
@@ -88,7 +88,7 @@ async def test_the_calendar_comes_in_pages(planned: Planned) -> None:
 
 
 async def test_the_calendar_is_a_table(planned: Planned) -> None:
-    """A line for each start, or data for programs; a queue without any says so, and so does explain."""
+    """Each start is a line, or data for programs; a queue without starts says so, like explain."""
     table = (await planned.shell("calendar", "-o", "wide")).rows
     assert [row[1] for row in table[1:]] == [f"job/{key}" for key in HELD]
     names = await planned.shell("calendar", "-o", "name", "--queue", "root.batch")
@@ -141,5 +141,5 @@ async def test_the_calendar_is_a_table(planned: Planned) -> None:
     ],
 )
 def test_an_expected_start_in_words(start: pb.ExpectedStart, text: str) -> None:
-    """A time with what it rests on, what was told first, and what is wanted; unknown has no time."""
+    """The text has time, confidence, first published and latest requested start; or no time."""
     assert start_text(start) == text

@@ -22,7 +22,7 @@ async def test_one_queue_and_those_below_it(town: Town) -> None:
 
 @pytest.mark.row(158)
 async def test_users(capsys: pytest.CaptureFixture[str]) -> None:
-    """A line for each queue in which a user or a group counts, with what the limit there is."""
+    """Each queue in which a user or a group counts is a line, with its limit."""
     limits = "[{limit: x, users: ['*'], groups: [dev], maxresources: {vcore: 3}}]"
     queues = "[{name: root, submitacl: '*', queues: [{name: a}, {name: b}]}]"
     config = f"partitions: [{{name: default, limits: {limits}, queues: {queues}}}]"
@@ -67,14 +67,14 @@ async def test_users(capsys: pytest.CaptureFixture[str]) -> None:
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
 async def test_json_is_that_of_the_messages(town: Town, arguments: tuple[str, ...], message: Message) -> None:
-    """What is printed can be read back as the message that the server sent."""
+    """The printed JSON can be parsed to the message that the server sent."""
     result = await town.shell(*arguments, "-o", "json")
     assert result.code == 0
     assert json_format.Parse(result.out, message).ByteSize() > 0
 
 
 async def test_explain_counts_why_nodes_are_out(town: Town) -> None:
-    """Nodes that do not take the ask are counted by cause, below the checks."""
+    """Nodes that cannot host the ask are counted by cause, below the checks."""
     await town.blue.ask("idle", 1, vcore=9_000)
     async with asyncio.timeout(PATIENCE):
         while (result := await town.shell("explain", "idle")).code:
@@ -91,7 +91,7 @@ async def test_explain_tells_where_an_allocation_is(town: Town) -> None:
 
 
 async def test_without_a_partition_the_first_one_is_meant_and_named(town: Town) -> None:
-    """Which one it was is said on stderr, where it disturbs no pipe; a named one is taken as is."""
+    """The chosen partition is named on stderr, where it disturbs no pipe; a named one needs no note."""
     result = await town.shell("nodes")
     assert result.err == "partition [blue]default (others: [green]default)\n"
     other = await town.shell("nodes", "--partition", "[green]default")
@@ -109,7 +109,7 @@ async def test_without_a_partition_the_first_one_is_meant_and_named(town: Town) 
 def test_impossible_tls_options_are_usage_errors(
     arguments: tuple[str, ...], text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Exit code 1, and what is wrong."""
+    """The command exits with code 1, and prints the problem."""
     assert main(["queues", *arguments]) == 1
     assert text in capsys.readouterr().err
 
@@ -139,7 +139,7 @@ def leaves(names: list[str]) -> str:
 
 
 async def test_what_an_app_does_not_show_is_counted(town: Town) -> None:
-    """An application of very many asks shows the first of them, and stderr says of how many."""
+    """Of very many asks the first are printed, and stderr has the total."""
     await town.blue.ask("shop", 1_100)
     async with asyncio.timeout(PATIENCE):
         while (result := await town.shell("apps", "shop", "-o", "json")).json["pendingAsks"] < 1_102:

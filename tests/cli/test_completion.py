@@ -1,4 +1,4 @@
-"""Completion, as a user has it who presses Tab in a real shell."""
+"""Completion, as used with Tab in a real shell."""
 
 import asyncio
 import subprocess
@@ -52,7 +52,7 @@ def folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
 
 
 def completed(folder: Path, line: str, shell: str = "bash") -> list[str]:
-    """What a shell offers behind this line, the last word of which is being typed."""
+    """The completions that a shell offers for this line, whose last word is incomplete."""
     before = {
         "bash": ["bash", "--norc", "-c", ASK["bash"], "bash"],
         "zsh": ["zsh", "-f", "-c", ASK["zsh"], "zsh"],
@@ -112,7 +112,7 @@ def test_bash_completes(folder: Path, line: str, offered: list[str]) -> None:
 
 @every_shell
 def test_every_shell_completes_commands_options_and_choices(shell: str, folder: Path) -> None:
-    """None is forgotten."""
+    """Each shell offers all commands, options and choices."""
     assert set(completed(folder, "licorne ", shell)) == set(installed_commands())
     assert completed(folder, "licorne nodes --sort", shell) == ["--sort-by"]
     assert completed(folder, "licorne nodes -o j", shell) == ["json"]
@@ -120,7 +120,7 @@ def test_every_shell_completes_commands_options_and_choices(shell: str, folder: 
 
 @every_shell
 async def test_every_shell_completes_names(shell: str, town: Town, folder: Path) -> None:
-    """Names of what the server has, which is the server that was named on the line."""
+    """Each shell offers names from the server that is named on the line."""
     line = f"licorne nodes --target {town.shell.target} --timeout 20 "
     offers = await asyncio.to_thread(completed, folder, line, shell)
     assert sorted(offers) == sorted([*NODE_VERBS, "node-1", "node-2"])
@@ -152,7 +152,7 @@ async def test_bash_completes_names(town: Town, folder: Path, line: str, offered
 
 @bash
 async def test_names_with_a_colon(town: Town, folder: Path) -> None:
-    """The shell takes a colon for the end of a word: what stands before it is not offered again."""
+    """The shell splits words at colons: the text before the colon is not offered again."""
     await town.blue.add_nodes(2, prefix="rack:8041")
     line = f"licorne nodes --target {town.shell.target} --timeout 20 rack:80"
     assert await asyncio.to_thread(completed, folder, line) == ["8041-1", "8041-2"]
@@ -160,7 +160,7 @@ async def test_names_with_a_colon(town: Town, folder: Path) -> None:
 
 @bash
 async def test_names_cannot_command_the_shell(town: Town, folder: Path) -> None:
-    """A name of somebody else's is quoted as one word, and nothing in it is run."""
+    """A name chosen by somebody else is quoted as one word, and no part of it is run."""
     name = "a$(touch owned);b c"
     await town.blue.add_nodes(1, prefix=name)
     line = f"licorne nodes --target {town.shell.target} --timeout 20 a"
@@ -170,6 +170,6 @@ async def test_names_cannot_command_the_shell(town: Town, folder: Path) -> None:
 
 @bash
 def test_without_a_server_there_are_no_names(folder: Path) -> None:
-    """What is known without one is offered, and nothing is said."""
+    """Without a server the static words are offered, and no error is printed."""
     assert completed(folder, "licorne explain --target 127.0.0.1:1 ") == []
     assert completed(folder, "licorne nodes --context nosuch ") == NODE_VERBS

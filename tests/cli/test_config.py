@@ -53,7 +53,7 @@ def file(tmp_path: Path) -> Path:
 
 
 async def test_get_prints_the_text_as_it_is(licorne: Licorne, channel: grpc.aio.Channel) -> None:
-    """What runs, or an earlier revision, comes byte for byte; JSON says the rest."""
+    """The text of the current or an earlier revision is printed byte for byte; JSON has the metadata."""
     await Admin(channel).apply(B + "# the end, without a line break")
     result = await licorne("config", "get")
     assert (result.code, result.out, result.err) == (0, B + "# the end, without a line break", "")
@@ -83,7 +83,7 @@ async def test_rm_must_be_clear(server: Server, licorne: Licorne, channel: grpc.
 
 
 async def test_server_without_rms_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    """There is nothing to show before an RM has registered."""
+    """Without a registered RM there is no configuration to print."""
     async with serving() as server:
         code = await asyncio.to_thread(main, ["config", "get", "--target", server.grpc_address])
     assert code == 3
@@ -110,7 +110,7 @@ async def test_validate_names_every_problem(licorne: Licorne, file: Path) -> Non
 
 
 async def test_files_that_are_none(licorne: Licorne, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that is not there, empty, too large or no text is a usage error that says so."""
+    """A missing, empty, too large or binary file is a usage error with the reason."""
     empty, large, binary = (tmp_path / name for name in ("empty", "large", "binary"))
     empty.write_text("\n \n")
     large.write_bytes(b"#" * (2 * 1024 * 1024 + 1))
@@ -130,7 +130,7 @@ async def test_files_that_are_none(licorne: Licorne, tmp_path: Path, monkeypatch
 
 
 async def test_diff_says_what_would_change(licorne: Licorne, file: Path) -> None:
-    """Lines as diff has them, and below them what they mean; 1 if anything differs."""
+    """The output has lines as of diff, followed by their meaning; the exit code is 1 for any difference."""
     write(file, text("a", vcore=2).replace("- name: default", "- name: default # ours"))
     result = await licorne("config", "diff", str(file))
     assert result.code == 1
@@ -177,7 +177,7 @@ async def test_diff_ends_as_diff_does(
 
 
 async def test_apply_puts_a_file_into_force(licorne: Licorne, file: Path, channel: grpc.aio.Channel) -> None:
-    """The difference is shown, the history has the comment, and it is said how long it holds."""
+    """The difference is printed, the history has the comment, and the output says how long it lasts."""
     alone = await licorne("config", "apply", str(file))
     assert alone.code == 1
     assert alone.err.endswith("licorne: nothing was changed: say --yes to do it\n")
@@ -225,7 +225,7 @@ async def test_apply_of_what_runs_keeps_it_in_force(
 async def test_an_rm_that_is_not_there_now_can_be_configured(
     licorne: Licorne, server: Server, channel: grpc.aio.Channel, file: Path
 ) -> None:
-    """It is said that the change comes into force when the RM registers."""
+    """The output says that the change comes into force when the RM registers."""
     await Shim(channel, "away").register(A)
     await server.engine.submit(RemoveRm(rm_id=RmId("away")))
     server.rms.forget(RmId("away"))
@@ -245,7 +245,7 @@ async def test_an_rm_that_is_not_there_now_can_be_configured(
 async def test_apply_of_a_stale_base_names_who_was_faster(
     licorne: Licorne, file: Path, channel: grpc.aio.Channel
 ) -> None:
-    """Nothing is changed, and the revisions that came meanwhile are told with their reasons."""
+    """No change is made, and the newer revisions are printed with their reasons."""
     await Admin(channel).apply(C, comment="quick fix")
     result = await licorne("config", "apply", str(file), "--base", "1", "--yes")
     assert result.code == 4
@@ -261,7 +261,7 @@ async def test_apply_of_a_stale_base_names_who_was_faster(
 
 
 async def test_apply_of_a_bad_file_names_every_problem(licorne: Licorne, file: Path) -> None:
-    """What is wrong comes as validate-config says it, whether the text or the queues refuse it."""
+    """The problems have the form of validate-config, whether parsing or the queues refuse the file."""
     write(file, BROKEN)
     result = await licorne("config", "apply", str(file), "--yes")
     assert (result.code, result.err) == (
@@ -278,7 +278,7 @@ class Terminal(io.StringIO):
     """Somebody who types an answer."""
 
     def isatty(self) -> bool:
-        """Yes."""
+        """True."""
         return True
 
 
@@ -291,7 +291,7 @@ async def test_apply_asks_on_a_terminal(
     answer: str,
     source: str,
 ) -> None:
-    """Nothing but a yes changes anything."""
+    """Only a yes changes anything."""
     monkeypatch.setattr("sys.stdin", Terminal(answer))
     result = await licorne("config", "apply", str(file))
     assert f"Put {file} into force for RM rm? [y/N]" in result.err
@@ -302,7 +302,7 @@ async def test_apply_asks_on_a_terminal(
 async def test_rollback_shows_and_applies_an_earlier_revision(
     licorne: Licorne, channel: grpc.aio.Channel
 ) -> None:
-    """The one before, or any that is kept; the first has none before it."""
+    """Rollback applies the previous or any retained revision; the first one has no previous."""
     first = await licorne("config", "rollback", "--yes")
     assert (first.code, first.err) == (
         3,

@@ -20,7 +20,7 @@ Command = Callable[..., Result]
 
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the contexts of a test are; there are none yet."""
+    """The file of the contexts of a test, empty at first."""
     path = tmp_path / "new" / "contexts.yaml"
     monkeypatch.setenv(PATH_VARIABLE, str(path))
     monkeypatch.chdir(tmp_path)
@@ -40,7 +40,7 @@ def licorne(file: Path, capsys: pytest.CaptureFixture[str]) -> Command:
 
 
 def settled(*arguments: str) -> dict[str, object]:
-    """Where a command would go, and as whom, without what is not set."""
+    """The settled target and identity of a command, without unset values."""
     args = parser_for("nodes").parse_args(["nodes", *arguments])
     settle(args)
     found = {key: getattr(args, target.dest(key)) for key in VARIABLES}
@@ -48,7 +48,7 @@ def settled(*arguments: str) -> dict[str, object]:
 
 
 def test_contexts_are_made_used_and_taken_away(licorne: Command, file: Path) -> None:
-    """The first one is in use; another one is once that is said; a file is known by its path."""
+    """The first context is in use until another is chosen; a certificate file is stored by its path."""
     made = licorne("context", "set", "test", "--target", "here:1")
     assert (made.code, made.err) == (0, f"context test is in {file}, and in use\n")
     licorne("context", "set", "prod", "--target", "there", "--tls-ca", "ca.pem", "--rm", "blue")
@@ -175,9 +175,9 @@ def test_the_nearest_place_counts(
     environment: dict[str, str],
     expected: dict[str, object],
 ) -> None:
-    """Options, the context that is named, the environment, the context in use.
+    """The order is: options, the named context, the environment, the current context.
 
-    What a context says, and a token of the environment, never goes to another target.
+    A setting of a context, or a token of the environment, is never used for another target.
     """
     file.parent.mkdir()
     file.write_text(PLACES)
@@ -194,7 +194,7 @@ TOKEN = "token-of-an-operator"
 async def test_a_token_goes_to_its_own_server_only(
     file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another server does not get it; who is refused there is told so, and may send it anyway."""
+    """Another server does not get the token; its refusal is explained, and --token overrides."""
     token = tmp_path / "token"
     token.write_text(TOKEN)
     home = "home.example:7070"
@@ -229,7 +229,7 @@ async def test_a_token_goes_to_its_own_server_only(
 
 
 def test_a_file_of_contexts_is_not_needed_for_a_target(licorne: Command, file: Path) -> None:
-    """One that cannot be used is in nobody's way who says which server is meant."""
+    """An unusable file of contexts is no obstacle if the server is named."""
     file.parent.mkdir()
     file.write_text("contexts: [")
     result = licorne("nodes", "--target", "127.0.0.1:1")
@@ -273,7 +273,7 @@ def test_names_with_the_signs_of_yaml(licorne: Command, file: Path) -> None:
 
 
 def test_a_context_that_is_not_there(licorne: Command, file: Path) -> None:
-    """It says which there are."""
+    """The message lists the existing contexts."""
     licorne("context", "set", "a", "--target", "a")
     for command in (("nodes", "--context", "b"), ("context", "use", "b")):
         result = licorne(*command)
@@ -310,7 +310,7 @@ def test_a_host_alone_means_our_port(text: str, expected: str) -> None:
 async def test_commands_go_where_the_environment_says(
     town: Town, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A variable is as good as an option, and tells of RM and partition too."""
+    """A variable has the effect of an option, also for RM and partition."""
     monkeypatch.setenv("LICORNE_TARGET", town.shell.target)
     monkeypatch.setenv("LICORNE_RM", "green")
     capsys.readouterr()
@@ -319,7 +319,7 @@ async def test_commands_go_where_the_environment_says(
 
 
 async def test_the_version_of_client_and_server(town: Town) -> None:
-    """Both are told; a server that was named has to answer."""
+    """Both versions are printed; a named server has to answer."""
     result = await town.shell("version")
     here, there = result.out.splitlines()
     assert there.startswith(f"server {town.shell.target}: {here.partition(',')[0]}, ")
@@ -328,7 +328,7 @@ async def test_the_version_of_client_and_server(town: Town) -> None:
 
 
 def test_the_version_without_a_server(licorne: Command, capsys: pytest.CaptureFixture[str]) -> None:
-    """That of the command is told; `--version` is the shortest form."""
+    """The version of the command is printed; `--version` is the shortest form."""
     result = licorne("version", "--client", "-o", "json")
     assert result.json["server"] is None
     unreachable = licorne("version", "--target", "127.0.0.1:1")

@@ -25,7 +25,7 @@ partitions:
 
 
 async def test_any_number_of_applications_can_be_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    """The largest that a configuration may say comes through to every command."""
+    """The largest number that a configuration may contain is printed by every command."""
     async with serve(ONE % (HUGE, HUGE)) as served, FakeRM(served.target) as rm:
         await rm.submit("job", queue="root.a", user="ann")
         shell = Shell(served.target, capsys)
@@ -36,7 +36,7 @@ async def test_any_number_of_applications_can_be_shown(capsys: pytest.CaptureFix
 
 
 async def test_a_rejected_application_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
-    """It is said to be rejected, and why, wherever somebody asks for it."""
+    """Every command reports the application as rejected, with the reason."""
     async with serve(ONE % (1, 1)) as served, FakeRM(served.target) as rm:
         with pytest.raises(Rejected):
             await rm.submit("job", queue="root.nosuch", user="ann")
@@ -51,7 +51,7 @@ async def test_a_rejected_application_is_explained(capsys: pytest.CaptureFixture
 
 
 async def test_a_rest_has_an_end(capsys: pytest.CaptureFixture[str]) -> None:
-    """Who asks for an application that backs off is told until when."""
+    """The explanation of an application in back-off has the time of its end."""
     async with serve(ONE % (1, 1)) as served, FakeRM(served.target) as rm:
         await rm.add_nodes(2, vcore=1_000)
         await rm.submit("job", queue="root.a", user="ann")

@@ -12,9 +12,9 @@ from support.terminal import ORDINARY, Tty
 
 @pytest.mark.slow
 def test_the_demo_runs_to_its_end_and_sums_up() -> None:
-    """Without a terminal: at most a line a second, the summary, and an explained ask; no control codes.
+    """Without a terminal it prints at most a line a second, the summary, and an explained ask.
 
-    The summary tells of a gang that came together, and of a guarantee that was taken back.
+    The summary includes a completed gang, and a guarantee that was taken back.
     """
     done = subprocess.run(
         [sys.executable, "-m", "licorne_server", "demo", "--seconds", "6"],
@@ -46,7 +46,7 @@ def test_the_demo_runs_to_its_end_and_sums_up() -> None:
 
 @pytest.mark.slow
 async def test_the_demo_may_be_ended_early() -> None:
-    """On a terminal it says what it does, then has a screen with keys; what it sums up is true."""
+    """On a terminal the demo prints its steps, then has a screen with keys; its summary is true."""
     async with Tty("demo", "--seconds", "25") as tty:
         await tty.shows("licorne demo, ")
         lines = await tty.shows("q quit ? help")
@@ -62,5 +62,5 @@ async def test_the_demo_may_be_ended_early() -> None:
 
 
 def test_the_demo_is_short() -> None:
-    """It ends by itself in less than half a minute."""
+    """The demo ends by itself in less than half a minute."""
     assert LONGEST_SECONDS < 30

@@ -1,4 +1,4 @@
-"""What the demo plays."""
+"""The worlds of the demo."""
 
 from collections import Counter
 
@@ -16,7 +16,7 @@ from licorne_server.lab.demo.world import BORROWING, CLAIMING, NIGHTLY, SIMULATI
     ids=lambda world: f"{world.rm_id}{' planned' * world.declares}",
 )
 def test_worlds_are_valid(world: World) -> None:
-    """The configuration is taken, ids are unique, and work comes in order of time."""
+    """The configuration is accepted, ids are unique, and submissions are in order of time."""
     load(world.config)
     apps = [submission.application.application_id for submission in world.submissions]
     keys = [ask.key for submission in world.submissions for ask in submission.asks]
@@ -48,7 +48,7 @@ def test_the_gang_has_a_member_for_each_placeholder() -> None:
 
 
 def test_what_is_claimed_is_all_borrowed() -> None:
-    """The borrower takes the shared maximum whole, and the claims are exactly the guarantee."""
+    """The borrower uses the whole shared maximum, and the claims are exactly the guarantee."""
     borrowed = sum(ask.resources["vcore"] for ask in BORROWING.asks)
     claimed = sum(ask.resources["vcore"] for ask in CLAIMING.asks)
     config = next(world.config for world in worlds() if world.rm_id == "batch")
@@ -79,7 +79,7 @@ def test_what_is_planned_can_be_and_does_not_come_by_itself() -> None:
 
 
 def test_declared_runtimes_are_kept() -> None:
-    """What is declared is no shorter than what is played, in whole seconds; what never ends has none."""
+    """A declared runtime is not shorter than the played one, in whole seconds; endless work has none."""
     rm = DemoRm(planned_worlds()[0], 60.0)
     assert rm.declared(LARGE) == 10
     assert rm.declared(STANDING) == 0

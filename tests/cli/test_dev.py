@@ -15,7 +15,7 @@ from support.patience import PATIENCE
 
 @pytest.mark.slow
 async def test_it_serves_and_plays_until_it_is_interrupted(capsys: pytest.CaptureFixture[str]) -> None:
-    """It names its page; the application that never ends waits for a reason; Ctrl-C ends it in order."""
+    """The command prints its page; the endless application waits for a reason; Ctrl-C ends it in order."""
     any_port = "127.0.0.1:0"
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "licorne_server", "dev", "--listen", any_port, "--http", any_port),
@@ -49,7 +49,7 @@ async def test_it_serves_and_plays_until_it_is_interrupted(capsys: pytest.Captur
 
 @pytest.mark.parametrize(("taken", "option"), [("127.0.0.1:7070", "--listen"), ("127.0.0.1:9080", "--http")])
 def test_a_port_that_is_taken_is_answered_with_its_option(taken: str, option: str) -> None:
-    """Who runs another server is told which option names another address."""
+    """The message for a port in use names the option for another address."""
     args = argparse.Namespace(listen="127.0.0.1:7070", http="127.0.0.1:9080")
     said = advice(
         args, f"the server did not start:\nlicorne: cannot listen on {taken}: Address already in use"

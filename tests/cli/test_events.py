@@ -1,4 +1,4 @@
-"""`licorne events`: what happened, and following what happens through restarts."""
+"""`licorne events`: past events, and following events through restarts."""
 
 import asyncio
 import json
@@ -32,7 +32,7 @@ async def server_with(*rm_ids: str, port: int = 0) -> AsyncIterator[Server]:
 
 
 def play(server: Server, first: int, count: int, rm_id: str = "rm", *, time: float = START) -> int:
-    """So many events happen; the id of the first."""
+    """Record this number of events; return the id of the first."""
     start = server.events.get(rm_id).next_id
     server.engine.answer([happened(rm_id, first, count, time=time)])
     return start
@@ -47,12 +47,12 @@ async def server() -> AsyncIterator[Server]:
 
 @pytest.fixture
 def shell(server: Server, capsys: pytest.CaptureFixture[str]) -> Shell:
-    """Commands against it."""
+    """A shell with commands against the server."""
     return Shell(server.grpc_address, capsys)
 
 
 async def test_events_as_a_table(server: Server, shell: Shell) -> None:
-    """A line for each event that is kept, kinds by their published names, in human units."""
+    """Each retained event is a line, with published names and human units."""
     start = play(server, 7, 2)
     result = await shell("events")
     assert result.code == 0
@@ -66,7 +66,7 @@ async def test_events_as_a_table(server: Server, shell: Shell) -> None:
 
 
 async def test_events_of_an_rm_from_an_id(server: Server, shell: Shell) -> None:
-    """`--rm` chooses whose, `--from` where to begin; JSON is that of the message."""
+    """`--rm` selects the RM, `--from` the first id; JSON is that of the message."""
     play(server, 0, 3)
     start = play(server, 100, 3, "other")
     result = await shell("events", "--rm", "other", "--from", str(start + 1), "-o", "json")
@@ -78,7 +78,7 @@ async def test_events_of_an_rm_from_an_id(server: Server, shell: Shell) -> None:
 
 @pytest.mark.slow
 async def test_more_events_than_one_answer_takes(server: Server, shell: Shell) -> None:
-    """All that were kept are shown, however many answers that needs."""
+    """All retained events are printed, however many answers that needs."""
     start = play(server, 0, 25_000)
     result = await shell("events", "-o", "json")
     ids = [event["id"] for event in result.json["events"]]
@@ -110,7 +110,7 @@ class Following:
     """`licorne events -w` in a process of its own."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
-        """That runs."""
+        """Wrap a running process."""
         self.process = process
 
     async def line(self) -> str:
@@ -120,12 +120,12 @@ class Following:
             return (await self.process.stdout.readline()).decode()
 
     async def subjects(self, count: int) -> list[str]:
-        """What the next so many events, in JSON, are about."""
+        """The subjects of the next events, in JSON."""
         lines = [json.loads(await self.line()) for _ in range(count)]
         return [line["record"]["objectID"] for line in lines]
 
     async def until(self, last: str) -> list[str]:
-        """What the next events are about, up to one."""
+        """The subjects of the next events, up to a given one."""
         found = await self.subjects(1)
         while found[-1] != last:
             found += await self.subjects(1)
@@ -146,12 +146,12 @@ async def following(target: str, *arguments: str) -> AsyncIterator[Following]:
 
 
 def names(first: int, count: int) -> list[str]:
-    """What events with these numbers are about."""
+    """The subjects of the events with these numbers."""
     return [f"app-{number}" for number in range(first, first + count)]
 
 
 async def test_following_as_a_table(server: Server) -> None:
-    """The headings come at once, and each event as it happens, in columns."""
+    """The headings are printed at once, and each event as it happens, in columns."""
     start = play(server, 0, 1)
     async with following(server.grpc_address, "--from", str(start)) as events:
         header, first = await events.line(), await events.line()
@@ -163,7 +163,7 @@ async def test_following_as_a_table(server: Server) -> None:
 
 
 async def test_following_goes_on_behind_what_it_missed(server: Server) -> None:
-    """Cut off for being too slow, it says what it missed and goes on with what is kept."""
+    """Cut off for slowness, the command reports the gap and continues with the retained events."""
     start = play(server, 0, 5)
     async with connected(server) as channel:
         extra = {"event.ringBufferCapacity": "100"}
@@ -183,7 +183,7 @@ async def test_following_goes_on_behind_what_it_missed(server: Server) -> None:
 async def test_following_survives_registrations_and_restarts(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """It waits for server and RM to come back, and goes on with their new events."""
+    """The command waits for the return of server and RM, and continues with their new events."""
     async with server_with("rm") as server:
         address = server.grpc_address
         port = int(address.rpartition(":")[2])

@@ -16,7 +16,7 @@ from support.peers.town import CONFIG, Town
 
 
 async def test_an_application_of_any_rm_is_explained(town: Town) -> None:
-    """It need not be said whose it is, nor in which partition."""
+    """Neither the RM nor the partition of the application has to be named."""
     await town.green.submit("field", queue="root.prod", user="eve")
     await town.green.ask("field", 1, vcore=90_000)
     for name in ("field", "app/field"):
@@ -26,7 +26,7 @@ async def test_an_application_of_any_rm_is_explained(town: Town) -> None:
 
 
 async def test_an_application_that_several_have(town: Town) -> None:
-    """Which partitions have it is said, and one of them can be named, or its RM."""
+    """The partitions with the application are listed, and one of them, or its RM, can be named."""
     await town.green.submit("shop", queue="root.prod", user="eve")
     await town.green.ask("shop", 1, prefix="other", vcore=90_000)
     result = await town.shell("explain", "shop")
@@ -41,7 +41,7 @@ async def test_an_application_that_several_have(town: Town) -> None:
 
 
 async def test_what_is_known_of_it_is_said(town: Town) -> None:
-    """Of several refusals the one that knows the application counts, whichever RM has it."""
+    """Of several refusals the one about an existing application is printed, whichever RM has it."""
     with pytest.raises(Rejected):
         await town.green.submit("lost", queue="root.nosuch", user="eve")
     result = await town.shell("explain", "lost")
@@ -76,14 +76,14 @@ async def test_events_are_chosen(town: Town, arguments: Sequence[str], details: 
 
 
 class Kept:
-    """What `ListEvents` tells of events, one a second, of which the older ones are gone."""
+    """A server that answers `ListEvents` with one event a second, of which the older ones were dropped."""
 
     def __init__(self, lowest: int, highest: int) -> None:
         self.kept = range(lowest, highest + 1)
         self.told = 0
 
     def ListEvents(self, request: ListEventsRequest, timeout: float) -> ListEventsResponse:  # noqa: N802
-        """As many as were asked for, from the id on."""
+        """The requested number of events from the id on."""
         assert timeout == 1.0
         ids = [number for number in self.kept if number >= request.start][: request.count]
         self.told += len(ids)
@@ -95,7 +95,7 @@ class Kept:
     ("since", "first"), [(0, 500), (499, 500), (700, 700), (700.5, 701), (9999, 9999), (9e4, 10000)]
 )
 def test_what_is_too_old_is_not_fetched(since: float, first: int) -> None:
-    """The first event since a time is found in a few questions, however many are kept."""
+    """The first event since a time is found in a few calls, however many events are retained."""
     kept = Kept(500, 9999)
     args = Namespace(rm_id="", timeout=1.0)
     assert first_since(cast(StateStub, kept), args, since * 1e9) == first
@@ -126,7 +126,7 @@ def file(tmp_path: Path) -> Path:
 
 
 async def test_the_rm_may_stand_behind_options(town: Town, file: Path) -> None:
-    """Words and options come in any order, for whatever takes a file and an RM."""
+    """Words and options may be in any order, for commands with a file and an RM."""
     result = await town.shell("config", "apply", str(file), "--yes", "blue")
     assert result.code == 0
     assert "RM blue: revision 2 is in force\n" in result.err
@@ -135,7 +135,7 @@ async def test_the_rm_may_stand_behind_options(town: Town, file: Path) -> None:
 
 
 async def test_two_rms_that_are_named_exclude_each_other(town: Town, file: Path) -> None:
-    """Nobody changes one RM who may have meant the other; twice the same is no contradiction."""
+    """Two different RMs are an error without a change; the same RM twice is no contradiction."""
     result = await town.shell("config", "apply", str(file), "blue", "--rm", "green", "--yes")
     assert (result.code, result.err) == (
         1,

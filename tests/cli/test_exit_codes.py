@@ -45,7 +45,7 @@ def test_without_a_server(command: Sequence[str], capsys: pytest.CaptureFixture[
 
 @pytest.mark.parametrize("command", ASKING, ids=" ".join)
 async def test_denied(command: Sequence[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """4 where the server wants a token."""
+    """The exit code is 4 if the server requires a token."""
     (tmp_path / "token").write_text("token-of-an-operator")
     async with serving(operator_tokens=(tmp_path / "token",)) as server:
         result = await Shell(server.grpc_address, capsys)(*command)
@@ -73,7 +73,7 @@ async def test_denied(command: Sequence[str], tmp_path: Path, capsys: pytest.Cap
     ids=" ".join,
 )
 async def test_what_is_named_is_not_there(town: Town, command: Sequence[str]) -> None:
-    """3, and its name is said; nothing on stdout."""
+    """The exit code is 3, with the missing name on stderr and nothing on stdout."""
     result = await town.shell(*command)
     assert (result.code, result.out) == (3, "")
     assert "nosuch" in result.err.splitlines()[-1]
@@ -81,20 +81,20 @@ async def test_what_is_named_is_not_there(town: Town, command: Sequence[str]) ->
 
 @pytest.mark.parametrize("command", [("top", "--once"), ("log-level",), ("config", "history", "blue")])
 async def test_yaml_of_what_is_no_list(town: Town, command: Sequence[str]) -> None:
-    """Both forms for programs tell the same."""
+    """YAML and JSON have the same content, for commands that print no list."""
     as_json = (await town.shell(*command, "-o", "json")).json
     assert yaml.safe_load((await town.shell(*command, "-o", "yaml")).out) == as_json
 
 
 async def test_words_may_stand_among_options(town: Town) -> None:
-    """Also where one of them may be left out."""
+    """Words may be placed among options, even optional words."""
     key = next(iter(town.blue.allocations))
     result = await town.shell("explain", "shop", "--rm", "blue", key)
     assert (result.code, result.out.split()[0]) == (0, f"shop/{key}")
 
 
 def process(target: str, *arguments: str, stdout: int) -> subprocess.Popen[bytes]:
-    """A command of its own."""
+    """A command in a process of its own."""
     return subprocess.Popen(
         [sys.executable, "-m", "licorne_server", *arguments, "--target", target],
         stdout=stdout,
@@ -104,7 +104,7 @@ def process(target: str, *arguments: str, stdout: int) -> subprocess.Popen[bytes
 
 @pytest.mark.parametrize("command", [("nodes",), ("events", "-o", "json"), ("top", "--once")])
 async def test_a_closed_pipe(town: Town, command: Sequence[str]) -> None:
-    """0 and not a word: whoever read it has seen enough."""
+    """The exit code is 0 without a message: the reader has closed the pipe."""
     read, write = os.pipe()
     os.close(read)
     started = process(town.shell.target, *command, "--rm", "green", stdout=write)
@@ -115,7 +115,7 @@ async def test_a_closed_pipe(town: Town, command: Sequence[str]) -> None:
 
 @pytest.mark.parametrize("command", [("nodes",), ("version",), ("top", "--once")])
 async def test_a_full_disk(town: Town, command: Sequence[str]) -> None:
-    """1, and a line that says it."""
+    """The exit code is 1, with a line about the disk."""
     full = os.open("/dev/full", os.O_WRONLY)
     started = process(town.shell.target, *command, stdout=full)
     os.close(full)
@@ -126,7 +126,7 @@ async def test_a_full_disk(town: Town, command: Sequence[str]) -> None:
 
 
 def test_interrupted_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """130 also while what a command needs is being loaded."""
+    """The exit code is 130 even during the imports of a command."""
 
     def interrupted(_: str) -> object:
         raise KeyboardInterrupt
@@ -137,7 +137,7 @@ def test_interrupted_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("command", [("nodes", "-w"), ("rms", "-w", "-o", "json")])
 async def test_interrupted(town: Town, command: Sequence[str]) -> None:
-    """130 for what goes on until it is interrupted."""
+    """The exit code is 130 for commands that run until they are interrupted."""
     started = process(town.shell.target, *command, stdout=subprocess.PIPE)
     assert started.stdout is not None
     await asyncio.to_thread(started.stdout.readline)

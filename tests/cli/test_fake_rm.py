@@ -14,7 +14,7 @@ from support.patience import PATIENCE
 
 @pytest.mark.slow
 async def test_it_works_until_it_is_told_to_stop() -> None:
-    """Its nodes and applications are there under the wanted name, and SIGTERM ends it in order."""
+    """Its nodes and applications exist under the given name, and SIGTERM ends it in order."""
     async with serve() as served:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "licorne_server", "fake-rm", "--target", served.target),
@@ -43,7 +43,7 @@ async def test_it_works_until_it_is_told_to_stop() -> None:
 
 
 def test_every_round_is_the_same_work_under_other_names() -> None:
-    """Times go on rising, and no application or key ever comes twice."""
+    """Times keep rising, and no application or key is repeated."""
     [world] = [world for world in worlds() if world.rm_id == "batch"]
     length = len(world.submissions)
     standing, *work = islice(endless(world), 1 + 3 * length)

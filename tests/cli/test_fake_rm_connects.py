@@ -1,4 +1,4 @@
-"""A fake RM and a server with TLS: by certificate, by token, by what contexts and variables say."""
+"""A fake RM and a server with TLS: by certificate, by token, by contexts and variables."""
 
 import asyncio
 import signal
@@ -39,7 +39,7 @@ async def fake_rm(*arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
 
 
 async def said(process: asyncio.subprocess.Process, wanted: Callable[[str], bool]) -> str:
-    """The first line that is wanted of what it says."""
+    """The first matching line of its output."""
     assert process.stderr is not None
     async with asyncio.timeout(PATIENCE):
         while line := (await process.stderr.readline()).decode():
@@ -49,7 +49,7 @@ async def said(process: asyncio.subprocess.Process, wanted: Callable[[str], bool
 
 
 def is_placed(line: str) -> bool:
-    """Whether it tells of allocations."""
+    """Whether the line reports allocations."""
     return " placed" in line and ": 0 placed" not in line
 
 
@@ -67,14 +67,14 @@ async def assert_works(server: Server, *arguments: str, rm_id: str) -> None:
 
 @pytest.fixture
 async def mutual() -> AsyncIterator[Server]:
-    """A server that wants certificates, and knows that of the RM `batch`."""
+    """A server that requires certificates, among them that of the RM `batch`."""
     async with serving(tls=tls(), rm_identities={"batch": frozenset({SPIFFE})}) as server:
         yield server
 
 
 @pytest.mark.slow
 async def test_certificate(mutual: Server) -> None:
-    """With its certificate it is served, by the member of its list that there is."""
+    """With its certificate it is served, by the only running member of its list."""
     targets = f"{CLOSED},{mutual.grpc_address}"
     await assert_works(mutual, "--target", targets, *CERTIFICATE, rm_id="batch")
 
@@ -95,7 +95,7 @@ async def test_token(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 async def test_context(mutual: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A context says where and as whom, its RM included."""
+    """A context has the target and the identity, including the RM."""
     monkeypatch.setenv(PATH_VARIABLE, str(tmp_path / "contexts.yaml"))
     values = ("--target", mutual.grpc_address, *CERTIFICATE, "--rm", "batch")
     assert main(["context", "set", "test", *values]) == 0
@@ -104,7 +104,7 @@ async def test_context(mutual: Server, tmp_path: Path, monkeypatch: pytest.Monke
 
 @pytest.mark.slow
 async def test_variables(mutual: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So do variables."""
+    """Variables have the same effect as a context."""
     monkeypatch.setenv("LICORNE_TARGET", mutual.grpc_address)
     for option, file in zip(CERTIFICATE[::2], CERTIFICATE[1::2], strict=True):
         monkeypatch.setenv(f"LICORNE_{option[2:].upper().replace('-', '_')}", file)
@@ -124,7 +124,7 @@ async def test_certificate_of_another_rm(mutual: Server) -> None:
 
 @pytest.mark.slow
 async def test_without_tls(mutual: Server) -> None:
-    """Who talks in plain to a server with TLS is told so, and waits on."""
+    """A plain connection to a server with TLS gets a message, and waits on."""
     async with fake_rm("--target", mutual.grpc_address, "--timeout", "0.1") as process:
         line = await said(process, lambda line: "give --tls" in line)
         assert process.returncode is None
@@ -147,7 +147,7 @@ def test_wrong_usage(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """What cannot be used is said at once, as by every command."""
+    """Unusable settings are reported at once, as by every command."""
     monkeypatch.setenv(PATH_VARIABLE, str(tmp_path / "contexts.yaml"))
     monkeypatch.chdir(tmp_path)
     assert main(["fake-rm", "--target", CLOSED, *arguments]) == 1

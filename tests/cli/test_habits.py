@@ -1,4 +1,4 @@
-"""What people do out of habit, and mistakes that they make: each is understood or answered in words."""
+"""Habits and mistakes of users: each is understood, or answered in words."""
 
 import logging
 from pathlib import Path
@@ -26,7 +26,7 @@ def test_a_host_alone_has_the_usual_ports() -> None:
 def test_an_unknown_key_is_reported_without_its_consequences(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A key that is much like a missing one stands for it: that it is missing is not said as well."""
+    """A key that is similar to a missing one stands for it: the missing key is not reported as well."""
     file = tmp_path / "queues.yaml"
     file.write_text("partitions: [{name: default, queue: [{name: root}]}]")
     assert main(["validate-config", str(file)]) == 4
@@ -35,7 +35,7 @@ def test_an_unknown_key_is_reported_without_its_consequences(
 
 
 async def test_the_http_port_is_not_that_of_grpc(capsys: pytest.CaptureFixture[str]) -> None:
-    """A command that is sent to the HTTP port says where gRPC usually is."""
+    """A command that connects to the HTTP port names the usual port of gRPC."""
     async with serving(http=LOOPBACK) as server:
         result = await Shell(server.http_address, capsys)("queues")
     assert (result.code, result.err) == (
@@ -45,7 +45,7 @@ async def test_the_http_port_is_not_that_of_grpc(capsys: pytest.CaptureFixture[s
 
 
 async def test_an_application_that_waits_for_nothing_is_explained(town: Town) -> None:
-    """All of it runs: that is said with exit code 0; an unknown one and an unknown ask are not found."""
+    """An application without waiting asks is explained with exit code 0; unknown names are not found."""
     await town.blue.submit("calm", queue="root.dev")
     await town.blue.ask("calm", 2)
     await town.blue.allocated(6)

@@ -1,4 +1,4 @@
-"""`licorne healthcheck`: what a container learns of the server beside it."""
+"""`licorne healthcheck`: the check that a container runs against the server beside it."""
 
 import asyncio
 import socket
@@ -31,7 +31,7 @@ async def check(*arguments: str) -> int:
 async def test_server_of_this_machine_is_asked_with_tls_or_without(
     encrypted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without a URL it need not be said whether the server has TLS, nor whom to trust."""
+    """Without a URL neither TLS nor an authority has to be configured."""
     async with serving(http=LOOPBACK, tls=tls() if encrypted else None) as server:
         here = tuple(f"{scheme}://{server.http_address}/livez" for scheme in ("http", "https"))
         monkeypatch.setattr(healthcheck, "HERE", here)
@@ -41,7 +41,7 @@ async def test_server_of_this_machine_is_asked_with_tls_or_without(
 
 
 async def test_certificate_of_another_server_is_checked(capsys: pytest.CaptureFixture[str]) -> None:
-    """A URL is believed only with a certificate of a known authority, unless that is waived."""
+    """A URL requires a certificate of a trusted authority, unless that is waived."""
     async with serving(http=LOOPBACK, tls=tls()) as server:
         url = f"https://{server.http_address}/livez"
         assert await check("--url", url) == 1
@@ -55,7 +55,7 @@ async def test_certificate_of_another_server_is_checked(capsys: pytest.CaptureFi
 
 @contextmanager
 def talker(answer: bytes) -> Iterator[str]:
-    """The address of somebody who says this to the first who connects."""
+    """The address of a server that sends this answer to the first client."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         host, port = listening.getsockname()
 
@@ -83,7 +83,7 @@ def talker(answer: bytes) -> Iterator[str]:
 async def test_other_answers_are_failures_in_words(
     answer: bytes, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whatever comes back that is no 200 ends with 1 and a line, and never with a traceback."""
+    """Any answer other than 200 exits with 1 and a line, and never with a traceback."""
     with talker(answer) as url:
         assert await check("--url", url) == 1
     lines = capsys.readouterr().err.splitlines()

@@ -1,4 +1,4 @@
-"""Every command says what it is for, with examples that work."""
+"""Every command has a description, and examples that work."""
 
 import shlex
 
@@ -23,7 +23,7 @@ def test_help_has_examples(name: str, capsys: pytest.CaptureFixture[str]) -> Non
 
 @pytest.mark.parametrize(("example", "purpose"), EXAMPLES)
 def test_examples_are_understood(example: str, purpose: str) -> None:
-    """Every example has arguments that the command takes, and says what it is good for."""
+    """Every example has arguments that the command accepts, and a purpose."""
     words = shlex.split(example)
     end = next((at for at, word in enumerate(words) if word in ("<", ">", "|")), len(words))
     assert words[0] == "licorne"
@@ -43,7 +43,7 @@ def test_examples_are_understood(example: str, purpose: str) -> None:
 def test_help_is_a_command(
     words: tuple[str, ...], shown: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`help` prints what `--help` does, also of a verb."""
+    """`help` prints the output of `--help`, also for a verb."""
     printed = []
     for line in (words, shown):
         with pytest.raises(SystemExit) as ended:
@@ -54,7 +54,7 @@ def test_help_is_a_command(
 
 
 def test_verbs_have_their_own_help(capsys: pytest.CaptureFixture[str]) -> None:
-    """It has the options and the examples of the verb, and none of the list."""
+    """The help of a verb has the options and examples of the verb, and none of the list."""
     with pytest.raises(SystemExit):
         main(["nodes", "drain", "--help"])
     shown = capsys.readouterr().out

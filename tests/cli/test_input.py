@@ -18,7 +18,7 @@ GOOD = "partitions: [{name: default, queues: [{name: a, submitacl: '*'}]}]\n"
 
 
 def validated(text: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """What `validate-config -` says of a text."""
+    """The output of `validate-config -` for a text."""
     return subprocess.run(
         [*VALIDATE, *arguments, "-"],
         input=text,
@@ -31,7 +31,7 @@ def validated(text: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.slow
 def test_a_configuration_on_standard_input() -> None:
-    """It is checked like a file, and is called <stdin>."""
+    """It is checked like a file, and is named <stdin>."""
     done = validated(GOOD)
     valid = f"<stdin>: valid, checksum {load(GOOD).checksum}\n"
     assert (done.returncode, done.stdout, done.stderr) == (0, "", valid)
@@ -63,7 +63,7 @@ def test_who_reads_may_have_enough(tmp_path: Path, output: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "# nothing yet\n", "---\n", "null"])
 def test_nothing_is_no_configuration(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
-    """Who names a file means what is in it: an empty one is a problem, for `serve` too."""
+    """An empty configuration file is a problem, also for `serve`."""
     file = tmp_path / "empty.yaml"
     file.write_text(text)
     assert main(["validate-config", str(file)]) == 4
@@ -91,6 +91,6 @@ def test_a_mistyped_property_fails_strict(
 
 
 def test_a_port_alone_is_every_interface() -> None:
-    """`--listen :7070` is understood, with whatever else it takes to serve others."""
+    """`--listen :7070` is accepted, together with the options for serving other hosts."""
     assert str(Address.parse(":7070")) == "0.0.0.0:7070"
     assert not Address.parse(":7070").is_loopback

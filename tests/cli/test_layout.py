@@ -10,7 +10,7 @@ MOST_AT_THE_TOP = 12
 
 
 def test_the_top_is_short() -> None:
-    """It can be taken in at a glance, and each folder in it has a first page."""
+    """The top level is short, and each of its folders has a README."""
     entries = [path for path in CLI.iterdir() if path.name != "__pycache__"]
     assert len(entries) <= MOST_AT_THE_TOP
     for folder in filter(Path.is_dir, entries):

@@ -26,7 +26,7 @@ async def test_names_alone(town: Town, command: str) -> None:
 
 @pytest.mark.parametrize("command", LISTS)
 async def test_yaml_is_the_same_as_json(town: Town, command: str) -> None:
-    """Both forms tell the same."""
+    """YAML and JSON have the same content."""
     as_json = (await town.shell(command, "-o", "json")).json
     assert as_json
     as_yaml = yaml.safe_load((await town.shell(command, "-o", "yaml")).out)
@@ -35,7 +35,7 @@ async def test_yaml_is_the_same_as_json(town: Town, command: str) -> None:
 
 @pytest.mark.parametrize("command", LISTS)
 async def test_wide_tables_have_more_columns(town: Town, command: str) -> None:
-    """What is in a table is in the wide one too."""
+    """A wide table includes the columns of the table."""
     table = (await town.shell(command)).out.splitlines()
     wide = (await town.shell(command, "-o", "wide")).out.splitlines()
     assert len(wide) == len(table)
@@ -54,7 +54,7 @@ async def test_wide_tables_have_more_columns(town: Town, command: str) -> None:
     ],
 )
 async def test_where_nothing_is_found_that_is_said(town: Town, command: Sequence[str], kind: str) -> None:
-    """On stderr, so that it is not taken for a row; programs get a list without anything in it."""
+    """The message is on stderr, so that it is not mistaken for a row; programs get an empty list."""
     result = await town.shell(*command)
     assert (result.code, len(result.rows)) == (0, 1)
     assert result.err.splitlines()[-1] == f"no {kind} found"
@@ -123,13 +123,13 @@ async def test_sorted(town: Town, arguments: Sequence[str], order: list[str]) ->
     ids=" ".join,
 )
 async def test_filters(town: Town, arguments: Sequence[str], names: list[str]) -> None:
-    """What does not have all that was asked for is left out."""
+    """Rows that fail any of the filters are left out."""
     result = await town.shell(*arguments, "-o", "name")
     assert (result.code, result.out.split()) == (0, names)
 
 
 async def test_nodes_by_their_attributes(town: Town) -> None:
-    """A selector takes equality, inequality, presence and absence, all of which have to hold."""
+    """A selector supports equality, inequality, presence and absence, all of which have to hold."""
     await town.green.add_nodes(1, prefix="a", attributes={"zone": "a", "spot": ""})
     await town.green.add_nodes(1, prefix="b", attributes={"zone": "b"})
 
@@ -143,7 +143,7 @@ async def test_nodes_by_their_attributes(town: Town) -> None:
 
 
 async def test_the_reason_is_shown_that_was_looked_for(town: Town) -> None:
-    """An application that waits has it in its row, and in data under a name of its own."""
+    """A waiting application has the reason in its row, and in data under a name of its own."""
     table = await town.shell("apps", "--reason", "exceeded")
     assert "REASON" in table.rows[0]
     assert "QUEUE_MAX_EXCEEDED: " in table.out
@@ -154,7 +154,7 @@ async def test_the_reason_is_shown_that_was_looked_for(town: Town) -> None:
 
 
 class Watching:
-    """A command that goes on, in a process of its own."""
+    """A command that runs on, in a process of its own."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         """That runs."""
@@ -181,7 +181,7 @@ async def watching(town: Town, *arguments: str) -> AsyncIterator[Watching]:
 
 
 async def test_watching_prints_what_changes(town: Town) -> None:
-    """All rows once with their time, then the rows that are new or changed; who is gone on stderr."""
+    """All rows are printed once with their time, then new and changed rows; removed ones on stderr."""
     async with watching(town, "nodes", "--rm", "green") as nodes:
         assert (await nodes.out())[:2] == ["TIME", "NODE"]
         moment, *first = (await nodes.out())[:3]
@@ -196,7 +196,7 @@ async def test_watching_prints_what_changes(town: Town) -> None:
 
 
 async def test_watching_says_what_happened(town: Town) -> None:
-    """For programs each row, name or document tells whether it came, changed or went."""
+    """For programs each row, name or document has a field for its addition, change or removal."""
     arguments = ("nodes", "--rm", "green", "-o", "name", "--output-watch-events")
     async with watching(town, *arguments) as nodes:
         assert await nodes.out() == ["ADDED", "node/meadow-1"]

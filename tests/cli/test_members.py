@@ -38,7 +38,7 @@ async def test_members_are_listed(members: list[Server], capsys: pytest.CaptureF
 async def test_rms_are_listed_with_their_members(
     members: list[Server], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With member and epoch, or with the address of the owner; one of nobody has neither."""
+    """Each RM has member and epoch, or the address of the owner; an RM without a member has neither."""
     shell = Shell(members[1].grpc_address, capsys)
     table_of(members).rms[RmId("free")] = Record(rm_id=RmId("free"), owner=MemberId(""), epoch=9)
     rows = (await shell("members", "--rms")).rows
@@ -58,7 +58,7 @@ async def test_rms_are_listed_with_their_members(
 async def test_a_member_is_drained_and_undrained(
     members: list[Server], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The plan says how many RMs go, and to how many; the list shows who wants it, and why."""
+    """The plan has the number of RMs to move and their targets; the list has operator and reason."""
     shell = Shell(members[1].grpc_address, capsys)
     unasked = await shell("members", "drain", "a")
     assert unasked.code == 1

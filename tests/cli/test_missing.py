@@ -1,4 +1,4 @@
-"""An RM or a partition that is not there is said in the same words by every command."""
+"""Every command reports a missing RM or partition in the same words."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -39,7 +39,7 @@ OF_AN_RM = (
 async def test_an_rm_that_is_not_there(
     town: Town, command: Sequence[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not found, with those that are; by the environment as by the option."""
+    """The message lists the existing RMs; by the environment as by the option."""
     expected = 'licorne: no RM "nope"; there are: blue, green\n'
     result = await town.shell(*command, "--rm", "nope")
     assert (result.code, result.err) == (3, expected)
@@ -52,7 +52,7 @@ async def test_an_rm_that_is_not_there(
 async def test_a_partition_that_is_not_there(
     town: Town, command: Sequence[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not found, with those that are; of an RM that was named only its own."""
+    """The message lists the existing partitions; with a named RM only its own."""
     result = await town.shell(*command, "--partition", "nope", "--rm", "green")
     expected = 'licorne: no partition "nope"; there are: [green]default\n'
     assert (result.code, result.err) == (3, expected)
@@ -64,7 +64,7 @@ async def test_a_partition_that_is_not_there(
 
 @pytest.mark.parametrize("command", [("rms", "nope"), ("rms", "forget", "nope", "--yes")])
 async def test_an_rm_that_is_asked_for(town: Town, command: Sequence[str]) -> None:
-    """The list of RMs says it in the same words."""
+    """The list of RMs uses the same words."""
     result = await town.shell(*command)
     expected = 'licorne: no RM "nope"; there are: blue, green\n'
     assert (result.code, result.err) == (3, expected)
@@ -109,7 +109,7 @@ async def says_there_is_none(
 
 
 async def test_a_server_without_rms(capsys: pytest.CaptureFixture[str]) -> None:
-    """Who shows nothing sees all RMs, so there are none."""
+    """A caller without identity sees all RMs, so there are none."""
     async with serving() as server:
         commands = WITHOUT_RMS | OF_A_NAME
         await says_there_is_none(Shell(server.grpc_address, capsys), NONE, commands=commands)
@@ -143,7 +143,7 @@ async def test_a_token_that_shows_no_rm(
 
 
 async def test_a_certificate_that_shows_no_rm(capsys: pytest.CaptureFixture[str]) -> None:
-    """That of an RM shows this RM alone, and it has not registered."""
+    """A certificate of an RM shows this RM alone, and it has not registered."""
     options = [
         word
         for option, file in (("ca", "ca.pem"), ("cert", "rm.pem"), ("key", "rm.key"))
@@ -180,7 +180,7 @@ async def test_a_name_that_is_much_like_another(town: Town, command: Sequence[st
 
 
 async def test_a_name_that_is_there_is_not_suggested(town: Town) -> None:
-    """Where another name of the line is unknown, the known one is no answer."""
+    """If another name of the line is unknown, an existing name is no suggestion for it."""
     result = await town.shell("explain", "shop", "nokey", "--rm", "blue")
     assert result.code == 3
     assert "did you mean" not in result.err

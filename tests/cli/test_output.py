@@ -50,13 +50,13 @@ def test_resources_are_listed_by_name_and_none_is_a_dash() -> None:
 
 
 def test_names_cannot_command_the_terminal() -> None:
-    """Control characters in a name are shown, not obeyed."""
+    """Control characters in a name are displayed, not executed."""
     assert printable("a\x1b[31m\n") == "a\\x1b[31m\\n"
     assert printable("Größe") == "Größe"
 
 
 def test_tables_are_aligned_without_trailing_blanks(capsys: pytest.CaptureFixture[str]) -> None:
-    """Columns begin below their headers; without rows there are the headers alone."""
+    """Columns begin below their headers; a table without rows has the headers alone."""
     print_table(("NAME", "N"), [("a", "1"), ("long", "22"), ("b", "")])
     assert capsys.readouterr().out == "NAME  N\na     1\nlong  22\nb\n"
     print_table(("NAME", "N"), [])
@@ -107,7 +107,7 @@ def test_a_number_that_heads_an_item_says_of_what_it_is(
 
 
 def test_json_has_raw_numbers_under_proto_json_names(capsys: pytest.CaptureFixture[str]) -> None:
-    """64-bit numbers are numbers, empty fields are there, and proto JSON parsers read it."""
+    """64-bit numbers are numbers, empty fields are included, and proto JSON parsers read it."""
     message = ListQueuesResponse(
         queues=[Queue(path="root", is_leaf=False, allocated={"memory": 2**60, "vcore": 1})]
     )
@@ -131,7 +131,7 @@ def test_json_has_raw_numbers_under_proto_json_names(capsys: pytest.CaptureFixtu
     ],
 )
 def test_sentences_get_human_amounts(text: str, shown: str) -> None:
-    """Amounts in a sentence of the core's are shown in the units of the tables."""
+    """Amounts in a sentence of the core are displayed in the units of the tables."""
     assert human_text(text) == shown
 
 

@@ -89,7 +89,7 @@ def written(folder: Path, text: str) -> str:
 async def test_a_waiting_ask_is_told_what_would_let_it_start(
     licorne: Licorne, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`licorne explain` says what was confirmed on a copy, and why nothing was tried if that is so."""
+    """`licorne explain` prints the changes confirmed on a copy, or the reason why there was no trial."""
     told = await licorne("explain", "full", "k2")
     confirmed = "confirmed on a copy: with the maximum of queue root.a at vcore=3 it starts at once on n"
     assert confirmed in told.out
@@ -107,7 +107,7 @@ async def test_a_waiting_ask_is_told_what_would_let_it_start(
 
 
 async def test_a_plan_by_which_somebody_is_worse_off_exits_with_6(licorne: Licorne, tmp_path: Path) -> None:
-    """Queues above their new maxima are shown with the amount."""
+    """Queues above their new maxima are printed with the amount."""
     result = await licorne("config", "plan", written(tmp_path, NARROW))
     assert "            over its maximum by vcore=1" in result.out.splitlines()
     assert "  removed   root.b" in result.out.splitlines()
@@ -131,7 +131,7 @@ async def test_an_inherited_property_is_told_where_it_stands(licorne: Licorne, t
 async def test_what_is_so_already_makes_nobody_worse_off(
     licorne: Licorne, server: Server, tmp_path: Path
 ) -> None:
-    """A queue that is above its maximum now is told as such, and the exit code is 0."""
+    """A queue that already exceeds its maximum is printed as such, and the exit code is 0."""
     await licorne("config", "apply", written(tmp_path, NARROW), "--yes")
     again = NARROW.replace("preemption.delay: 1s}\n          - name: c", "x: y}\n          - name: c")
     assert again != NARROW
@@ -141,7 +141,7 @@ async def test_what_is_so_already_makes_nobody_worse_off(
 
 
 async def test_a_plan_for_an_rm_on_hold_says_so(licorne: Licorne, server: Server, tmp_path: Path) -> None:
-    """Nothing is scheduled for it, so that the plan is not complete: the exit code is 7."""
+    """An RM on hold gets no allocations, so that the plan is not complete: the exit code is 7."""
     hold = SetHold(rm_id=RmId("rm"), hold=Hold.OUTBOX_FULL, on=True)
     await server.engine.submit(hold)
     result = await licorne("config", "plan", written(tmp_path, WIDER))
@@ -155,7 +155,7 @@ async def test_a_plan_for_an_rm_on_hold_says_so(licorne: Licorne, server: Server
 
 
 async def test_a_plan_of_what_runs_says_so(licorne: Licorne, tmp_path: Path) -> None:
-    """Nothing changes, and the exit code is 0."""
+    """The configuration in force causes no change, and the exit code is 0."""
     result = await licorne("config", "plan", written(tmp_path, CONFIG))
     assert result.out == "plan for RM rm from revision 1: that is what runs, nothing changes\n"
     assert result.code == 0
@@ -198,7 +198,7 @@ async def test_a_stale_base_is_refused(licorne: Licorne, tmp_path: Path) -> None
 
 @pytest.mark.row(168)
 async def test_a_submission_is_read_by_people(licorne: Licorne, tmp_path: Path) -> None:
-    """It says the queue, the nodes, and exits with 0 where all is placed."""
+    """The output has queue and nodes; the exit code is 0 if all asks are placed."""
     result = await licorne("apps", "plan", written(tmp_path, JOB))
     first, second, *rest = result.out.splitlines()
     assert first == "application job would go to queue root.b of [rm]default"
@@ -210,7 +210,7 @@ async def test_a_submission_is_read_by_people(licorne: Licorne, tmp_path: Path) 
 
 @pytest.mark.row(168)
 async def test_a_submission_says_who_would_be_evicted(licorne: Licorne, tmp_path: Path) -> None:
-    """Victims are shown with whom they would go for and when, and the exit code is 6."""
+    """Victims are printed with beneficiary and time, and the exit code is 6."""
     large = JOB.replace("vcore: 1}", "vcore: 2}").partition("  - {name: exec")[0]
     result = await licorne("apps", "plan", written(tmp_path, large))
     [victim] = [line for line in result.out.splitlines() if line.startswith("  full/")]
@@ -222,7 +222,7 @@ async def test_a_submission_says_who_would_be_evicted(licorne: Licorne, tmp_path
 
 
 async def test_a_submission_may_come_from_stdin(licorne: Licorne, monkeypatch: pytest.MonkeyPatch) -> None:
-    """JSON is YAML; what is rejected says why."""
+    """JSON is YAML; a rejection has its reason."""
     text = b'{"application": "a", "user": "ann", "queue": "root.x", "asks": []}'
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text)))
     result = await licorne("apps", "plan", "-")

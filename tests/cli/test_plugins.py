@@ -34,7 +34,7 @@ HEAVY = (
 
 @pytest.fixture(autouse=True)
 def _looked_for_anew() -> Iterator[None]:
-    """Plug-ins are looked for in each test, and after it."""
+    """Plug-ins are discovered again in each test, and after it."""
     plugins.plugged_in.cache_clear()
     yield
     plugins.plugged_in.cache_clear()
@@ -76,7 +76,7 @@ def test_help_has_what_is_installed(alone: None, capsys: pytest.CaptureFixture[s
 
 
 def test_each_distribution_brings_the_commands_that_are_said_to_be_its() -> None:
-    """The table of missing commands agrees with what the distributions of this checkout bring."""
+    """The table of missing commands agrees with the commands of this checkout's distributions."""
     brought = {
         name: entry.dist.name
         for entry in entry_points(group=plugins.COMMANDS)
@@ -87,7 +87,7 @@ def test_each_distribution_brings_the_commands_that_are_said_to_be_its() -> None
 
 
 def test_help_imports_no_command() -> None:
-    """What a plug-in needs is imported when its command is chosen."""
+    """The imports of a plug-in happen when its command is chosen."""
     done = subprocess.run([sys.executable, "-c", HELP], capture_output=True, text=True, check=True)
     assert "serve resource managers" in done.stdout
     assert [name for name in done.stderr.split() if name.startswith(HEAVY)] == []
@@ -96,7 +96,7 @@ def test_help_imports_no_command() -> None:
 def test_any_distribution_may_have_commands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A command of another distribution runs, and cannot take the name of one of ours."""
+    """A command of another distribution runs, but cannot use the name of a built-in one."""
     code = (
         "COMMANDS = {name: ('strange_commands', 'be strange') for name in ('queues', 'strange')}\n"
         "EXAMPLES = ()\n"
@@ -125,7 +125,7 @@ def test_a_plug_in_that_is_broken_is_left_out(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """It is named in a line, and all other commands go on."""
+    """A line names it, and all other commands work."""
     plug_in(tmp_path, value, "")
     monkeypatch.syspath_prepend(tmp_path)
     assert main(["version", "--client"]) == 0
@@ -136,7 +136,7 @@ def test_a_plug_in_that_is_broken_is_left_out(
 
 
 def test_version_of_the_command_line_alone(alone: None, capsys: pytest.CaptureFixture[str]) -> None:
-    """Without the server's package there is no form, and `version` says why."""
+    """Without the server's package the form is missing, and `version` gives the reason."""
     assert main(["version", "--client"]) == 0
     assert capsys.readouterr().out.endswith("; no server package is installed here\n")
     assert main(["version", "--client", "-o", "json"]) == 0

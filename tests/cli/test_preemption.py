@@ -1,4 +1,4 @@
-"""Gangs and preemption on the command line: what is shown, and only where there is some."""
+"""Gangs and preemption on the command line: displayed only if present."""
 
 import grpc
 import pytest
@@ -35,7 +35,7 @@ def printed(capsys: pytest.CaptureFixture[str]) -> list[str]:
 
 
 def test_a_gang_shows_its_task_groups(capsys: pytest.CaptureFixture[str]) -> None:
-    """How many placeholders there were, what became of them, and when their time is up."""
+    """The output has the number of placeholders, their outcomes, and their timeout."""
     groups = [
         TaskGroup(name="workers\x1b", count=5, replaced=2, timed_out=1, min_resource={"vcore": 1500}),
         TaskGroup(name="driver", count=1),
@@ -72,7 +72,7 @@ def test_an_application_without_a_gang_shows_none(capsys: pytest.CaptureFixture[
 def test_an_elastic_gang_shows_its_size(
     capsys: pytest.CaptureFixture[str], elastic: Elastic, cell: str, line: str
 ) -> None:
-    """Its members of its minimum and maximum in the row, and its terms below."""
+    """The row has the members relative to minimum and maximum, and the page has the terms."""
     print_one(Application(application_id="spark", elastic=elastic))
     header, row, *others = printed(capsys)
     assert "RUNNING MEMBERS PENDING" in header
@@ -107,7 +107,7 @@ def test_what_keeps_room_or_has_to_stop_says_so(capsys: pytest.CaptureFixture[st
 def test_queues_show_what_preemption_is_about_to_change(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Two columns more, while there is anything in them."""
+    """Two more columns are displayed while any queue has such amounts."""
     quiet, busy = Queue(path="root"), Queue(path="root.a", preempting={"vcore": 2000})
     owed = Queue(path="root.b", promised={"vcore": 500})
     Printer(QUEUES).print([quiet])
@@ -134,7 +134,7 @@ def queue(path: str) -> PreemptionQueue:
 def test_a_victim_is_explained_with_the_queues_of_that_moment(
     capsys: pytest.CaptureFixture[str], released: int, gone: str
 ) -> None:
-    """What it took, when it was told to stop, whether it is gone, and both queues."""
+    """The explanation has its amounts, the time of its stop, whether it has ended, and both queues."""
     record = Preemption(
         resources={"vcore": 500},
         priority=-3,
@@ -165,7 +165,7 @@ def test_a_victim_is_explained_with_the_queues_of_that_moment(
 
 
 def test_a_victim_of_its_own_queue_shows_that_once(capsys: pytest.CaptureFixture[str]) -> None:
-    """Where a maximum was enforced there is no ask either."""
+    """Where a maximum was enforced there is no ask either, and the queue is displayed once."""
     record = Preemption(time=AT, victim_queue=queue("root.low"), beneficiary_queue=queue("root.low"))
     print_explanation(ExplainResponse(verdict="preempted", preemption=record))
     lines = printed(capsys)
@@ -176,7 +176,7 @@ def test_a_victim_of_its_own_queue_shows_that_once(capsys: pytest.CaptureFixture
 def test_what_became_of_a_key_before_is_said_to_be_past(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """It is there again under the key of a victim."""
+    """An ask under the key of an earlier victim is distinguished from that victim."""
     record = Preemption(time=AT, victim_queue=queue("root.low"))
     print_explanation(ExplainResponse(verdict="allocated", preemption=record))
     assert "it was preempted before" in printed(capsys)
@@ -185,7 +185,7 @@ def test_what_became_of_a_key_before_is_said_to_be_past(
 def test_verdicts_on_gangs_and_preemption_are_rows_like_others(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Kind, subject, operands and code; times and causes say what they are about."""
+    """Each has kind, subject, operands and code; times and causes have labels."""
     checks = [
         Check(kind="nodes", code="NO_NODE_FITS", message="full", causes={"full: vcore": 3}),
         Check(
@@ -219,7 +219,7 @@ def test_verdicts_on_gangs_and_preemption_are_rows_like_others(
 
 
 def test_json_leaves_nothing_out() -> None:
-    """Task groups, victims and what is promised are there for programs: empty, null or not."""
+    """Task groups, victims and promises are included for programs, even if empty or null."""
     assert to_plain(Application())["taskGroups"] == []
     assert to_plain(Queue())["promised"] == {}
     assert to_plain(ExplainResponse())["preemption"] is None
@@ -229,7 +229,7 @@ def test_json_leaves_nothing_out() -> None:
 async def test_a_key_that_is_gone_is_explained_by_the_ledger(
     server: Server, channel: grpc.aio.Channel, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Who asks for a victim after its end learns for whom it had to go."""
+    """An explanation of a victim after its end names the beneficiary."""
     await Shim(channel).set_up()
     [partition] = server.scheduler.partitions.values()
     partition.ledger.note(victim("v", rule=PreemptionRule.REQUIRED_NODE, released=TIME + 1))

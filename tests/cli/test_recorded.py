@@ -173,7 +173,7 @@ async def test_commands_print_as_recorded(
 
 
 def exit_code(words: Sequence[str]) -> int | str | None:
-    """That of a command, if it ends the process as well."""
+    """The exit code of a command, including one that ends the process."""
     try:
         return main(words)
     except SystemExit as ended:
@@ -181,7 +181,7 @@ def exit_code(words: Sequence[str]) -> int | str | None:
 
 
 def printed(code: int | str | None, out: str, err: str) -> Iterator[str]:
-    """What a command printed, without what differs from run to run."""
+    """The output of a command, without the parts that differ between runs."""
     is_json = out.startswith(("{", "["))
     for text in (compact(json.loads(out)) if is_json else out, err):
         steady = re.sub(r"127\.0\.0\.1:\d+", "HOST:PORT", text).replace(str(Path.cwd()), "HERE")
@@ -191,7 +191,7 @@ def printed(code: int | str | None, out: str, err: str) -> Iterator[str]:
 
 
 def test_every_command_is_recorded_or_left_out() -> None:
-    """A command that is new is played here, or it is said why not."""
+    """A new command is recorded here, or has a reason to be left out."""
     played = [line.split() for line in GIVEN.splitlines()]
     missing = [
         " ".join(words)
@@ -205,7 +205,7 @@ def test_every_command_is_recorded_or_left_out() -> None:
 
 
 def test_help_is_as_recorded(rewrite: bool) -> None:
-    """Each command takes the words and options that it took, and says the same of them."""
+    """The accepted words and options of each command, and their descriptions, are those of the recording."""
     said: list[str] = []
     for words, parser in parsers():
         said += ["", " ".join(("$ licorne", *words, "--help")), parser.description or ""]
@@ -224,7 +224,7 @@ def test_help_is_as_recorded(rewrite: bool) -> None:
 
 
 def parsers() -> Iterator[tuple[tuple[str, ...], argparse.ArgumentParser]]:
-    """Every command by its words, those below behind their parent."""
+    """Every command by its words, verbs after their noun."""
     below: list[tuple[tuple[str, ...], argparse.ArgumentParser]]
     below = [((), parser_for("serve", *installed_commands()))]
     while below:

@@ -12,7 +12,7 @@ from support.peers.town import Town
 
 
 async def test_what_queues_and_users_have_used(town: Town) -> None:
-    """Of all RMs or of one, since a time, sorted; a queue has those below it."""
+    """The hours of all RMs or of one, since a time, sorted; a queue includes its descendants."""
     result = await town.shell("usage", "--since", "30d", "-o", "json")
     assert (result.code, result.err) == (0, "")
     used = {(row["partition"], row["name"]): row["hours"]["vcore"] for row in result.json["rows"]}

@@ -12,7 +12,7 @@ from support.server.reports import cells
 
 
 async def test_rms_are_shown_and_forgotten(capsys: pytest.CaptureFixture[str]) -> None:
-    """A line for each RM; one that is connected is kept, one that is gone can be forgotten."""
+    """Each RM is a line; a connected one is kept, a disconnected one can be forgotten."""
     async with serving() as server, connected(server) as channel:
         shell = Shell(server.grpc_address, capsys)
         assert (await shell("rms", "-o", "json")).json == {"rms": []}
@@ -47,7 +47,7 @@ async def test_rms_are_shown_and_forgotten(capsys: pytest.CaptureFixture[str]) -
 async def test_an_rm_of_the_state_directory_is_forgotten(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """After a restart its configuration is kept before it comes back; it can be forgotten too."""
+    """After a restart, the configuration of an RM can be forgotten before it reconnects."""
     async with serving(state_dir=tmp_path) as server, connected(server) as channel:
         await Shim(channel, "old").register()
         await Shim(channel, "new").register()
@@ -67,7 +67,7 @@ async def test_an_rm_of_the_state_directory_is_forgotten(
 
 
 def test_caps_that_are_near_are_shown() -> None:
-    """From four fifths of a cap on it stands beside the count; before, it does not."""
+    """A cap is displayed beside the count from four fifths on."""
     gibi = 1024**3
     counts = RmAmounts(partitions=1, queues=79, nodes=80, applications=10, asks=11, memory=gibi)
     caps = RmAmounts(partitions=9, queues=100, nodes=100, applications=10, asks=99, memory=gibi * 5 // 4)

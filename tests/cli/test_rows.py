@@ -40,7 +40,7 @@ LISTINGS = (
 
 @pytest.mark.parametrize(("listing", "item"), LISTINGS, ids=lambda value: getattr(value, "plural", ""))
 def test_columns_name_fields_of_the_messages(listing: Listing[Any], item: Message) -> None:
-    """Every column of every noun has a text and an order for a message that says nothing."""
+    """Every column of every noun has a text and an order for an empty message."""
     assert listing.name_of(item) in ("", "0")
     for column in listing.columns:
         [row, *_] = listing.rows(item)
@@ -49,7 +49,7 @@ def test_columns_name_fields_of_the_messages(listing: Listing[Any], item: Messag
 
 
 def test_asks_say_what_they_wait_for(capsys: pytest.CaptureFixture[str]) -> None:
-    """An ask with a node that is kept for it, or that the RM is asked about, names the node."""
+    """An ask with a reserved node, or one that the RM is asked about, names the node."""
     asks = [
         Ask(allocation_key="k1", assumed_node="n1", reserved_node="n2"),
         Ask(allocation_key="k2", reserved_node="n2"),
@@ -66,7 +66,7 @@ def test_asks_say_what_they_wait_for(capsys: pytest.CaptureFixture[str]) -> None
 
 @pytest.mark.parametrize(("count", "held", "shown"), [(6, 4, "2 +4 placeholders"), (2, 0, "2")])
 def test_placeholders_run_nothing(count: int, held: int, shown: str) -> None:
-    """RUNNING counts what runs; placeholders stand beside it."""
+    """RUNNING counts allocations with work; placeholders are listed beside it."""
     app = Application(application_id="gang", allocation_count=count, placeholder_count=held)
     assert cells(APPS, app)["RUNNING"] == shown
 
@@ -105,7 +105,7 @@ def test_nodes_say_why_those_that_they_are_kept_for_wait() -> None:
 
 
 def test_causes_come_by_how_many_nodes_they_keep_out() -> None:
-    """The most frequent cause first, equal ones by name; a refusal is shown in the RM's words."""
+    """The most frequent cause is first, equal ones by name; a refusal has the RM's words."""
     check = Check(causes={"full: vcore": 2, "refused: taint\n": 30, "reserved": 2})
     assert cause_rows(check.causes) == [
         ("30", "refused: taint\\n"),

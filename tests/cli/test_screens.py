@@ -1,6 +1,6 @@
-"""What a terminal of 60, 80, 100 and 140 columns shows: a table, or a list where it would wrap.
+"""Output for terminals of 60, 80, 100 and 140 columns: a table, or a list where it would wrap.
 
-The screens are in `screens`. `pytest --rewrite` writes them anew.
+The screens are in `screens`. `pytest --rewrite` writes them.
 """
 
 import re
@@ -69,7 +69,7 @@ def queues() -> None:
 
 
 def nodes() -> None:
-    """One that is kept for an ask, and one that is drained."""
+    """A node that is reserved for an ask, and one that is drained."""
     kept = Reservation(
         application_id="shop",
         allocation_key="shop-1",
@@ -141,7 +141,7 @@ def users() -> None:
 
 
 def events() -> None:
-    """Three that came one after the other, as they are followed."""
+    """Three consecutive events, as they are followed."""
     printer = Printer(EVENTS, widths=WIDTHS)
     printer.print([])
     size = Resource(resources={"vcore": Quantity(value=500), "memory": Quantity(value=GI)})
@@ -247,7 +247,7 @@ def preempted() -> None:
 
 
 def long_words() -> None:
-    """A name that is longer than any line stays in one piece, so that it can be copied."""
+    """A name longer than any line is not split, so that it can be copied."""
     print_table(("NAME", "VALUE"), [("a", "b" * 150), ("c", f"{'d' * 50},{'e' * 50},{'f' * 50}")])
 
 
@@ -263,7 +263,7 @@ def test_screens(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Nothing but the middle of names is cut off, and no line wraps unless it is a single word."""
+    """Only the middle of names is cut off, and no line wraps unless it is a single word."""
     monkeypatch.setattr("licorne_cli.output.text.is_terminal", lambda _: True)
     sections = []
     for columns in COLUMNS:

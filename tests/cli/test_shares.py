@@ -7,7 +7,7 @@ from licorne_cli.output.shares import decayed, hours_left
 
 
 def test_decayed_usage() -> None:
-    """The hours that siblings are ordered by come first; a weight of 0 is last, and no memory a dash."""
+    """The hours that order siblings are first; a weight of 0 is last, and no memory a dash."""
     share = FairShare(decayed={"vcore": 12_300.0, "gpu": 0.5}, share=1.25, weight=1.0, half_life=3600.0)
     assert decayed(share) == "1.25h gpu=0.5,vcore=12.3"
     assert decayed(FairShare(half_life=60.0)) == "0h"
@@ -16,7 +16,7 @@ def test_decayed_usage() -> None:
 
 
 def test_hours_left() -> None:
-    """Each budget has what is left, its limit and the end of its window."""
+    """Each budget has its remaining hours, its limit and the end of its window."""
     end = 1_704_067_200 * 10**9
     budgets = [
         HoursBudget(resource="memory", limit=2**36, left=2**35, resets_at=end),

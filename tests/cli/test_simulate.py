@@ -1,4 +1,4 @@
-"""``licorne simulate``: what is printed where, its exit codes, and its errors."""
+"""``licorne simulate``: its output, exit codes, and errors."""
 
 import json
 from pathlib import Path
@@ -28,7 +28,7 @@ def simulate(*words: str) -> int:
 
 
 def test_a_trace_under_two_policies(capsys: pytest.CaptureFixture[str]) -> None:
-    """A line for each policy, and one for the waits that were recorded; what each column means is below."""
+    """Each policy is a line, and so are the recorded waits; the meaning of the columns is below."""
     assert simulate(SWF, "--policy", "fifo", "--policy", "fair") == OK
     printed = capsys.readouterr()
     lines = printed.out.splitlines()
@@ -47,7 +47,7 @@ def test_a_trace_under_two_policies(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_what_makes_a_run_bad_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    """The table fits 80 columns; below it are gangs that kept room in vain, victims, and guarantees."""
+    """The table fits 80 columns; below it are gangs that blocked room in vain, victims, and guarantees."""
     assert simulate("load:hpc", "--limit", "60", "--policy", "fifo", "--policy", "fair-preempting") == OK
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines[3:6])) <= 80
@@ -98,7 +98,7 @@ def test_configurations_side_by_side(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 def test_jobs_that_are_rejected_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Jobs without a queue are told with the reason; if there are no others that is the result."""
+    """Jobs without a queue are reported with the reason, even if there are no others."""
     config, rules = tmp_path / "queues.yaml", tmp_path / "map.yaml"
     config.write_text(QUEUES)
     rules.write_text("queues: [{queue: q0, to: root.short}, {to: root.gone}]")
@@ -129,7 +129,7 @@ def test_jobs_that_are_rejected_are_told(tmp_path: Path, capsys: pytest.CaptureF
     ],
 )
 def test_wrong_usage(words: list[str], error: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """What cannot be used is an error with exit code 1, and nothing is printed on stdout."""
+    """Wrong arguments are an error with exit code 1, and stdout is empty."""
     try:
         code = simulate(*words)
     except SystemExit as stop:

@@ -38,7 +38,7 @@ async def test_what_there_is_and_what_waits(town: Town) -> None:
 
 
 def test_a_terminal_breaks_lines_and_nothing_else_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a narrow terminal a line goes on below its first word, with the command that shows more."""
+    """On a narrow terminal a line continues below its first word; the command for more stays whole."""
     lines = [Line("rm", "RM a is not connected", "licorne rms"), Line("version", "licorne 1")]
     wide = ["!  rm       RM a is not connected (licorne rms)", "   version  licorne 1"]
     narrow = [wide[0].removesuffix(" (licorne rms)"), f"{'':12}(licorne rms)", wide[1]]

@@ -16,7 +16,7 @@ from support.surroundings import CLOSED
 
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The file of contexts, which is not there yet."""
+    """The file of contexts, which does not exist yet."""
     path = tmp_path / "contexts.yaml"
     monkeypatch.setenv(PATH_VARIABLE, str(path))
     return path
@@ -42,7 +42,7 @@ def test_a_bad_target_of_a_list_is_named(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Whether an option, a variable or a context says it; nothing is asked then."""
+    """The target may be in an option, a variable or a context; no server is called."""
     said = f"{named} is no target: HOST, :PORT or HOST:PORT was expected"
     with pytest.raises(argparse.ArgumentTypeError, match=f"^{re.escape(said)}$"):
         target.targets(text)
@@ -69,7 +69,7 @@ contexts:
 def test_a_token_goes_to_the_targets_of_its_context_alone(
     arguments: tuple[str, ...], token: str | None, file: Path
 ) -> None:
-    """Any of them may be left out, and none be added."""
+    """Any target of the context may be omitted, and none added."""
     file.write_text(MEMBERS)
     args = parser_for("nodes").parse_args(["nodes", *arguments])
     target.settle(args)
@@ -78,7 +78,7 @@ def test_a_token_goes_to_the_targets_of_its_context_alone(
 
 
 async def test_the_first_target_that_answers_is_asked(town: Town, capsys: pytest.CaptureFixture[str]) -> None:
-    """What is said names the one in use; without any it names all."""
+    """Messages name the target in use; without one they name all."""
     town.shell.target = f"{CLOSED},{town.shell.target}"
     there = town.shell.target.partition(",")[2]
     assert (await town.shell("version")).out.splitlines()[1].startswith(f"server {there}: ")

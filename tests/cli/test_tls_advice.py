@@ -1,4 +1,4 @@
-"""A server that speaks TLS, or does not, says so to whoever asks it the other way."""
+"""A server with TLS, or without, that is called the other way, is reported with advice."""
 
 import asyncio
 import os
@@ -20,7 +20,7 @@ from support.peers.town import Shell, Town
 
 @pytest.mark.parametrize("mutual", [True, False])
 async def test_a_tls_server_asked_without_tls(capsys: pytest.CaptureFixture[str], mutual: bool) -> None:
-    """It cannot be reached, and what to give is said; with that it can be."""
+    """The server cannot be reached, and the message names the missing option; with it the call works."""
     async with serving(tls=tls(mutual=mutual)) as server:
         shell = Shell(server.grpc_address, capsys)
         result = await shell("rms")
@@ -69,7 +69,7 @@ def shown(name: str) -> tuple[str, ...]:
 async def test_certificates_that_are_not_taken(
     capsys: pytest.CaptureFixture[str], options: tuple[str, ...], advice: str
 ) -> None:
-    """What one side has against the other's certificate is said, and what to do about it."""
+    """The objection to the certificate is printed, with advice."""
     async with serving(tls=tls()) as server:
         where = server.grpc_address
         result = await Shell(where, capsys)("rms", *options)
@@ -79,7 +79,7 @@ async def test_certificates_that_are_not_taken(
 
 
 async def test_nothing_but_our_line_is_printed() -> None:
-    """The core of gRPC, which prints lines of its own, is not heard."""
+    """The messages of gRPC's own core are suppressed."""
     command = (sys.executable, "-m", "licorne_server", "rms", "--tls-ca")
     async with serving(tls=tls()) as server:
         options = (str(FILES / "stranger.pem"), "--target", server.grpc_address)
@@ -114,7 +114,7 @@ async def test_nothing_but_our_line_is_printed() -> None:
 async def test_files_of_no_use(
     capsys: pytest.CaptureFixture[str], options: tuple[str, ...], said: str
 ) -> None:
-    """They are named before anything is sent."""
+    """Unusable files are named before a call is made."""
     words = [word.format(files=FILES) for word in options]
     result = await Shell("127.0.0.1:1", capsys)("rms", *words)
     assert (result.code, result.err) == (1, f"licorne: {said.format(files=FILES)}\n")
@@ -123,7 +123,7 @@ async def test_files_of_no_use(
 async def test_files_that_go_meanwhile(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """A file that was there when the command began, and is not when it has failed, is named."""
+    """A file that is removed while the command runs is named."""
     authority = tmp_path / "ca.pem"
     authority.write_bytes((FILES / "stranger.pem").read_bytes())
     real = TlsConfig.credentials
@@ -142,14 +142,14 @@ async def test_files_that_go_meanwhile(
 
 
 def test_no_authority_is_advised_where_none_would_help() -> None:
-    """A certificate that has expired is not taken, whoever stands for it."""
+    """An expired certificate is refused whatever the authority, so none is suggested."""
     error = ssl.SSLCertVerificationError()
     error.verify_code, error.verify_message = 10, "certificate has expired"
     assert refused_because(error) == "is not taken: certificate has expired"
 
 
 async def test_a_name_that_no_host_can_have(capsys: pytest.CaptureFixture[str]) -> None:
-    """It ends with a line like everything else."""
+    """It ends with a line like every other failure."""
     async with serving(tls=tls()) as server:
         result = await Shell(server.grpc_address, capsys)("rms", *CA, "--tls-server-name", ".foo")
     assert result.code == 2
@@ -158,7 +158,7 @@ async def test_a_name_that_no_host_can_have(capsys: pytest.CaptureFixture[str]) 
 
 
 async def test_files_that_can_be_read_once(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """A pipe, as shells make them of commands, is left to the one who needs it."""
+    """A pipe, as made by process substitution, is not read by the advice."""
     pipe = tmp_path / "ca"
     os.mkfifo(pipe)
     writing = asyncio.create_task(asyncio.to_thread(pipe.write_bytes, (FILES / "ca.pem").read_bytes()))
@@ -169,7 +169,7 @@ async def test_files_that_can_be_read_once(capsys: pytest.CaptureFixture[str], t
 
 
 async def test_a_plain_server_asked_with_tls(town: Town) -> None:
-    """It cannot be reached, and what to leave out is said."""
+    """The server cannot be reached, and the message names the option to leave out."""
     result = await town.shell("queues", "--tls", "--timeout", "2")
     where = town.shell.target
     advice = f"{where} does not speak TLS: leave the TLS options out"
@@ -178,7 +178,7 @@ async def test_a_plain_server_asked_with_tls(town: Town) -> None:
 
 @pytest.mark.parametrize("target", ["unix:/run/nothing", "127.0.0.1:1"])
 def test_where_nobody_answers_nothing_is_advised(target: str) -> None:
-    """What is known of the other side is nothing."""
+    """Without an answer nothing is known of the other side."""
     assert tls_advice(target, TlsConfig()) == tls_advice(target, None) == ""
 
 

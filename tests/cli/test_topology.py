@@ -42,12 +42,12 @@ def test_a_domain_is_named_with_those_inside() -> None:
 
 
 def domain(level: str, path: str, slots: int) -> TopologyDomain:
-    """A domain of four nodes, one of which takes nothing."""
+    """A domain of four nodes, one of which is closed."""
     return TopologyDomain(level=level, path=path, nodes=4, schedulable_nodes=3, slots=slots)
 
 
 def test_the_largest_gang_is_told_level_by_level() -> None:
-    """Of equal domains it is the first one; levels without room are left out."""
+    """Of equal domains the first is printed; levels without room are left out."""
     domains = [
         domain("zone", "a", 5),
         domain("rack", "a/1", 2),
@@ -70,6 +70,6 @@ def test_the_largest_gang_is_told_level_by_level() -> None:
 
 
 def test_without_a_shape_nothing_is_counted() -> None:
-    """Where nothing waits the reader is told how to name a shape."""
+    """If no ask waits, the output explains how to name a shape."""
     answer = ListTopologyResponse(levels=["zone"], domains=[domain("zone", "a", 0)])
     assert "size of a member with --shape" in in_one_line(answer, answer.domains)

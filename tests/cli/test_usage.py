@@ -1,4 +1,4 @@
-"""Lines that no command understands: wrong usage, said without asking a server."""
+"""Lines that no command understands: wrong usage, reported without a call to a server."""
 
 from collections.abc import Sequence
 
@@ -85,7 +85,7 @@ LINES: dict[tuple[str, ...], str] = {
 
 
 def refused(words: Sequence[str], capsys: pytest.CaptureFixture[str]) -> str:
-    """What is said of a line; wrong usage is 1, and nothing is printed to stdout."""
+    """The message for a line; the exit code is 1, and stdout is empty."""
     with pytest.raises(SystemExit) as ended:
         main(words)
     said = capsys.readouterr()
@@ -101,7 +101,7 @@ def refused(words: Sequence[str], capsys: pytest.CaptureFixture[str]) -> str:
 def test_values_that_are_none(
     words: tuple[str, ...], value: str, problem: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The line names the option and the value, and says what was expected or may be meant."""
+    """The message names the option and the value, with the expected form or a suggestion."""
     said = refused([*words[:-1], f"{words[-1]}={value}"], capsys).splitlines()[-1]
     assert words[-1] in said
     assert problem.format(value) in said
@@ -111,13 +111,13 @@ def test_values_that_are_none(
 def test_lines_that_are_not_understood(
     words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A word that is much like a known one is answered with that."""
+    """For a word that is similar to a valid one, the message suggests that."""
     assert said in refused(words, capsys)
 
 
 @pytest.mark.parametrize("command", installed_commands())
 def test_an_option_that_is_none(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Two lines: how the command is used, and what is wrong."""
+    """The message has two lines: the usage, and the problem."""
     usage, *_, problem = refused([command, "--nosuch"], capsys).splitlines()
     assert usage.startswith(f"usage: licorne {command} [OPTION...]")
     assert problem.startswith(f"licorne {command}: ")

@@ -1,4 +1,4 @@
-"""``licorne validate-config``: exit codes and what is printed where (DESIGN § 5)."""
+"""``licorne validate-config``: exit codes and output (DESIGN § 5)."""
 
 import json
 from pathlib import Path
@@ -42,7 +42,7 @@ def test_a_valid_file(written: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 @pytest.mark.row(25, 56, 58)
 def test_an_invalid_file(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Exit code 4, and every problem on a line of its own that an editor can jump to."""
+    """The exit code is 4, and every problem has a line of its own that an editor can jump to."""
     assert check("bad.yaml") == 4
     out, err = capsys.readouterr()
     assert out.splitlines() == [f"bad.yaml:{NAME_PROBLEM}", f"bad.yaml:{KEY_PROBLEM}"]
@@ -50,7 +50,7 @@ def test_an_invalid_file(written: Path, capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_what_keys_do_not_do_is_said_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Published keys that do less than their names say are taken, strictly too, with a note for each."""
+    """Published keys with less effect than their names say are accepted, with one note each."""
     file = tmp_path / "queues.yaml"
     queues = "queues: [{name: root, adminacl: ann, queues: [{name: a, adminacl: bob}, {name: b}]}]"
     file.write_text(f"checksum: {'A1' * 32}\npartitions: [{{usergroupresolver: {{type: os}}, {queues}}}]\n")
@@ -76,7 +76,7 @@ def test_an_unreadable_file(written: Path, capsys: pytest.CaptureFixture[str], n
 
 
 def test_no_file(capsys: pytest.CaptureFixture[str]) -> None:
-    """Exit code 1."""
+    """The exit code is 1."""
     with pytest.raises(SystemExit) as ended:
         check()
     assert ended.value.code == 1
@@ -84,7 +84,7 @@ def test_no_file(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_several_files(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """All files are looked at, and the worst of them gives the exit code."""
+    """All files are checked, and the worst one determines the exit code."""
     assert check("bad.yaml", "nowhere.yaml", "good.yaml") == 4
     assert check("nowhere.yaml", "good.yaml") == 1
     assert capsys.readouterr().out.count("bad.yaml:") == 2
@@ -92,7 +92,7 @@ def test_several_files(written: Path, capsys: pytest.CaptureFixture[str]) -> Non
 
 @pytest.mark.row(28)
 def test_strict(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What is dubious is a warning, and a problem when asked to be strict."""
+    """A doubtful value is a warning, and a problem in strict mode."""
     assert check("dubious.yaml") == 0
     assert capsys.readouterr().out == (
         "dubious.yaml:1:42: partitions[0].queues[0].parent: a queue with child queues is a "
@@ -102,7 +102,7 @@ def test_strict(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_json(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """As JSON there is one object a file, problems with their places."""
+    """JSON has one object for each file, and problems with their places."""
     assert check("good.yaml", "bad.yaml", "nowhere.yaml", "-o", "json") == 4
     good, bad, nowhere = json.loads(capsys.readouterr().out)
     assert good == {
@@ -127,7 +127,7 @@ def test_json(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_github(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """As workflow commands each problem is tied to its line, with reserved characters escaped."""
+    """In workflow commands each problem has its line, with reserved characters escaped."""
     Path("a,b:c.yaml").write_text(BAD.replace("red", "100%"), encoding="utf-8")
     assert check("a,b:c.yaml", "dubious.yaml", "-o", "github") == 4
     lines = capsys.readouterr().out.splitlines()
@@ -148,7 +148,7 @@ def test_github(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_files_made_to_hurt(
     written: Path, capsys: pytest.CaptureFixture[str], content: bytes, message: str
 ) -> None:
-    """What no configuration can be is one problem, and never a stack trace."""
+    """A hostile file is one problem, and never a stack trace."""
     Path("odd.yaml").write_bytes(content)
     assert check("odd.yaml") == 4
     assert capsys.readouterr().out == f"odd.yaml:{message}\n"

@@ -1,4 +1,4 @@
-"""Where a client connects: the addresses that it was given, and those of other members that it was told."""
+"""Addresses of a client: those given by the caller, and those of other members sent by the server."""
 
 import asyncio
 import re
@@ -55,7 +55,7 @@ def test_a_target_may_be_a_list(target: Any, addresses: tuple[str, ...]) -> None
     ],
 )
 def test_a_bad_address_is_named(target: Any, said: str) -> None:
-    """What cannot be an address is refused before anything is connected, by all clients."""
+    """All clients refuse an invalid address before they connect."""
     for client in (lambda: Client(target, rm_id="rm1"), lambda: State(target), lambda: Admin(target)):
         with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
             client()
@@ -63,7 +63,7 @@ def test_a_bad_address_is_named(target: Any, said: str) -> None:
 
 @pytest.mark.parametrize("target", [7070, None, ["a:1", 7070], b"a:1"])
 def test_a_target_of_another_type_is_refused(target: Any) -> None:
-    """The error says what a target is."""
+    """The error describes a valid target."""
     with pytest.raises(TypeError, match="must be host:port, or a list of such texts"):
         Client(target, rm_id="rm1")
 
@@ -102,7 +102,7 @@ def test_an_address_without_a_server_is_passed_over_while_another_one_answers() 
 
 
 def test_a_failure_behind_a_redirect_brings_back_to_who_has_redirected() -> None:
-    """That one knows where to send the client next; a welcome there makes it the first of a round."""
+    """The redirecting server knows the next address; a welcome there makes it the first of a round."""
     addresses = Addresses(["a:1", "b:1"])
     addresses.redirected("c:1")
     addresses.redirected("d:1")
@@ -115,7 +115,7 @@ def test_a_failure_behind_a_redirect_brings_back_to_who_has_redirected() -> None
 
 
 def test_a_server_that_is_about_to_stop_comes_last() -> None:
-    """The others are there; with one address there is no other one."""
+    """The other addresses are tried first, if there are any."""
     addresses = Addresses(["a:1"])
     addresses.welcomed([])
     addresses.left(0.0)
@@ -129,7 +129,7 @@ def test_a_server_that_is_about_to_stop_comes_last() -> None:
 
 
 def test_what_a_server_tells_is_bounded_and_sound() -> None:
-    """Of many addresses the first ones are kept; other forms than host:port are left out."""
+    """Of many addresses the first ones are stored; other forms than host:port are left out."""
     addresses = Addresses(["a:1"])
     addresses.tell(f"m{number}:1" for number in range(10**6))
     assert addresses.known() == ["a:1", *(f"m{number}:1" for number in range(MOST_TOLD))]
@@ -139,7 +139,7 @@ def test_what_a_server_tells_is_bounded_and_sound() -> None:
 
 
 def test_a_stranger_at_a_told_address_is_forgotten() -> None:
-    """Only an address that nobody but a server has named may be somebody else's by now."""
+    """Only an address that was named by servers alone may belong to a stranger by now."""
     addresses = Addresses(["a:1"])
     addresses.welcomed(["b:1"])
     addresses.lost()
@@ -154,7 +154,7 @@ def test_a_stranger_at_a_told_address_is_forgotten() -> None:
 
 
 async def test_a_client_of_one_address_goes_on_at_one_that_it_was_told() -> None:
-    """It learns of it by the welcome, or while the session lasts, and the last list counts."""
+    """The address arrives in the welcome, or during the session, and the last list counts."""
     async with scripted(welcomes) as other:
 
         async def tells(stream: ScriptedStream) -> None:
@@ -192,7 +192,7 @@ async def test_reads_without_any_server_say_so() -> None:
 
 
 async def test_the_refusal_of_a_stranger_does_not_end_the_client() -> None:
-    """Somebody else may have a told address by now; the same refusal at the client's own address is final."""
+    """A stranger may have a server-sent address; the same refusal at the client's own one is final."""
 
     async def refuses(stream: ScriptedStream) -> None:
         await stream.read()
@@ -219,7 +219,7 @@ async def test_the_refusal_of_a_stranger_does_not_end_the_client() -> None:
 
 
 async def test_a_told_address_does_not_get_the_token_in_the_clear() -> None:
-    """A client with a token and without TLS leaves out what is not on this machine."""
+    """A client with a token and without TLS skips addresses on other machines."""
 
     async def tells(stream: ScriptedStream) -> None:
         await stream.welcome(other_members=["192.0.2.1:7070", "127.0.0.1:1"])

@@ -1,4 +1,4 @@
-"""`Admin`, alone and as `Client.admin`: what operators do, and what is refused."""
+"""`Admin`, alone and as `Client.admin`: acts of operators, and refusals."""
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -47,7 +47,7 @@ async def server() -> AsyncIterator[Served]:
 
 @pytest.fixture
 async def rm(server: Served) -> AsyncIterator[FakeRM]:
-    """An RM whose queue takes two cores, with one ask too many."""
+    """An RM whose queue has a maximum of two cores, with one ask too many."""
     async with FakeRM(server.target, config=QUEUES) as rm:
         await rm.add_nodes(2, vcore=4000)
         await rm.submit("job", queue="root.batch", user="ann")
@@ -84,7 +84,7 @@ async def test_configurations_are_looked_at_and_changed(admin: Admin, rm: FakeRM
 
 
 async def test_an_rm_brings_along_what_it_has_changed_itself(server: Served, rm: FakeRM) -> None:
-    """After a restart what `rm.admin` applied is gone, and what the client updated is there."""
+    """After a restart a configuration of `rm.admin` is lost, and the client's own is in force."""
     await rm.client.admin.update_configuration(WIDER)
     await server.restart()
     await rm.until(lambda: rm.client.stats.replayed == 2, "the second replay")
@@ -96,7 +96,7 @@ async def test_an_rm_brings_along_what_it_has_changed_itself(server: Served, rm:
 
 
 async def test_a_change_from_a_stale_revision_names_the_newer_one(admin: Admin) -> None:
-    """Nothing is touched, and the error has the revision that is in force."""
+    """No change is made, and the error has the revision in force."""
     await admin.update_configuration(WIDER)
     for change in (
         admin.update_configuration(QUEUES, base_revision=1),
@@ -110,7 +110,7 @@ async def test_a_change_from_a_stale_revision_names_the_newer_one(admin: Admin) 
 
 
 async def test_a_bad_configuration_has_all_its_problems(admin: Admin) -> None:
-    """Update and plan raise every problem; what was in force stays."""
+    """Update and plan raise every problem; the configuration in force is unchanged."""
     for call in (admin.update_configuration(BAD), admin.plan_configuration(BAD)):
         with pytest.raises(ConfigInvalid) as invalid:
             await call
@@ -121,7 +121,7 @@ async def test_a_bad_configuration_has_all_its_problems(admin: Admin) -> None:
 
 
 async def test_the_file_is_read_again(tmp_path: Path, server: Served) -> None:
-    """A server with a file takes what is new in it; one without says that it has none."""
+    """A server with a file applies its new content; one without refuses the call."""
     async with Admin(server.target) as admin:
         with pytest.raises(CallFailed) as failed:
             await admin.reload_configuration()
@@ -141,7 +141,7 @@ async def test_the_file_is_read_again(tmp_path: Path, server: Served) -> None:
 
 
 async def test_a_submission_is_tried_without_being_made(admin: Admin, rm: FakeRM) -> None:
-    """The plan says where an application and its asks would go, with the placeholders of a gang."""
+    """The plan has queue and nodes of an application and its asks, with the placeholders of a gang."""
     gang = TaskGroup(name="g", members=2, resources={"vcore": 1000})
     application = Application(application_id="new", queue="root.batch", user="bob", task_groups=(gang,))
     ask = Ask(key="n-1", application_id="new", resources={"vcore": 1000})
@@ -190,7 +190,7 @@ async def test_operators_act_on_nodes_applications_and_queues(admin: Admin, rm: 
 
 
 async def test_a_node_is_drained_by_a_deadline(admin: Admin, rm: FakeRM) -> None:
-    """The answer counts what is to stop, and the node tells its drain with the seconds that were given."""
+    """The answer counts the allocations to stop, and the node reports its drain with the given seconds."""
     await admin.drain_node("node-1")
     [drain] = [node.drain for node in await rm.client.state.nodes() if node.drained]
     assert (drain.allocations, drain.deadline, drain.stopping) == (1, 0, 0)
@@ -201,7 +201,7 @@ async def test_a_node_is_drained_by_a_deadline(admin: Admin, rm: FakeRM) -> None
 
 
 async def test_members_are_listed_and_drained(admin: Admin) -> None:
-    """Members are those of a deployment; a server that is alone has none."""
+    """The list has the members of a deployment; a single server has none."""
     async with deployment("a", "b") as [first, _], Admin(first.grpc_address) as operator:
         assert (await operator.drain_member("b", message="why")).changed
         shown = {member.name: member for member in (await operator.members()).members}
@@ -233,7 +233,7 @@ async def test_budgets_are_replaced_and_read(admin: Admin, server: Served) -> No
 
 
 async def test_log_levels_are_set_and_taken_away(admin: Admin) -> None:
-    """A logger gets a level of its own and loses it again; another word is refused."""
+    """A logger gets a level of its own and loses it again; an unknown level is refused."""
     before = await admin.log_levels()
     try:
         assert (await admin.set_log_level("debug", "core.scheduler"))["core.scheduler"] == "debug"
@@ -252,7 +252,7 @@ async def test_a_dump_is_one_document(admin: Admin) -> None:
 
 
 async def test_an_rm_is_forgotten_when_it_is_gone(server: Served, admin: Admin) -> None:
-    """Not while it is connected, not while allocations run unless forced; then it is not there."""
+    """The RM must be disconnected, and without running allocations unless forced; then it is removed."""
     async with FakeRM(server.target, rm_id="rm2") as rm, Admin(server.target, rm_id="rm2") as of2:
         await rm.add_nodes(1)
         await rm.submit("a")
@@ -299,7 +299,7 @@ async def test_what_cannot_be_sent_is_named(
 
 
 async def test_calls_about_one_rm_need_its_name(server: Served) -> None:
-    """An operator who named no RM is told which call needs one, before anything is sent."""
+    """An operator who named no RM gets an error with the call that needs one, before anything is sent."""
     async with Admin(server.target) as admin:
         with pytest.raises(ValueError, match="rm_id is empty: `forget_rm`"):
             await admin.forget_rm()

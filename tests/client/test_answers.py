@@ -1,7 +1,7 @@
-"""What answers mean that do not say everything: of repetitions and of namesakes.
+"""Ambiguous answers: repetitions, and applications of the same id.
 
-A rejection of what was accepted is about a repetition (clients/contract.md, 7). Namesakes are
-applications of one id in several partitions; no answer says which of them it is about.
+A rejection of an accepted item concerns a repetition (clients/contract.md, 7). Namesakes are applications of
+one id in several partitions; no answer names the partition.
 """
 
 import pytest
@@ -42,7 +42,7 @@ def cache() -> Cache:
 
 
 def test_what_was_accepted_outlives_a_rejection(cache: Cache) -> None:
-    """A node or application that the server has stays, and nobody is told that it was refused."""
+    """An accepted node or application remains, and the caller gets no rejection."""
     answers = Answers(cache)
     answers.nodes(NODE_ACCEPTED)
     answers.applications(ACCEPTED)
@@ -53,7 +53,7 @@ def test_what_was_accepted_outlives_a_rejection(cache: Cache) -> None:
 
 
 def test_a_replay_can_refuse_what_was_accepted(cache: Cache) -> None:
-    """The books are new in a replay: what is refused now is gone, and told."""
+    """The books are new in a replay: an item that is refused now is removed, with an event."""
     answers = Answers(cache)
     answers.nodes(NODE_ACCEPTED)
     answers.applications(ACCEPTED)
@@ -83,7 +83,7 @@ def namesakes(cache: Cache) -> Cache:
 
 
 def test_the_end_of_an_application_spares_its_namesakes(namesakes: Cache) -> None:
-    """Of two accepted namesakes it is not known which has ended: both stay, with their asks."""
+    """It is unknown which of two accepted namesakes has ended: both remain, with their asks."""
     answers = Answers(namesakes)
     answers.applications(ACCEPTED)
     answers.applications(ACCEPTED)
@@ -105,7 +105,7 @@ def test_the_last_namesake_can_end(namesakes: Cache) -> None:
 
 
 def test_one_rejection_is_of_one_namesake(namesakes: Cache) -> None:
-    """The server answers in the order of submission, so a rejection is of the older namesake."""
+    """The server answers in the order of submission, so a rejection concerns the older namesake."""
     answers = Answers(namesakes)
     assert answers.applications(REJECTED) == [ApplicationRejected("a", "is there")]
     assert list(namesakes.applications) == [THERE]
@@ -122,7 +122,7 @@ def test_the_older_of_two_namesakes_is_the_one_submitted_first(cache: Cache) -> 
 
 
 def test_namesakes_that_one_answer_takes_and_refuses_stay(namesakes: Cache) -> None:
-    """Nobody knows which of them the server has: the rejection is told, and no ask is forgotten."""
+    """It is unknown which one the server has: the rejection is reported, and no ask is removed."""
     answers = Answers(namesakes)
     assert answers.applications(BOTH) == [
         ApplicationAccepted("a"),
@@ -150,7 +150,7 @@ def test_a_replay_does_not_lose_the_namesake_that_runs(
 
 
 def test_what_a_replay_accepted_it_does_not_reject(cache: Cache) -> None:
-    """After its acceptance in a replay an application stays as it does at other times."""
+    """After its acceptance in a replay an application is treated as at other times."""
     answers = Answers(cache)
     answers.applications(ACCEPTED)
     answers.begin_replay()

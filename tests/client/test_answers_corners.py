@@ -1,4 +1,4 @@
-"""Answers that could be about something else: another partition, a repetition, somebody else's."""
+"""Answers that may concern something else: another partition, a repetition, a foreign allocation."""
 
 import pytest
 
@@ -30,7 +30,7 @@ def cache() -> Cache:
 
 
 def test_an_end_that_may_be_of_either_partition_ends_neither(cache: Cache) -> None:
-    """Answers name no partition: of two applications of one id none is forgotten for its end."""
+    """Answers name no partition: of two applications of one id none is removed for the end of one."""
     cache.submit([Application(application_id="a", user="ann", partition="gpu")])
     answers = Answers(cache)
     answers.applications(ACCEPTED)
@@ -50,7 +50,7 @@ def test_what_was_echoed_outlives_a_rejection(cache: Cache) -> None:
 
 
 def test_what_was_not_echoed_does_not_outlive_a_rejection(cache: Cache) -> None:
-    """A report that the server has refused is of nothing that it knows."""
+    """A report that the server has refused is removed."""
     cache.report([Allocation(ask=ASK, node_id="n")], 0)
     assert Answers(cache).allocations(REJECTED) == REFUSED
     assert not cache.asks
@@ -67,7 +67,7 @@ def test_a_refused_placement_leaves_no_trace_of_the_node(cache: Cache) -> None:
 
 
 def test_only_resources_of_an_ask_can_change(cache: Cache) -> None:
-    """An ask that is said again with the same resources is known, whatever else is different."""
+    """A repeated ask with the same resources is no change, whatever else is different."""
     cache.ask([ASK], 0)
     again = Ask(key="k", application_id="a", resources={"vcore": 100}, priority=7)
     assert cache.ask([again], 1) == []
@@ -75,7 +75,7 @@ def test_only_resources_of_an_ask_can_change(cache: Cache) -> None:
 
 
 def test_nobody_confirms_the_end_of_what_others_run(cache: Cache) -> None:
-    """A released foreign allocation is gone at once, without an answer to wait for."""
+    """A released foreign allocation is removed at once, without a confirmation."""
     foreign = Ask(key="k", application_id="", resources={"vcore": 1}, tags={FOREIGN_TAG: "static"})
     cache.report([Allocation(ask=foreign, node_id="n")], 0)
     assert len(cache.release(["k"], Termination.STOPPED)) == 1

@@ -47,7 +47,7 @@ def ask(tags: Mapping[str, str] | None = None, **fields: Any) -> Ask:
 
 @pytest.mark.parametrize("field", TAGS)
 def test_a_field_travels_as_the_tag_that_means_it(field: str) -> None:
-    """The server gets the tag of the published name, beside the tags that the caller gives."""
+    """The server gets the tag of the published name, beside the tags of the caller."""
     message = allocation(ask({"zone": "a"}, **{field: VALUES[field]}))
     assert dict(message.allocationTags) == {"zone": "a", TAGS[field]: str(VALUES[field])}
 
@@ -94,14 +94,14 @@ def test_a_tag_that_contradicts_is_refused(field: str) -> None:
     ],
 )
 def test_a_malformed_traceparent_is_refused(traceparent: str) -> None:
-    """What W3C Trace Context does not allow is refused with the name of the field."""
+    """A value that W3C Trace Context does not allow is refused with the name of the field."""
     with pytest.raises(Rejected, match=r"k1: traceparent is .*: it must be 00-<32 digits"):
         Cache().ask([ask(traceparent=traceparent)], NOW)
 
 
 @pytest.mark.parametrize("traceparent", [TRACE, TRACE.replace("00-", "cc-", 1) + "-what-comes"])
 def test_traceparents_of_known_and_later_versions_are_taken(traceparent: str) -> None:
-    """A later version of the form may say more behind the flags."""
+    """A later version of the format may have more fields after the flags."""
     [message] = Cache().ask([ask(traceparent=traceparent)], NOW)
     assert message.allocationTags["licorne/traceparent"] == traceparent
 
@@ -172,7 +172,7 @@ def test_what_a_tag_cannot_say_is_refused(field: str, value: Any, reason: str) -
 
 
 def test_slices_may_be_named_in_either_order() -> None:
-    """Size and level of slices are one value, whichever comes first."""
+    """Size and level of slices are one value, in either order."""
     cache = Cache()
     [message] = cache.submit([Application(application_id="app", gang_slice="level=rack,size=4")])[0]
     assert message.tags["licorne/slice"] == "level=rack,size=4"
@@ -197,7 +197,7 @@ async def test_the_test_kit_takes_the_fields() -> None:
 
 
 async def test_the_test_kit_has_elastic_gangs() -> None:
-    """The minimum starts together, and the rest in whole steps up to the maximum."""
+    """The minimum starts together, and the further members in whole steps up to the maximum."""
     async with serve() as server, FakeRM(server.target) as rm:
         await rm.add_nodes(1, vcore=9000)
         await rm.submit("app", gang_min=2, gang_max=6, gang_step=4)
@@ -221,7 +221,7 @@ async def test_a_required_node_is_kept_to() -> None:
 
 
 async def test_the_class_is_what_asks_are_judged_by() -> None:
-    """The predicates of the test kit get the class, and the server has it as what asks share."""
+    """The predicates of the test kit get the class, and asks of one class share the RM's answers."""
     judged: set[str] = set()
 
     def refuse(name: str, node: str) -> str | None:

@@ -10,7 +10,7 @@ def highest(_: float, ceiling: float) -> float:
 
 
 def waits(backoff: Backoff, count: int) -> list[float]:
-    """The waits of so many failures in a row."""
+    """The waits after this number of consecutive failures."""
     return [round(backoff.next(), 3) for _ in range(count)]
 
 
@@ -27,7 +27,7 @@ def test_no_outage_makes_a_client_wait_long() -> None:
 
 
 def test_jitter_is_full() -> None:
-    """A wait lies anywhere between nothing and its bound, so that many clients come apart."""
+    """A wait lies anywhere between zero and its bound, so that many clients spread."""
     bounds: list[tuple[float, float]] = []
 
     def uniform(low: float, high: float) -> float:
@@ -41,7 +41,7 @@ def test_jitter_is_full() -> None:
 
 
 def test_a_welcome_starts_over_unless_its_stream_is_lost_at_once() -> None:
-    """A stream of two seconds takes the ceiling back; one that is dropped sooner is a failure."""
+    """A stream of two seconds resets the ceiling; one that is lost sooner counts as a failure."""
     backoff = Backoff(RetryConfig(initial=0.1), highest)
     assert waits(backoff, 1) == [0.075]
     backoff.lasted(1.9)
@@ -51,14 +51,14 @@ def test_a_welcome_starts_over_unless_its_stream_is_lost_at_once() -> None:
 
 
 def test_a_server_without_room_is_left_alone_for_longer() -> None:
-    """Its ceiling goes on doubling beyond the maximum, until the server is away."""
+    """The ceiling of a server without room doubles beyond the maximum, until the server is unavailable."""
     backoff = Backoff(RetryConfig(initial=1.0, maximum=2.0, exhausted=30.0), highest)
     assert [backoff.next(exhausted=True) for _ in range(7)] == [0.75, 1.5, 3, 6, 12, 22.5, 22.5]
     assert waits(backoff, 1) == [1.5]
 
 
 def test_a_wait_that_the_server_wants_is_kept() -> None:
-    """It is never cut short, and drawn from half as much more; one of weeks is not believed."""
+    """The wait is never shortened, and extended by up to half; one of weeks is ignored."""
     bounds: list[tuple[float, float]] = []
 
     def uniform(low: float, high: float) -> float:

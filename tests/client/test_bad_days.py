@@ -1,4 +1,4 @@
-"""What a server does on a bad day, and what the client makes of it."""
+"""Failures of a server, and the client's reactions."""
 
 import asyncio
 
@@ -41,12 +41,12 @@ async def first_event(rm: Client) -> Event:
 
 
 def accepted(name: str) -> si.NodeResponse:
-    """A node is accepted."""
+    """The answer that a node is accepted."""
     return si.NodeResponse(accepted=[si.AcceptedNode(nodeID=name)])
 
 
 def kinds(requests: list[UpdateRequest]) -> list[str | None]:
-    """What each request is."""
+    """The kind of each request."""
     return [request.WhichOneof("message") for request in requests]
 
 
@@ -71,7 +71,7 @@ async def test_what_cannot_be_cured_ends_the_client(code: grpc.StatusCode, error
 
 
 async def test_other_failures_are_tried_again() -> None:
-    """A server that is busy, broken or gone is asked again."""
+    """A server that is busy, broken or unavailable is called again."""
 
     async def fail(stream: ScriptedStream) -> None:
         await stream.read()
@@ -104,7 +104,7 @@ async def test_a_server_that_speaks_something_else_is_no_server() -> None:
 
 
 async def test_a_redirect_is_followed() -> None:
-    """A server that says where the RM is served is left for that one."""
+    """The client follows a redirect to the RM's server."""
 
     async def work(stream: ScriptedStream) -> None:
         await stream.welcome()
@@ -121,7 +121,7 @@ async def test_a_redirect_is_followed() -> None:
 
 
 async def test_an_incomplete_replay_is_made_anew() -> None:
-    """When something of a replay got lost the client registers again and tells everything."""
+    """If a part of a replay is lost, the client registers again and replays the whole state."""
     replays: list[list[str | None]] = []
 
     async def lose(stream: ScriptedStream) -> None:
@@ -171,7 +171,7 @@ async def test_a_stream_that_broke_in_the_replay_is_not_resumed() -> None:
 
 
 async def test_a_resumption_repeats_what_was_not_dealt_with() -> None:
-    """The hello says how far the answers were dealt with; requests above the server's go again."""
+    """The hello acknowledges processed answers; requests that the server lacks are sent again."""
 
     async def breaks(stream: ScriptedStream) -> None:
         await stream.welcome()
@@ -222,7 +222,7 @@ async def test_answers_of_the_past_are_dropped() -> None:
 
 
 async def test_a_drain_notice_is_obeyed() -> None:
-    """The client sends what waits, says goodbye, and comes back after the time that it was told."""
+    """The client sends its queue, says goodbye, and reconnects after the given time."""
     ends: list[float] = []
     loop = asyncio.get_running_loop()
 
@@ -247,7 +247,7 @@ async def test_a_drain_notice_is_obeyed() -> None:
 
 
 async def test_a_silent_server_is_left() -> None:
-    """A server that says nothing for three of its heartbeats counts as gone."""
+    """A server that is silent for three of its heartbeats counts as unavailable."""
 
     async def silent(stream: ScriptedStream) -> None:
         await stream.welcome(heartbeat_seconds=1)

@@ -1,4 +1,4 @@
-"""What the client remembers, and what has to be sent for it."""
+"""The client's cache, and the requests that follow from it."""
 
 import pytest
 
@@ -48,7 +48,7 @@ def allocated(cache: Cache, key: str, node_id: str) -> list[Event]:
 
 
 def released(cache: Cache, key: str, kind: si.TerminationType.ValueType = si.STOPPED_BY_RM) -> list[Event]:
-    """The server says that an allocation ends."""
+    """The server reports the end of an allocation."""
     release = si.AllocationRelease(
         allocationKey=key, applicationID="app", terminationType=kind, message="why"
     )
@@ -56,7 +56,7 @@ def released(cache: Cache, key: str, kind: si.TerminationType.ValueType = si.STO
 
 
 def state(name: str, application_id: str = "app") -> si.ApplicationResponse:
-    """The server says that an application is in a state."""
+    """The server reports the state of an application."""
     update = si.UpdatedApplication(
         applicationID=application_id, state=name, stateTransitionTimestamp=2_500_000_000
     )
@@ -64,7 +64,7 @@ def state(name: str, application_id: str = "app") -> si.ApplicationResponse:
 
 
 def accepted(*application_ids: str) -> si.ApplicationResponse:
-    """The server takes applications."""
+    """The server accepts applications."""
     return si.ApplicationResponse(
         accepted=[si.AcceptedApplication(applicationID=name) for name in application_ids]
     )
@@ -88,7 +88,7 @@ def node_of_asks(cache: Cache) -> dict[str, str]:
 
 
 def test_saying_it_twice_sends_it_once() -> None:
-    """Known nodes, applications and asks that have not changed cause no message at all."""
+    """Unchanged nodes, applications and asks cause no message at all."""
     cache = filled()
     assert cache.add_nodes([Node(node_id="n1", capacity=CORES)]) == []
     assert cache.submit([Application(application_id="app", user="ann")]).applications == []
@@ -107,7 +107,7 @@ def test_one_call_may_name_a_thing_twice() -> None:
 
 
 def test_a_known_node_is_resized() -> None:
-    """Adding a known node with another capacity sends the new one, as does a replay."""
+    """Adding an existing node with another capacity sends the new one, as does a replay."""
     cache = filled()
     (message,) = cache.add_nodes([Node(node_id="n1", capacity={"vcore": 500})])
     assert message.action == si.NodeInfo.UPDATE
@@ -116,7 +116,7 @@ def test_a_known_node_is_resized() -> None:
 
 
 def test_a_known_ask_is_resized_where_it_is() -> None:
-    """Asking again with other resources sends them, and keeps the node of what runs."""
+    """Asking again with other resources sends them, and keeps the node of an allocation."""
     cache = filled()
     messages = cache.ask([ask("run", vcore=200), ask("wait", vcore=300)], NOW + 9)
     assert [item.resourcePerAlloc.resources["vcore"].value for item in messages] == [200, 300]
@@ -135,7 +135,7 @@ def test_a_known_ask_is_resized_where_it_is() -> None:
     ],
 )
 def test_what_cannot_be_sent_changes_nothing(bad: Ask, reason: str) -> None:
-    """One impossible ask among others is refused by name, and none of them is kept or sent."""
+    """An invalid ask among others is refused by name, and none of them is stored or sent."""
     cache = filled()
     with pytest.raises(Rejected, match=reason) as refused:
         cache.ask([ask("good"), bad], NOW)
@@ -160,7 +160,7 @@ def test_unknown_nodes_cannot_be_changed() -> None:
 
 @pytest.mark.row(161)
 def test_a_replay_tells_everything_in_order() -> None:
-    """Begin, nodes, applications, allocations with their node, pending asks, end with counts."""
+    """The order is: begin, nodes, applications, allocations, pending asks, end with counts."""
     begin, nodes, applications, allocations, end = replayed(filled())
     assert begin.HasField("replay_begin")
     assert [node.nodeID for node in nodes.nodes.nodes] == ["n1", "n2"]
@@ -174,7 +174,7 @@ def test_a_replay_tells_everything_in_order() -> None:
 
 
 def test_a_replay_comes_in_chunks() -> None:
-    """No request of a replay has more items than the server takes."""
+    """No request of a replay has more items than the server accepts."""
     cache = Cache()
     cache.submit([Application(application_id="app")])
     cache.ask([ask(f"k{n}") for n in range(7)], NOW)
@@ -201,7 +201,7 @@ def test_applications_that_run_are_forced() -> None:
 
 
 def test_asks_keep_their_age() -> None:
-    """A replayed ask says when it was made, unless its caller has said so himself."""
+    """A replayed ask has its creation time, unless the caller has set one."""
     cache = filled()
     tagged = Ask(key="old", application_id="app", resources=CORES, tags={"creationTime": "5"})
     cache.ask([tagged], NOW)
@@ -212,7 +212,7 @@ def test_asks_keep_their_age() -> None:
 
 
 def test_a_release_in_flight_does_not_resurrect() -> None:
-    """What was released is in no replay; a server that forgot all has released it."""
+    """A released ask is in no replay; a server without state has released it."""
     cache = filled()
     cache.release(["run", "wait"], Termination.STOPPED)
     assert node_of_asks(cache) == {}
@@ -222,7 +222,7 @@ def test_a_release_in_flight_does_not_resurrect() -> None:
 
 
 def test_removals_in_flight_do_not_resurrect() -> None:
-    """What ran on a removed node, or of a removed application, is gone like a release."""
+    """Allocations on a removed node, or of a removed application, are treated like released ones."""
     cache = filled()
     cache.remove_node("n1")
     assert node_of_asks(cache) == {"wait": ""}
@@ -232,7 +232,7 @@ def test_removals_in_flight_do_not_resurrect() -> None:
 
 
 def test_the_caller_hears_of_a_replay_only_what_changed() -> None:
-    """Echoes of what was known are swallowed; another final state of an application is told."""
+    """Echoes of unchanged items cause no event; another final state of an application does."""
     cache = filled()
     answers = Answers(cache)
     answers.nodes(si.NodeResponse(accepted=[si.AcceptedNode(nodeID="n1")]))
@@ -249,7 +249,7 @@ def test_the_caller_hears_of_a_replay_only_what_changed() -> None:
 
 
 def test_what_the_replay_rejects_is_forgotten() -> None:
-    """A node, application or allocation that the server refuses in a replay is gone, and told."""
+    """A node, application or allocation that the server refuses in a replay is removed, with an event."""
     cache = filled()
     answers = Answers(cache)
     answers.applications(accepted("app"))
@@ -271,7 +271,7 @@ def test_what_the_replay_rejects_is_forgotten() -> None:
 
 
 def test_first_answers_are_told() -> None:
-    """Accepted nodes and applications and their states are events, in the order of the answers."""
+    """Acceptances of nodes and applications and their states are events, in the order of the answers."""
     cache = filled()
     answers = Answers(cache)
     response = si.NodeResponse(
@@ -301,7 +301,7 @@ def test_an_answer_to_a_withdrawn_ask_is_not_told() -> None:
 
 
 def test_an_allocation_on_a_removed_node_is_only_released() -> None:
-    """One that crosses the removal of its node is never started, and its end is told."""
+    """An allocation that crosses the removal of its node is never started, and its end is reported."""
     cache = filled()
     cache.remove_node("n2")
     assert allocated(cache, "wait", "n2") == []
@@ -320,7 +320,7 @@ def test_releases_are_confirmed_once() -> None:
 
 
 def test_a_wanted_release_keeps_the_allocation_until_it_is_confirmed() -> None:
-    """A preemption is a request: the allocation stays until the caller releases it in its name."""
+    """A preemption is a request: the allocation remains until the caller releases it."""
     cache = filled()
     assert released(cache, "run", si.PREEMPTED_BY_SCHEDULER) == [
         ReleaseRequested("run", "app", "n1", Termination.PREEMPTED, "why")
@@ -342,7 +342,7 @@ def test_a_refused_change_keeps_what_runs() -> None:
 
 
 def test_a_refused_report_is_forgotten() -> None:
-    """An existing allocation that the server does not take is not replayed either."""
+    """A refused existing allocation is not replayed either."""
     cache = filled()
     cache.report([Allocation(ask=ask("old"), node_id="n7")], NOW)
     rejected = si.RejectedAllocation(allocationKey="old", applicationID="app", reason="no node")
@@ -361,7 +361,7 @@ def test_an_ended_application_is_forgotten() -> None:
 
 
 def test_the_end_of_a_former_application_spares_its_successor() -> None:
-    """A late end of a removed application does not take the one submitted again under its id."""
+    """A late end of a removed application does not end the one submitted again under its id."""
     cache = filled()
     answers = Answers(cache)
     answers.applications(accepted("app"))

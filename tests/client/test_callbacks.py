@@ -1,4 +1,4 @@
-"""What the client is asked, and how its answers travel."""
+"""Questions to the client, and the encoding of its answers."""
 
 import asyncio
 import threading
@@ -51,7 +51,7 @@ def answered(request: UpdateRequest | None) -> dict[str, str]:
 
 
 async def test_hello_says_what_is_wanted() -> None:
-    """Deadline and modes go out in the hello, and what is not wanted is not asked for."""
+    """The hello has deadline and modes, and callbacks without a function are off."""
     hellos = []
 
     async def script(stream: ScriptedStream) -> None:
@@ -85,7 +85,7 @@ async def test_hello_says_what_is_wanted() -> None:
 
 @pytest.mark.parametrize("deadline", [0.0, 0.009, 61.0, float("nan"), "2", None])
 async def test_impossible_deadlines_are_refused_at_once(deadline: Any) -> None:
-    """A deadline that no server takes is an error of whoever made the client."""
+    """A deadline that no server accepts is an error when the client is created."""
     text = f"predicate_deadline is {deadline!r}: it must be seconds, between 0.01 and 60"
     with pytest.raises(ValueError, match=f"^{text}$"):
         Client("127.0.0.1:1", rm_id="rm1", predicates=lambda _: {}, predicate_deadline=deadline)
@@ -112,7 +112,7 @@ async def test_how_asks_are_classed_is_one_of_three() -> None:
 
 
 def refuse(check: PredicateCheck) -> Mapping[str, str]:
-    """Refuse the last node, and one that nobody asked about."""
+    """Refuse the last node, and one that is not in the check."""
     return {check.nodes[-1]: "no gpu", "elsewhere": "unknown"}
 
 
@@ -123,13 +123,13 @@ async def refuse_later(check: PredicateCheck) -> Mapping[str, str]:
 
 
 def refuse_in_parts(check: PredicateCheck) -> Awaitable[Mapping[str, str]]:
-    """Begin plain, and go on async."""
+    """Begin plain, and continue async."""
     return refuse_later(check)
 
 
 @pytest.mark.parametrize("function", [refuse, refuse_later, refuse_in_parts])
 async def test_predicate_checks_are_answered(function: Callable[[PredicateCheck], Any]) -> None:
-    """Plain and async functions decide alike; nodes that were not asked about are left out."""
+    """Plain and async functions decide alike; nodes outside the check are left out."""
     done = asyncio.Event()
 
     async def script(stream: ScriptedStream) -> None:
@@ -147,7 +147,7 @@ async def test_predicate_checks_are_answered(function: Callable[[PredicateCheck]
 
 
 async def test_reasons_of_any_length_can_be_sent() -> None:
-    """Of a long reason goes out what the server keeps of it, so that the answer stays small."""
+    """A long reason is cut to the length that the server stores, so that the answer remains small."""
     done = asyncio.Event()
     text = "é" * 1_000_000
 
@@ -167,7 +167,7 @@ async def test_reasons_of_any_length_can_be_sent() -> None:
 
 
 async def test_a_check_says_all_there_is_to_know() -> None:
-    """The function gets the ask as it was told to the client, and None for one that is gone."""
+    """The function gets the ask in the caller's form, and None for a removed one."""
     asked: list[PredicateCheck] = []
     done = asyncio.Event()
 
@@ -210,7 +210,7 @@ async def test_a_check_says_all_there_is_to_know() -> None:
 
 
 async def test_a_slow_function_holds_up_nothing_else() -> None:
-    """While a plain function blocks, answers arrive, requests leave, and it is in no one's way."""
+    """While a plain function blocks, answers are received and requests sent."""
     hold, done = threading.Event(), asyncio.Event()
 
     def wait(_: PredicateCheck) -> Mapping[str, str]:
@@ -239,7 +239,7 @@ async def test_a_slow_function_holds_up_nothing_else() -> None:
 
 
 async def test_what_fails_or_takes_too_long_is_not_answered() -> None:
-    """A function that raises, answers nonsense or is late leaves its check to the fail mode."""
+    """A function that raises, returns nonsense or is late leaves its check to the fail mode."""
 
     async def judge(check: PredicateCheck) -> Any:
         match check.id:
@@ -270,7 +270,7 @@ async def test_what_fails_or_takes_too_long_is_not_answered() -> None:
 
 
 def gated() -> tuple[asyncio.Event, asyncio.Event, Callable[[PredicateCheck], Awaitable[Any]]]:
-    """A function that tells when it was asked, and answers when it may."""
+    """A function that signals its call, and answers on a signal."""
     was_asked, may_answer = asyncio.Event(), asyncio.Event()
 
     async def judge(_: PredicateCheck) -> Mapping[str, str]:

@@ -42,10 +42,10 @@ def check(number: int, deadline: float = 10.0) -> PredicateCheck:
 
 
 class Sent:
-    """What a runner sends, and when it was to send nothing more."""
+    """The answers sent by a runner, and whether it was stopped."""
 
     def __init__(self) -> None:
-        """Nothing yet."""
+        """Start without answers."""
         self.ids: list[int] = []
 
     def __call__(self, stamp: Stamp, answer: PredicateAnswer) -> None:
@@ -55,7 +55,7 @@ class Sent:
 
 
 async def read_answers(stream: ScriptedStream, count: int) -> tuple[list[PredicateAnswer], int]:
-    """So many answers, and the number of messages that they came in."""
+    """This number of answers, and the number of messages that contained them."""
     answers: list[PredicateAnswer] = []
     messages = 0
     while len(answers) < count:
@@ -74,7 +74,7 @@ def odd_ones(judged: PredicateCheck) -> Mapping[str, str]:
 
 
 async def test_a_plain_function_judges_a_list_in_order() -> None:
-    """One check after the other, across messages too, and the answers come in that order."""
+    """Checks are judged one after the other, across messages too, and the answers keep that order."""
     judged: list[int] = []
     done = asyncio.Event()
 
@@ -130,7 +130,7 @@ async def test_async_functions_judge_a_list_at_once() -> None:
 
 
 async def test_what_fails_in_a_list_spares_the_others() -> None:
-    """A check that the function fails on is not answered; those before and behind it are."""
+    """A check for which the function fails is not answered; those before and after it are."""
 
     def judge(asked: PredicateCheck) -> Any:
         if asked.id == 2:
@@ -165,7 +165,7 @@ async def test_a_function_that_cannot_be_called_fails_on_every_check() -> None:
 
 
 async def test_quick_answers_do_not_wait_for_a_slow_one() -> None:
-    """What a plain function is through with leaves while it is busy with the next check."""
+    """Finished answers are sent while a plain function is busy with the next check."""
     hold = threading.Event()
 
     def judge(asked: PredicateCheck) -> Mapping[str, str]:
@@ -185,7 +185,7 @@ async def test_quick_answers_do_not_wait_for_a_slow_one() -> None:
 
 
 async def test_a_list_that_takes_too_long_is_answered_in_part() -> None:
-    """What was judged in time is answered; the others are counted, and not judged any more."""
+    """Checks judged in time are answered; the others are counted, and not judged any more."""
     hold, judged = threading.Event(), []
 
     def judge(asked: PredicateCheck) -> Mapping[str, str]:
@@ -211,7 +211,7 @@ async def test_a_list_that_takes_too_long_is_answered_in_part() -> None:
 
 
 async def test_a_list_that_never_gets_its_turn_is_counted() -> None:
-    """While the thread is busy with another list, the time of those behind it runs."""
+    """While the thread is busy with another list, the time of the lists after it runs."""
     hold = threading.Event()
 
     def judge(asked: PredicateCheck) -> Mapping[str, str]:
@@ -255,7 +255,7 @@ def in_loop(_: threading.Event) -> Callable[[PredicateCheck], Awaitable[Mapping[
 async def test_nothing_is_answered_after_a_stop(
     function: Callable[[threading.Event], Any], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Neither what was begun nor what waits is answered or counted, and nothing is logged."""
+    """Neither running nor waiting checks are answered or counted, and nothing is logged."""
     hold = threading.Event()
     sent, stats = Sent(), Stats()
     runner = CheckRunner(function(hold), answer, sent, stats)

@@ -38,7 +38,7 @@ def asks(count: int, *, vcore: int = 1000, application_id: str = "app") -> list[
 
 
 async def next_events(client: Client, count: int) -> list[Event]:
-    """The next so many events."""
+    """The next events, as many as requested."""
     events: list[Event] = []
     async with asyncio.timeout(PATIENCE):
         async for event in client.events():
@@ -49,7 +49,7 @@ async def next_events(client: Client, count: int) -> list[Event]:
 
 
 async def placed(client: Client, count: int) -> dict[str, str]:
-    """Wait until so many asks are placed, each of them once; the node of every key."""
+    """Wait until this number of asks is placed, each once; return the node of every key."""
     nodes: dict[str, str] = {}
     async with asyncio.timeout(PATIENCE):
         async for batch in client.batches():
@@ -63,7 +63,7 @@ async def placed(client: Client, count: int) -> dict[str, str]:
 
 
 async def test_the_main_job() -> None:
-    """Node, application and ask go out; accepted, states, allocation and release come back."""
+    """Node, application and ask are sent; acceptance, states, allocation and release are received."""
     async with serve() as server, Client(server.target, rm_id="rm1", config=CONFIG) as rm:
         await asyncio.wait_for(rm.ready(), PATIENCE)
         await rm.add_nodes([Node(node_id="n1", capacity={"vcore": 4000})])
@@ -83,7 +83,7 @@ async def test_the_main_job() -> None:
 
 
 async def test_what_was_said_before_there_is_a_server_is_said_when_there_is() -> None:
-    """The client connects when it can; nothing that was told to it meanwhile is lost."""
+    """The client connects when it can; no earlier call is lost."""
     async with Proxy() as proxy, Client(proxy.target, rm_id="rm1") as rm:
         await rm.add_nodes([Node(node_id="n1", capacity={"vcore": 4000})])
         await rm.submit_applications([Application(application_id="app", user="ann")])
@@ -94,7 +94,7 @@ async def test_what_was_said_before_there_is_a_server_is_said_when_there_is() ->
 
 
 async def test_a_refused_configuration_is_an_error_with_its_problems() -> None:
-    """A client whose configuration is no good raises all that is wrong with it, and gives up."""
+    """An invalid configuration raises all of its problems, and the client ends."""
     bad = "partitions: [{name: default, queues: [{name: a.b}, {name: c.d}]}]"
     async with serve() as server, Client(server.target, rm_id="rm1", config=bad) as rm:
         with pytest.raises(ConfigInvalid, match="registration of RM failed") as refused:
@@ -110,7 +110,7 @@ async def test_a_refused_configuration_is_an_error_with_its_problems() -> None:
 
 
 async def test_a_configuration_can_be_replaced() -> None:
-    """A new configuration takes effect at once; a bad one is refused and changes nothing."""
+    """A new configuration takes effect at once; an invalid one is refused without a change."""
     async with serve() as server, FakeRM(server.target, config=CONFIG) as rm:
         await rm.add_nodes(1, vcore=8000)
         await rm.submit("app", queue="root.small")
@@ -125,7 +125,7 @@ async def test_a_configuration_can_be_replaced() -> None:
 
 
 async def test_ten_thousand_asks_in_one_call() -> None:
-    """A whole load may be asked for at once; every ask is placed, once."""
+    """A whole load may be submitted at once; every ask is placed, once."""
     async with serve() as server, Client(server.target, rm_id="rm1", config=CONFIG) as rm:
         await rm.add_nodes([Node(node_id=f"n{n}", capacity={"vcore": 100_000}) for n in range(100)])
         await rm.submit_applications([Application(application_id="app", user="ann")])
@@ -135,7 +135,7 @@ async def test_ten_thousand_asks_in_one_call() -> None:
 
 @pytest.mark.slow
 async def test_a_reader_that_stays_away_loses_nothing() -> None:
-    """With a tiny buffer and nobody reading the client stops to read, and goes on where it was."""
+    """With a tiny buffer and no reader the client stops reading, and later continues at the same event."""
     limits = Limits(events=10)
     async with (
         serve() as server,
@@ -151,7 +151,7 @@ async def test_a_reader_that_stays_away_loses_nothing() -> None:
 
 @pytest.mark.parametrize("_", range(5))
 async def test_two_instances_at_once_end_in_one(_: int) -> None:
-    """However their hellos meet, the newer of two instances is served and the older is told."""
+    """Whatever the order of hellos, the newer instance is served and the older gets an error."""
     async with (
         serve() as server,
         Client(server.target, rm_id="rm1", config=CONFIG, instance=1) as older,
@@ -163,7 +163,7 @@ async def test_two_instances_at_once_end_in_one(_: int) -> None:
 
 
 async def test_after_the_end_there_is_only_the_end() -> None:
-    """A closed client ends its iteration, and refuses to be told anything more."""
+    """A closed client ends its iteration, and refuses further calls."""
     async with serve() as server:
         rm = Client(server.target, rm_id="rm1", config=CONFIG)
         async with rm:
@@ -176,7 +176,7 @@ async def test_after_the_end_there_is_only_the_end() -> None:
 
 
 async def test_patience_can_be_limited() -> None:
-    """A client that shall not try for ever fails with ConnectionLost when nobody is there."""
+    """A client with limited patience fails with ConnectionLost when no server answers."""
     retry = RetryConfig(initial=0.01, maximum=0.05, give_up_after=0.2)
     async with Proxy() as proxy, Client(proxy.target, rm_id="rm1", retry=retry) as rm:
         with pytest.raises(ConnectionLost, match=r"no session with .* for 0\.2 s"):

@@ -1,4 +1,4 @@
-"""The client over TLS: who it is, and certificates that come and go."""
+"""The client over TLS: its identity, and certificates that change."""
 
 import asyncio
 import shutil
@@ -20,7 +20,7 @@ MUTUAL = TlsConfig(ca=FILES / "ca.pem", certificate=FILES / "rm.pem", key=FILES 
 
 @pytest.fixture
 async def server() -> AsyncIterator[Server]:
-    """A server that knows the RM `rm` by its certificate."""
+    """A server that identifies the RM `rm` by its certificate."""
     tls = Tls(cert=FILES / "server.pem", key=FILES / "server.key", client_ca=FILES / "ca.pem")
     async with serving(tls=tls, rm_identities={"rm": frozenset({"spiffe://test/rm"})}) as server:
         yield server
@@ -33,7 +33,7 @@ async def test_a_certificate_opens_the_door(server: Server) -> None:
 
 
 async def test_another_rms_name_is_final(server: Server) -> None:
-    """Who may not act for an RM is told so, and does not try again."""
+    """A client without the right for an RM gets an error, and does not try again."""
     async with Client(server.grpc_address, rm_id="other", tls=MUTUAL, retry=QUICK) as rm:
         with pytest.raises(Unauthorized, match="may not act for RM other"):
             await asyncio.wait_for(rm.ready(), PATIENCE)
@@ -41,7 +41,7 @@ async def test_another_rms_name_is_final(server: Server) -> None:
 
 
 async def test_without_a_certificate_nobody_answers(server: Server) -> None:
-    """A client that shows no certificate cannot connect, and says so when its patience ends."""
+    """A client without a certificate cannot connect, and reports that when its patience ends."""
     tls = TlsConfig(ca=FILES / "ca.pem")
     retry = RetryConfig(initial=0.01, maximum=0.05, give_up_after=0.1)
     async with Client(server.grpc_address, rm_id="rm", tls=tls, retry=retry) as rm:
@@ -60,7 +60,7 @@ async def test_renewed_certificates_are_taken_up(server: Server, tmp_path: Path)
 
 
 async def test_the_name_in_the_certificate_can_be_given(server: Server) -> None:
-    """Behind an address that its certificate does not name, a server is known by another name."""
+    """Behind an address that its certificate does not name, a server is verified by another name."""
     wrong = TlsConfig(ca=MUTUAL.ca, certificate=MUTUAL.certificate, key=MUTUAL.key, server_name="elsewhere")
     retry = RetryConfig(initial=0.01, maximum=0.05, give_up_after=0.1)
     async with Client(server.grpc_address, rm_id="rm", tls=wrong, retry=retry) as rm:

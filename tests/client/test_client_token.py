@@ -1,4 +1,4 @@
-"""The client with a bearer token: who it is, and tokens that come and go."""
+"""The client with a bearer token: its identity, and tokens that change."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -22,7 +22,7 @@ QUEUES = "partitions: [{name: default, queues: [{name: root, queues: [{name: a}]
 
 @pytest.fixture
 async def server(tmp_path: Path) -> AsyncIterator[Server]:
-    """A server that knows the RM `rm`, and an operator, by the same token."""
+    """A server that identifies the RM `rm`, and an operator, by the same token."""
     file = tmp_path / "known"
     file.write_text(GOOD)
     async with serving(rm_tokens={"rm": (file,)}, operator_tokens=(file,)) as server:
@@ -40,7 +40,7 @@ async def test_a_token_opens_the_door(server: Server, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("token", ["an-unknown-token-of-it", "", "two words", "é" * 20])
 async def test_a_wrong_token_is_final(server: Server, token: str) -> None:
-    """Who has no token that the server knows is told so, and does not try again."""
+    """A client without a valid token gets an error, and does not try again."""
     async with Client(server.grpc_address, rm_id="rm", token=lambda: token, retry=QUICK) as rm:
         with pytest.raises(Unauthorized, match="token"):
             await asyncio.wait_for(rm.ready(), PATIENCE)
@@ -73,7 +73,7 @@ async def test_what_would_give_the_token_away_is_refused(
 
 
 async def test_redirect_does_not_take_the_token_elsewhere() -> None:
-    """A server that redirects to another machine does not get it sent there without TLS."""
+    """A server that redirects to another machine does not cause the token to be sent there without TLS."""
 
     async def redirect(stream: ScriptedStream) -> None:
         await stream.welcome(redirect="192.0.2.1:7070")

@@ -1,4 +1,4 @@
-"""What cannot be sent is refused at once, with the names of the field and its value."""
+"""Invalid values are refused at once, with the names of the field and its value."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -15,7 +15,7 @@ LONE = "it holds a lone surrogate, which UTF-8 has not"
 
 
 class Count:
-    """A whole number that is no int and cannot be looked up, as numeric libraries have them."""
+    """A whole number that is no int and cannot be looked up, as in numeric libraries."""
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -76,7 +76,7 @@ def refused(call: Callable[[], object], key: str, reason: str) -> None:
     ],
 )
 def test_an_amount_is_a_whole_number(cache: Cache, key: str, amount: Any, text: str) -> None:
-    """Amounts of any other kind are named, in asks, nodes and resizes, also beside equal ints."""
+    """Amounts of any other type are named, in asks, nodes and resizes, also beside equal ints."""
     amounts = {"vcore": amount}
     name = key.replace("k", "n")
     refused(lambda: cache.ask([ask(key=key, resources=amounts)], NOW), key, text)
@@ -89,7 +89,7 @@ def test_an_amount_is_a_whole_number(cache: Cache, key: str, amount: Any, text: 
 
 
 def test_whole_numbers_of_other_types_are_welcome() -> None:
-    """Whatever says that it is a whole number is taken for it."""
+    """Any type with `__index__` is accepted as a whole number."""
     (message,) = Cache().add_nodes([node(capacity={"vcore": Count()})])
     assert message.schedulableResource.resources["vcore"].value == 7
     (asked,) = Cache().ask([ask(priority=Count(), resources={"vcore": Count()})], NOW)
@@ -118,7 +118,7 @@ def test_whole_numbers_of_other_types_are_welcome() -> None:
     ],
 )
 def test_a_bad_field_of_an_ask_is_named(cache: Cache, fields: dict[str, Any], reason: str) -> None:
-    """Asks and reported allocations say which field has which value, and are not kept."""
+    """Errors of asks and reported allocations name field and value, and the items are not stored."""
     bad = ask(key="k2", **fields)
     refused(lambda: cache.ask([ask(key="k3"), bad], NOW), "k2", reason)
     refused(lambda: cache.report([Allocation(ask=bad, node_id="n1")], NOW), "k2", reason)
@@ -145,13 +145,13 @@ def test_a_bad_field_of_an_ask_is_named(cache: Cache, fields: dict[str, Any], re
     ],
 )
 def test_a_bad_field_of_an_application_is_named(cache: Cache, fields: dict[str, Any], reason: str) -> None:
-    """Applications say which field has which value, and are not kept."""
+    """Errors of applications name field and value, and the items are not stored."""
     refused(lambda: cache.submit([application(application_id="b", **fields)]), "b", reason)
     assert list(cache.applications) == [("default", "app")]
 
 
 def test_a_bad_field_of_a_node_is_named(cache: Cache) -> None:
-    """Nodes say which field has which value, and are not kept."""
+    """Errors of nodes name field and value, and the items are not stored."""
     bad = node(node_id="n2", attributes={"rack": None})
     refused(lambda: cache.add_nodes([bad]), "n2", "attributes['rack'] is None: it must be a text")
     assert list(cache.nodes) == ["n1"]
@@ -180,7 +180,7 @@ def test_a_key_that_is_no_text_is_named(cache: Cache, key: Any) -> None:
     ],
 )
 def test_a_list_is_a_list(cache: Cache, name: str, wanted: str, call: Callable[[Cache, Any], object]) -> None:
-    """A text, a single item, or a list of something else is a TypeError that says what to give."""
+    """A text, a single item, or a list of something else is a TypeError with the expected type."""
     single = {
         "nodes": node(),
         "applications": application(),
@@ -226,7 +226,7 @@ async def test_a_client_names_what_it_cannot_say_of_itself(fields: dict[str, Any
 
 
 async def test_no_configuration_is_no_update() -> None:
-    """None in place of a configuration does not bring the server's default into force."""
+    """None in place of a configuration does not apply the server's default."""
     nothing: Any = None
     rm = Client("localhost:1", rm_id="rm1")
     with pytest.raises(ValueError, match=r"^config is None: it must be a text$"):
@@ -251,7 +251,7 @@ BAD_IDS: list[tuple[Any, str]] = [(7, "7"), (None, "None"), (b"n1", "b'n1'"), ([
 async def test_an_id_is_a_text(
     name: str, call: Callable[[Client, Any], Awaitable[None]], given: Any, shown: str
 ) -> None:
-    """A method that takes one id names the argument and the value that is no text."""
+    """A method with one id names the argument and the value that is no text."""
     rm = Client("localhost:1", rm_id="rm1")
     with pytest.raises(TypeError) as error:
         await call(rm, given)

@@ -1,4 +1,4 @@
-"""How a gang is submitted: the sum of its placeholders and the asks for them."""
+"""The submission of a gang: the sum of its placeholders and the asks for them."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ from support.peers.shim import eventually
 
 
 def test_a_gang_is_submitted_with_the_sum_and_the_asks_of_its_placeholders() -> None:
-    """The application carries the sum, style and timeout; each member has a placeholder."""
+    """The application has the sum, style and timeout; each member has a placeholder."""
     [application], asks = Cache().submit([GANG], 100)
     assert {name: q.value for name, q in application.placeholderAsk.resources.items()} == {
         "vcore": 1100,
@@ -43,7 +43,7 @@ def test_a_gang_is_submitted_with_the_sum_and_the_asks_of_its_placeholders() -> 
 
 
 def test_placeholders_can_be_left_out_after_a_restart() -> None:
-    """Then the sum is said all the same, and those that are left are reported one by one."""
+    """The sum is sent all the same, and remaining placeholders are reported one by one."""
     cache = Cache()
     [application], asks = cache.submit([GANG])
     assert application.placeholderAsk.resources["vcore"].value == 1100
@@ -88,7 +88,7 @@ def test_placeholders_can_be_left_out_after_a_restart() -> None:
     ],
 )
 def test_bad_task_groups_are_refused_by_name_and_value(groups: Any, reason: str) -> None:
-    """Nothing of the call is done then."""
+    """None of the call's items is submitted."""
     cache = Cache()
     with pytest.raises(Rejected) as refusal:
         cache.submit([Application(application_id="a", task_groups=groups)], 100)
@@ -98,7 +98,7 @@ def test_bad_task_groups_are_refused_by_name_and_value(groups: Any, reason: str)
 
 
 def test_the_sum_is_said_once() -> None:
-    """Who gives task groups must not give the sum beside them: they could differ."""
+    """Task groups and a sum exclude each other, as they could differ."""
     both = Application(application_id="a", task_groups=(LEADER,), placeholder_resources={"vcore": 1})
     with pytest.raises(Rejected, match="placeholder_resources is given beside task_groups"):
         Cache().submit([both], 100)
@@ -119,7 +119,7 @@ def test_the_key_of_a_placeholder_is_nobody_elses() -> None:
 
 
 def test_placeholders_by_hand_stay_possible() -> None:
-    """The sum and the asks can be said one by one, without task groups."""
+    """The sum and the asks can be given one by one, without task groups."""
     cache = Cache()
     by_hand = Application(application_id="a", placeholder_resources={"vcore": 500})
     [application], asks = cache.submit([by_hand], 100)
@@ -131,7 +131,7 @@ def test_placeholders_by_hand_stay_possible() -> None:
 
 
 async def test_the_placeholders_follow_their_application_on_the_wire() -> None:
-    """A confirmation is a request of its own kind behind them, sent without the caller."""
+    """Placeholders follow their application in separate requests, and the client confirms ends itself."""
     requests: list[UpdateRequest] = []
 
     async def script(stream: ScriptedStream) -> None:

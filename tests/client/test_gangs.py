@@ -1,4 +1,4 @@
-"""What the client does for gangs: placeholders, their ends, and members that were dropped."""
+"""Gangs in the client: placeholders, their ends, and members that the server dropped."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -35,7 +35,7 @@ def real(key: str = "r1", vcore: int = 500) -> Ask:
 
 
 class Rig:
-    """A cache with its answers, and what the client has said by itself."""
+    """A cache with its answers, and the requests that the client has sent by itself."""
 
     def __init__(self, application: Application = GANG, **options: Any) -> None:
         """The gang is on two nodes."""
@@ -57,7 +57,7 @@ class Rig:
         return self.answers.allocations(si.AllocationResponse(new=[allocation]))
 
     def told(self, key: str, why: si.TerminationType.ValueType, text: str = "") -> list[Any]:
-        """The server reports or wants the end of something."""
+        """The server reports or requests an end."""
         release = si.AllocationRelease(
             applicationID="a", allocationKey=key, terminationType=why, message=text
         )
@@ -84,7 +84,7 @@ class Rig:
 
 
 def test_a_known_gang_asks_for_nothing_again() -> None:
-    """To submit it once more says nothing, also after a placeholder has ended."""
+    """A second submission sends nothing, even after a placeholder has ended."""
     rig = Rig()
     rig.new(FIRST)
     rig.told(FIRST, si.TIMEOUT)
@@ -117,7 +117,7 @@ def test_a_replacement_is_confirmed_and_the_cache_is_right_at_every_moment() -> 
 
 
 def test_a_repeated_request_is_confirmed_once() -> None:
-    """The second one is about something that is gone; so is a confirmation by the caller."""
+    """A second request, or a confirmation by the caller, concerns a removed item."""
     rig = Rig()
     rig.new(FIRST)
     assert len(rig.told(FIRST, si.PLACEHOLDER_REPLACED)) == 1
@@ -135,7 +135,7 @@ def test_a_repeated_request_is_confirmed_once() -> None:
     ],
 )
 def test_what_is_confirmed_is_the_callers_choice(confirm: Confirm, confirmed: list[str]) -> None:
-    """The event says what is left to do; what was not confirmed runs on in the cache."""
+    """The event has the remaining work; an unconfirmed allocation remains in the cache."""
     rig = Rig(confirm=confirm)
     rig.cache.ask([real()], 100)
     rig.new(FIRST)
@@ -155,7 +155,7 @@ def test_what_is_confirmed_is_the_callers_choice(confirm: Confirm, confirmed: li
 
 
 def test_a_confirmation_waits_for_no_answer() -> None:
-    """The server does not answer it: the next replay does not tell that something was released."""
+    """The server does not answer a confirmation: the next replay reports no release."""
     rig = Rig()
     rig.new(FIRST)
     rig.told(FIRST, si.TIMEOUT)
@@ -164,7 +164,7 @@ def test_a_confirmation_waits_for_no_answer() -> None:
 
 
 def test_a_placeholder_that_the_caller_gives_up_is_told_when_it_is_freed() -> None:
-    """The server answers that, and the member takes the place afterwards."""
+    """The server answers the release of a placeholder, and the member takes its place afterwards."""
     rig = Rig()
     rig.cache.ask([real()], 100)
     rig.new(FIRST)
@@ -175,7 +175,7 @@ def test_a_placeholder_that_the_caller_gives_up_is_told_when_it_is_freed() -> No
 
 
 def test_placeholders_of_a_rejected_application_are_not_told_of() -> None:
-    """The caller has not asked for them; other keys of it are told of."""
+    """The caller has not asked for the placeholders; other keys of the application are reported."""
     rig = Rig()
     rejected = [si.RejectedApplication(applicationID="b", reason="no")]
     gone = [si.RejectedAllocation(allocationKey=f"b-lead-placeholder-{n}", applicationID="b") for n in (1, 2)]
@@ -189,7 +189,7 @@ def test_placeholders_of_a_rejected_application_are_not_told_of() -> None:
 
 
 def test_a_rejected_placeholder_is_told_as_one() -> None:
-    """Its application goes on without it."""
+    """The application continues without the rejected placeholder."""
     rig = Rig()
     no = si.RejectedAllocation(allocationKey=FIRST, applicationID="a", reason="no")
     response = si.AllocationResponse(rejectedAllocations=[no])
@@ -207,7 +207,7 @@ def test_a_rejected_placeholder_is_told_as_one() -> None:
     ],
 )
 def test_a_placeholder_does_not_become_another_ask(kind: dict[str, Any], reason: str) -> None:
-    """Whoever asks or reports under its key is refused, and the placeholder stays."""
+    """An ask or report under its key is refused, and the placeholder remains."""
     rig = Rig()
     wrong = Ask(key=FIRST, application_id="a", resources={"vcore": 900}, **kind)
     with pytest.raises(Rejected) as refused:
@@ -234,7 +234,7 @@ def soft_timeout(rig: Rig, reals: int = 2) -> list[Any]:
 
 
 def test_what_the_server_drops_is_told_and_forgotten() -> None:
-    """Nothing is confirmed for an ask that was dropped, and nothing is asked for again."""
+    """A dropped ask is not confirmed, and not asked for again."""
     rig = Rig()
     state, running, *dropped = soft_timeout(rig)
     assert isinstance(state, ApplicationStateChanged)
@@ -252,7 +252,7 @@ def test_what_the_server_drops_is_told_and_forgotten() -> None:
 
 
 def test_members_come_back_once_when_asked_for() -> None:
-    """They are asked for in their order and with their age when the application is Accepted."""
+    """Members are asked for in their order and with their age when the application is Accepted."""
     rig = Rig(resubmit=True)
     dropped = [event for event in soft_timeout(rig) if isinstance(event, AskDropped)]
     assert [event.key for event in dropped if event.resubmitted] == ["r1", "r2"]
@@ -291,7 +291,7 @@ def test_what_is_released_or_asked_for_meanwhile_does_not_come_back() -> None:
 
 
 def test_what_was_dropped_goes_with_its_application() -> None:
-    """An application of that id that comes later has none of it."""
+    """A later application of that id has no dropped asks."""
     rig = Rig(resubmit=True)
     soft_timeout(rig)
     rig.cache.remove_application(("default", "a"))
@@ -319,7 +319,7 @@ def test_a_replay_in_the_middle_of_a_replacement_has_both() -> None:
 
 
 def test_placeholders_are_replayed_as_what_they_are() -> None:
-    """Existing allocations and asks of a replay say that they are placeholders, and of what."""
+    """Replayed allocations and asks are marked as placeholders, with their task group."""
     rig = Rig()
     rig.new(FIRST, "n2")
     items = [item for request in Replay(rig.cache).requests(1000) for item in request.allocations.allocations]
@@ -335,7 +335,7 @@ def test_placeholders_are_replayed_as_what_they_are() -> None:
 
 
 def test_dropped_members_are_in_the_replay_if_they_are_to_come_back() -> None:
-    """The server that had them wait for the state is gone; they are asked for exactly once."""
+    """The server that held them until the state is lost; they are asked for exactly once."""
     rig = Rig(resubmit=True)
     soft_timeout(rig)
     assert rig.replayed() == ([], ["r1", "r2"])

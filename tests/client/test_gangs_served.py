@@ -28,7 +28,7 @@ FIRST, SECOND = "app-work-placeholder-1", "app-work-placeholder-2"
 
 
 def used(views: Views) -> int:
-    """What the whole cluster has allocated."""
+    """The allocated amounts of the whole cluster."""
     [partition] = views.partitions()
     return views.queue(partition.name, "root").allocated.get("vcore", 0)
 
@@ -69,7 +69,7 @@ async def test_a_gang_needs_nothing_but_its_task_groups_and_its_members() -> Non
 
 
 async def test_members_may_come_together_with_their_gang() -> None:
-    """A turn that makes a placeholder and ends it tells the RM so in this order."""
+    """A turn that creates a placeholder and ends it reports both to the RM in this order."""
     async with serve() as server, FakeRM(server.target) as rm:
         gang = Application(application_id="app", user="ann", tags={"namespace": "x"}, task_groups=(WORKERS,))
         await rm.client.submit_applications([gang])
@@ -82,7 +82,7 @@ async def test_members_may_come_together_with_their_gang() -> None:
 
 
 async def test_a_placeholder_stops_in_its_time() -> None:
-    """The fake RM confirms when what it runs there has stopped, by the clock of the test."""
+    """The fake RM confirms when the placeholder's container has stopped, by the clock of the test."""
     clock = VirtualClock()
     async with (
         serve(clock=clock) as server,
@@ -124,7 +124,7 @@ async def test_what_is_never_confirmed_keeps_its_room() -> None:
 
 
 async def test_members_that_were_dropped_come_back_by_themselves() -> None:
-    """After a soft timeout the application goes on, and its members run without the gang."""
+    """After a soft timeout the application continues, and its members run without the gang."""
     clock = VirtualClock()
     async with (
         serve(clock=clock) as server,
@@ -148,7 +148,7 @@ async def test_members_that_were_dropped_come_back_by_themselves() -> None:
 async def test_members_are_asked_for_when_there_is_room_or_the_gang_was_given_up(
     room: int, states: list[str]
 ) -> None:
-    """The recipe of the client's page never waits for a Running that does not come."""
+    """The recipe of the client's page never waits for a Running state that is not reached."""
     clock = VirtualClock()
     heard: list[str] = []
     started: list[str] = []

@@ -18,13 +18,13 @@ def events(*names: str) -> list[Event]:
 
 
 def new_inbox(limit: int = 100) -> tuple[Inbox, list[int]]:
-    """An inbox and the numbers that it says are dealt with."""
+    """An inbox and the acknowledged numbers."""
     numbers: list[int] = []
     return Inbox(limit, lambda _, number: numbers.append(number)), numbers
 
 
 async def test_a_batch_is_dealt_with_when_its_reader_comes_back() -> None:
-    """The number of a response is acknowledged only when the next one is asked for."""
+    """The number of a response is acknowledged only when the next one is read."""
     inbox, consumed = new_inbox()
     inbox.put(STAMP, 1, events("a", "b"))
     inbox.put(STAMP, 2, events("c"))
@@ -35,7 +35,7 @@ async def test_a_batch_is_dealt_with_when_its_reader_comes_back() -> None:
 
 
 async def test_single_events_and_batches_lose_nothing() -> None:
-    """A reader that changes from events to batches in the middle of one gets the rest of it."""
+    """A reader that changes from events to batches in the middle of a batch gets the remainder."""
     inbox, consumed = new_inbox()
     inbox.put(STAMP, 1, events("a", "b", "c"))
     assert await inbox.next_event() == NodeAccepted("a")
@@ -46,7 +46,7 @@ async def test_single_events_and_batches_lose_nothing() -> None:
 
 
 async def test_answers_without_events_are_acknowledged_in_their_turn() -> None:
-    """A response that says nothing to the caller is dealt with after those before it."""
+    """A response without events for the caller is acknowledged after those before it."""
     inbox, consumed = new_inbox()
     inbox.put(STAMP, 1, events("a"))
     inbox.put(STAMP, 2, ())
@@ -68,7 +68,7 @@ async def test_reading_stops_when_it_is_full_and_goes_on_when_it_is_read() -> No
 
 
 async def test_answers_without_events_fill_it_too() -> None:
-    """Responses that say nothing to the caller take room until their turn has come."""
+    """Responses without events for the caller occupy room until they are acknowledged."""
     inbox, consumed = new_inbox(limit=3)
     for number in (1, 2, 3):
         inbox.put(STAMP, number, ())
@@ -82,7 +82,7 @@ async def test_answers_without_events_fill_it_too() -> None:
 
 
 async def test_the_end_comes_after_what_is_there() -> None:
-    """What arrived before the end is still handed out, then the failure is raised."""
+    """Events before the end are still delivered, then the failure is raised."""
     inbox, _ = new_inbox()
     inbox.put(STAMP, 1, events("a"))
     inbox.close(SessionFenced("a newer one"))

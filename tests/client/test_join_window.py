@@ -1,4 +1,4 @@
-"""The window for which a request waits to be joined by more items, while many are on their way."""
+"""The window for which a request waits for further items, while many items are unprocessed."""
 
 from typing import Any
 
@@ -16,12 +16,12 @@ AGES = 1e6
 
 
 def asks(count: int, *, size: int = 0) -> list[si.Allocation]:
-    """So many asks, with a filler of that size."""
+    """This number of asks, with a filler of that size."""
     return [si.Allocation(allocationKey=f"k{n}", taskGroupName="x" * size) for n in range(count)]
 
 
 def loaded(window: float = 2.0, *, limit: int = 1000, items: int = BUSY) -> Outgoing:
-    """A queue out of which so many items were taken as one request at the time 10."""
+    """A queue from which this number of items was taken as one request at the time 10."""
     outgoing = Outgoing(limit, window)
     outgoing.open(1000)
     outgoing.packer.allocations(asks(items))
@@ -33,7 +33,7 @@ def loaded(window: float = 2.0, *, limit: int = 1000, items: int = BUSY) -> Outg
     ("items", "unprocessed", "left"), [(BUSY, 0, 1.5), (1, BUSY, 1.5), (BUSY - 1, BUSY - 1, 0.0)]
 )
 def test_many_items_under_way_begin_a_window(items: int, unprocessed: int, left: float) -> None:
-    """A request of many items, or behind many unprocessed ones, keeps the next one back; others do not."""
+    """A request of many items, or after many unprocessed ones, delays the next one; others do not."""
     window = JoinWindow(2.0)
     window.sent(items, unprocessed, 10.0)
     assert window.left(10.5) == left
@@ -41,7 +41,7 @@ def test_many_items_under_way_begin_a_window(items: int, unprocessed: int, left:
 
 
 def test_a_quiet_request_ends_the_window() -> None:
-    """What follows a request without load is sent at once, also within the window of an earlier one."""
+    """The request after one without load is sent at once, even within an earlier window."""
     window = JoinWindow(2.0)
     window.sent(BUSY, 0, 10.0)
     window.sent(1, 0, 10.5)
@@ -61,7 +61,7 @@ def test_one_ask_at_a_time_never_waits() -> None:
 
 
 def test_items_are_held_to_the_end_of_the_window() -> None:
-    """What comes meanwhile joins without waking the writer, and leaves as one request."""
+    """Items within the window are joined without waking the writer, and sent as one request."""
     outgoing = loaded()
     outgoing.packer.allocations(asks(1))
     assert outgoing.hold(10.5) == 1.5
@@ -90,7 +90,7 @@ def test_a_window_of_zero_holds_nothing() -> None:
 
 @pytest.mark.parametrize("what", ["items", "bytes", "kind", "removal", "callers", "answer", "dump"])
 def test_what_cannot_be_joined_is_not_held(what: str) -> None:
-    """A full request, one with another behind it, one that callers wait for; answers and dumps."""
+    """Such are a full request, one with a successor, one that callers wait for, answers and dumps."""
     outgoing = loaded(limit=5 if what == "callers" else 1000)
     packer = outgoing.packer
     packer.allocations(asks(1))
@@ -116,7 +116,7 @@ def test_what_cannot_be_joined_is_not_held(what: str) -> None:
 
 
 def test_an_answer_leaves_before_held_items() -> None:
-    """The answer is sent at once; the items wait for the rest of their window."""
+    """The answer is sent at once; the items wait for the end of their window."""
     outgoing = loaded()
     outgoing.packer.allocations(asks(1))
     outgoing.answer(PredicateAnswer(id=1))
@@ -160,7 +160,7 @@ async def test_held_items_are_sent_before_the_goodbye(monkeypatch: pytest.Monkey
 
 
 async def test_held_items_are_sent_when_the_window_is_over() -> None:
-    """Nothing else has to happen for them to leave."""
+    """They are sent without another event."""
     got: list[str] = []
 
     async def script(stream: ScriptedStream) -> None:

@@ -1,4 +1,4 @@
-"""Resumptions that the server does not honour: what of the former session still counts."""
+"""Resumptions that the server does not honour: the remaining validity of the former session."""
 
 import asyncio
 
@@ -24,7 +24,7 @@ REJECTIONS = {
 
 
 async def told(rm: Client) -> None:
-    """Tell a node, an application and an ask."""
+    """Add a node, an application and an ask."""
     await rm.add_nodes([Node(node_id="n1", capacity={"vcore": 9})])
     await rm.submit_applications([Application(application_id="a")])
     await rm.ask([ask("k1")])
@@ -62,7 +62,7 @@ def keys(requests: list[UpdateRequest]) -> list[str]:
     ids=["lower session", "lower epoch"],
 )
 async def test_rejections_of_a_former_registration_are_dropped(former: Stamp, present: Stamp) -> None:
-    """What the server refused before it registered the RM anew takes nothing out of the books."""
+    """A rejection from before the new registration removes no item from the cache."""
 
     async def breaks(stream: ScriptedStream) -> None:
         stream.epoch, stream.session = former
@@ -91,7 +91,7 @@ async def test_rejections_of_a_former_registration_are_dropped(former: Stamp, pr
 
 
 async def test_a_resumption_that_is_not_honoured_costs_a_replay() -> None:
-    """Both sides count from 1 again; what the server has not dealt with goes once, by replay."""
+    """Both sides count from 1 again; unprocessed requests are sent once, by the replay."""
     sent: list[UpdateRequest] = []
     reached, asked = asyncio.Event(), asyncio.Event()
 
@@ -141,7 +141,7 @@ async def test_a_resumption_that_is_not_honoured_costs_a_replay() -> None:
 
 
 async def test_a_release_that_the_former_session_lost_has_happened() -> None:
-    """Its allocation is told as released when the replay begins, and is not in the replay."""
+    """The allocation is reported as released when the replay begins, and is not in the replay."""
     placed = si.Allocation(allocationKey="k1", applicationID="a", nodeID="n1")
 
     async def breaks(stream: ScriptedStream) -> None:

@@ -1,4 +1,4 @@
-"""Notices of preemption as a resource manager sees them, on a real server."""
+"""Notices of preemption as seen by a resource manager, on a real server."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -26,7 +26,7 @@ partitions:
 
 @asynccontextmanager
 async def noticed() -> AsyncIterator[tuple[FakeRM, VirtualClock]]:
-    """A node full of guests, of which the second has just saved its work; and an owner who asks."""
+    """A node full of guests, of which the second has just saved its work, and an ask of an owner."""
     clock = VirtualClock()
     async with (
         serve(QUEUES, clock=clock) as server,
@@ -61,14 +61,14 @@ async def test_the_rm_is_told_before_the_one_that_loses_least_is_stopped() -> No
 
 
 async def test_a_victim_that_is_ready_is_stopped_at_once() -> None:
-    """The RM answers that the victim has saved its work: nobody waits for the deadline."""
+    """The RM answers that the victim has saved its work: the stop does not wait for the deadline."""
     async with noticed() as (rm, _):
         await rm.client.preemption.ready("guest-2")
         await rm.until(lambda: "owner-1" in rm.allocations, "the owner")
 
 
 async def test_a_checkpoint_counts_before_the_answer_that_follows_it() -> None:
-    """An RM that saves its work and then says that it is ready loses nothing."""
+    """An RM that saves its work and then answers that it is ready loses nothing."""
     async with noticed() as (rm, clock):
         await rm.client.preemption.checkpoint("guest-2", int(clock.now()))
         await rm.client.preemption.ready("guest-2")
@@ -78,7 +78,7 @@ async def test_a_checkpoint_counts_before_the_answer_that_follows_it() -> None:
 
 
 async def test_a_victim_may_be_ready_after_a_while() -> None:
-    """The RM answers when it will be ready: then it is stopped."""
+    """The victim is stopped at the time that the RM's answer names."""
     async with noticed() as (rm, clock):
         await rm.client.preemption.ready("guest-2", after=20)
         await clock.advance(30)
@@ -86,7 +86,7 @@ async def test_a_victim_may_be_ready_after_a_while() -> None:
 
 
 async def test_a_notice_is_withdrawn_once_nobody_needs_the_room() -> None:
-    """The beneficiary is not wanted any more: the RM is told, and the victim goes on."""
+    """When the beneficiary is released, the RM is notified, and the victim continues."""
     async with noticed() as (rm, clock):
         await rm.release(["owner-1"])
         await rm.until(lambda: len(rm.notices) > 1, "the withdrawal")

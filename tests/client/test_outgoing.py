@@ -103,7 +103,7 @@ def cache() -> Cache:
 
 
 def sent(requests: list[UpdateRequest]) -> ReplayEnd:
-    """How many items there are in these requests."""
+    """The number of items in these requests."""
     return ReplayEnd(
         nodes=sum(len(request.nodes.nodes) for request in requests),
         applications=sum(len(request.applications.new) for request in requests),
@@ -113,14 +113,14 @@ def sent(requests: list[UpdateRequest]) -> ReplayEnd:
 
 @pytest.mark.parametrize("max_items", [1, 2, 1000])
 def test_the_counts_are_those_of_what_was_sent(cache: Cache, max_items: int) -> None:
-    """Every item is counted once in its kind, in however many requests it went."""
+    """Every item is counted once in its kind, however many requests there are."""
     requests = list(Replay(cache).requests(max_items))
     assert requests[-1].replay_end == ReplayEnd(nodes=3, applications=2, allocations=5)
     assert requests[-1].replay_end == sent(requests)
 
 
 def test_changes_during_a_replay_change_neither_it_nor_its_counts(cache: Cache) -> None:
-    """A replay is of the moment it began; what changes after that is sent behind it."""
+    """A replay has the state of its beginning; later changes are sent after it."""
     unhurried = Replay(cache).requests(1)
     requests = [next(unhurried) for _ in range(3)]
     cache.remove_node("n3")

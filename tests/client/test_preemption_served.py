@@ -1,4 +1,4 @@
-"""Preemption as a resource manager sees it, with the fake RM on a real server."""
+"""Preemption as seen by a resource manager, with the fake RM on a real server."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -19,7 +19,7 @@ DELAY = 10.0
 
 @asynccontextmanager
 async def occupied(nodes: int = 1, **options: Any) -> AsyncIterator[tuple[FakeRM, VirtualClock]]:
-    """Nodes of two cores that guests have taken, and an owner who asks for one."""
+    """Nodes of two cores that guests occupy, and an ask of an owner."""
     clock = VirtualClock()
     async with (
         serve(QUEUES, clock=clock) as server,
@@ -57,7 +57,7 @@ async def test_a_preempted_allocation_is_stopped_and_makes_room() -> None:
 
 
 async def test_the_rm_says_which_victims_have_to_go() -> None:
-    """A node that it leaves out keeps its allocations; on the other both have to go."""
+    """A node that the RM leaves out keeps its allocations; on the other both victims are stopped."""
 
     def judge(check: PreemptionCheck) -> Mapping[str, int]:
         return {node.node_id: 1 for node in check.nodes if node.node_id == "node-2"}

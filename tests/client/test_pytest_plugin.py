@@ -1,7 +1,6 @@
-"""The fixtures of the test kit, in a pytest of their own: as a project would use them.
+"""The fixtures of the test kit, in a pytest of their own, as in a project of a user.
 
-Each run of pytest has a folder for itself. All are in one process, as starting takes ten times as
-long as a run.
+Each run of pytest has its own folder. All are in one process, as starting takes ten times as long as a run.
 """
 
 import json
@@ -90,7 +89,7 @@ def documented() -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """What each run has printed."""
+    """The output of each run."""
     enabled = {"conftest": ENABLED, "test_it": STOPPED}
     runs = {
         "documented": Run(documented()),
@@ -118,7 +117,7 @@ def test_the_documented_tests_pass(said: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_each_test_has_a_server_of_its_own(said: dict[str, str], mode: str) -> None:
-    """It is stopped after the test, whatever happened in it, in every mode of pytest-asyncio."""
+    """It is stopped after the test, whatever the outcome, in every mode of pytest-asyncio."""
     assert "3 passed" in said[mode], said[mode]
 
 

@@ -20,10 +20,10 @@ from support.peers.shim import eventually
 
 
 class Recorded(Backoff):
-    """A back-off that notes what it was asked for, and never waits long."""
+    """A back-off that records its calls, and never waits long."""
 
     def __init__(self, retry: RetryConfig) -> None:
-        """Nothing was asked for yet."""
+        """Start without calls."""
         super().__init__(retry)
         self.asked: list[float | str] = []
 
@@ -33,7 +33,7 @@ class Recorded(Backoff):
         return 0.0
 
     def told(self, seconds: float) -> float:
-        """Note what the server wanted."""
+        """Record the wait that the server requested."""
         self.asked.append(seconds)
         return 0.0
 
@@ -41,7 +41,7 @@ class Recorded(Backoff):
 async def test_every_try_is_a_connection_of_its_own() -> None:
     """No try is answered by the failure of an earlier one, and gRPC makes none by itself.
 
-    So the waits of the client alone say how soon it is back, and how often it knocks.
+    So only the client's own waits determine when it reconnects, and how often it tries.
     """
     async with Proxy() as proxy, Client(proxy.target, rm_id="rm1", retry=QUICK) as rm:
         await eventually(lambda: rm.stats.streams > 5)
@@ -66,13 +66,13 @@ async def test_a_server_that_is_back_is_joined_by_the_next_try() -> None:
 
 
 def refused(code: grpc.StatusCode, *details: bytes) -> aio.AioRpcError:
-    """An error of a call with such details."""
+    """An error of a call with these details."""
     trailing = aio.Metadata(*[("grpc-status-details-bin", detail) for detail in details])
     return aio.AioRpcError(code, aio.Metadata(), trailing, "not now")
 
 
 def with_delay(**duration: int) -> bytes:
-    """Details that want the next try after a time."""
+    """Details with a delay before the next try."""
     status = status_pb2.Status(code=8)
     status.details.add().Pack(error_details_pb2.ErrorInfo(reason="TOO_MANY_RMS"))
     status.details.add().Pack(error_details_pb2.RetryInfo(retry_delay=Duration(**duration)))
@@ -91,7 +91,7 @@ def with_delay(**duration: int) -> bytes:
     ],
 )
 def test_a_status_says_when_to_come_back(details: tuple[bytes, ...], seconds: float | None) -> None:
-    """The delay is read from the details; where none is told, or no sound one, there is none."""
+    """The delay is read from the details; a missing or invalid one is none."""
     assert wanted_wait(refused(grpc.StatusCode.RESOURCE_EXHAUSTED, *details)) == seconds
 
 
@@ -168,7 +168,7 @@ async def test_only_the_first_redirect_is_followed_at_once(
 
 
 def waits(caplog: pytest.LogCaptureFixture) -> list[float]:
-    """How many seconds the client waited after each redirect, as it has logged them."""
+    """The seconds that the client waited after each redirect, from its log."""
     told = [record.getMessage() for record in caplog.records]
     return [float(line.split()[-2]) for line in told if line.startswith("redirected")]
 

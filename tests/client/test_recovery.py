@@ -1,4 +1,4 @@
-"""Lost streams and restarted servers: what the client makes good without its caller."""
+"""Lost streams and restarted servers: recovery without the caller."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -28,7 +28,7 @@ def reconnections(events: list[Event]) -> list[bool]:
 
 
 async def reconnected(rm: FakeRM, times: int = 1) -> bool:
-    """Wait for that many reconnections; whether the last was a resumption."""
+    """Wait for that many reconnections; return whether the last was a resumption."""
     await rm.until(lambda: len(reconnections(rm.events)) >= times, f"{times} reconnections")
     return reconnections(rm.events)[-1]
 
@@ -90,7 +90,7 @@ async def test_a_restarted_server_is_told_everything() -> None:
 
 @pytest.mark.slow
 async def test_changes_around_a_replay_are_not_lost() -> None:
-    """What the caller says before, during and after a long replay is told, once."""
+    """Changes before, during and after a long replay are sent once."""
     async with serve() as first, Proxy(first.target) as proxy, fake_rm(proxy) as rm:
         await rm.add_nodes(1, vcore=10_000_000)
         await rm.submit("app")

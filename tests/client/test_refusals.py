@@ -1,4 +1,4 @@
-"""Changes of an ask that the server refuses: the ask is what it was, and is not forgotten."""
+"""Changes of an ask that the server refuses: the ask keeps its former values."""
 
 import pytest
 
@@ -35,7 +35,7 @@ def placed(cache: Cache, key: str) -> list[Event]:
 
 
 def refused(cache: Cache, key: str, answers: Answers | None = None) -> None:
-    """The server refuses something that was said of a key, and the caller hears of it."""
+    """The server refuses a request about a key, and the caller gets the event."""
     rejected = si.RejectedAllocation(allocationKey=key, applicationID="app", reason="no")
     response = si.AllocationResponse(rejectedAllocations=[rejected])
     heard = (answers or Answers(cache)).allocations(response)
@@ -43,7 +43,7 @@ def refused(cache: Cache, key: str, answers: Answers | None = None) -> None:
 
 
 def told(cache: Cache) -> dict[str, tuple[str, int]]:
-    """The node, empty for pending asks, and the size that a replay would tell of every key."""
+    """The node, empty for pending asks, and the size of every key in a replay."""
     return {
         item.allocationKey: (item.nodeID, item.resourcePerAlloc.resources["vcore"].value)
         for request in Replay(cache).requests(1000)
@@ -73,7 +73,7 @@ def test_an_ask_is_placed_although_its_resize_was_refused(cache: Cache) -> None:
 
 
 def test_a_refused_resize_leaves_the_node_alone(cache: Cache) -> None:
-    """A resize that is refused after the ask got its node does not take that away."""
+    """A resize that is refused after the allocation of the ask does not remove its node."""
     cache.ask([ask("wait", 7)], NOW)
     placed(cache, "wait")
     refused(cache, "wait")
@@ -82,7 +82,7 @@ def test_a_refused_resize_leaves_the_node_alone(cache: Cache) -> None:
 
 @pytest.mark.row(112)
 def test_a_refused_placement_of_a_pending_ask_leaves_it_pending(cache: Cache) -> None:
-    """An ask that the caller placed where the server does not let it go still waits there."""
+    """An ask that the caller placed on a node that the server refuses is still pending."""
     before = told(cache)
     cache.report([Allocation(ask=ask("wait"), node_id="n7")], NOW)
     refused(cache, "wait")
@@ -91,7 +91,7 @@ def test_a_refused_placement_of_a_pending_ask_leaves_it_pending(cache: Cache) ->
 
 
 def test_a_taken_placement_outlives_a_refused_resize(cache: Cache) -> None:
-    """Where the server has taken what the caller placed, a later refusal is of the later change."""
+    """After an accepted placement, a later refusal concerns the later change."""
     cache.report([Allocation(ask=ask("wait"), node_id="n1")], NOW)
     cache.ask([ask("wait", 7)], NOW)
     placed(cache, "wait")
@@ -100,7 +100,7 @@ def test_a_taken_placement_outlives_a_refused_resize(cache: Cache) -> None:
 
 
 def test_what_is_refused_as_new_is_forgotten(cache: Cache) -> None:
-    """Nothing is left of an ask when neither it nor its resize was taken."""
+    """An ask that was refused together with its resize is removed."""
     before = told(cache)
     cache.ask([ask("more", 1), ask("more", 2)], NOW)
     refused(cache, "more")
@@ -109,7 +109,7 @@ def test_what_is_refused_as_new_is_forgotten(cache: Cache) -> None:
 
 
 def test_what_a_replay_refuses_is_forgotten(cache: Cache) -> None:
-    """A replay tells an ask in its last size alone: refused then, it is not there at all."""
+    """A replay sends an ask only in its last size: refused then, it is removed."""
     answers = Answers(cache)
     cache.ask([ask("wait", 7)], NOW)
     answers.begin_replay()

@@ -33,7 +33,7 @@ def refusing(code: grpc.StatusCode, text: str) -> Script:
 
 @pytest.mark.parametrize("side", Side)
 async def test_a_changed_byte_costs_no_more_than_a_new_stream(side: Side) -> None:
-    """A message that arrives garbled is sent again on the next stream, and the session goes on."""
+    """A corrupted message is sent again on the next stream, and the session continues."""
     async with (
         serve() as server,
         Garbler(server.target) as network,
@@ -67,9 +67,9 @@ async def test_a_changed_byte_costs_no_more_than_a_new_stream(side: Side) -> Non
 async def test_a_hello_is_refused_once_by_chance_and_twice_for_ever(
     code: grpc.StatusCode, text: str, error: type[LicorneError]
 ) -> None:
-    """After one refusal the client tries again, and connects for the first time; the second one ends it.
+    """After one refusal the client tries again, and connects for the first time; a second one ends it.
 
-    It says where to look, unless the refusal has the reason.
+    The error has a hint, unless the refusal has the reason.
     """
     refuse = refusing(code, text)
     async with scripted(refuse, welcomes) as target:
@@ -86,17 +86,17 @@ async def test_a_hello_is_refused_once_by_chance_and_twice_for_ever(
 
 
 class Refused:
-    """Scripts of a server that refuses the node n2 whenever it is told of it."""
+    """Scripts of a server that refuses the node n2 in every request."""
 
     def __init__(self) -> None:
-        """No stream was opened yet."""
+        """Start without streams."""
         self.number = 0
         """That of the request with the node."""
         self.tokens: list[str] = []
         """What each hello wanted to resume."""
 
     async def at_first(self, stream: ScriptedStream) -> None:
-        """Refuse it when it comes, after a replay without it."""
+        """Refuse the node after a replay without it."""
         self.tokens.append((await stream.welcome()).hello.resume_token)
         await stream.replay()
         request = await stream.read()
@@ -105,7 +105,7 @@ class Refused:
         await stream.abort(grpc.StatusCode.INVALID_ARGUMENT, MALFORMED)
 
     async def resumed(self, stream: ScriptedStream) -> None:
-        """Refuse it when it comes again."""
+        """Refuse the node in the repeated request."""
         hello = await stream.welcome(resumed=True)
         self.tokens.append(hello.hello.resume_token)
         request = await stream.read()
@@ -121,7 +121,7 @@ class Refused:
         await stream.abort(grpc.StatusCode.INVALID_ARGUMENT, MALFORMED)
 
     async def relents(self, stream: ScriptedStream) -> None:
-        """Take it in a replay."""
+        """Accept the node in a replay."""
         stream.session = len(self.tokens) + 1
         self.tokens.append((await stream.welcome()).hello.resume_token)
         assert len(await stream.replay()) == 3
@@ -129,7 +129,7 @@ class Refused:
 
 
 async def test_a_request_that_is_refused_again_is_told_by_a_replay() -> None:
-    """The session is resumed once; if that does not help it is given up, and told anew."""
+    """The session is resumed once; after a second refusal it is given up, and the state replayed."""
     server = Refused()
     scripts = (server.at_first, server.resumed, server.relents)
     async with scripted(*scripts) as target, listening(target) as rm:
@@ -140,12 +140,12 @@ async def test_a_request_that_is_refused_again_is_told_by_a_replay() -> None:
 
 
 async def all_events(rm: Client) -> list[Event]:
-    """Every event until the client ends. Raises what has ended it."""
+    """Every event until the client ends. Raises the error that ended it."""
     return [event async for event in rm.events()]
 
 
 async def test_a_request_that_is_refused_for_ever_ends_the_client() -> None:
-    """If every replay is refused too the client ends; it does not go on for ever."""
+    """If every replay is refused too the client ends, instead of trying for ever."""
     server = Refused()
     scripts = (server.at_first, server.resumed, server.replayed, server.replayed)
     async with scripted(*scripts) as target, Client(target, rm_id="rm1", retry=QUICK) as rm:

@@ -29,7 +29,7 @@ HUGE = "#" * 3_000_000
     ],
 )
 async def test_only_a_configuration_is_an_invalid_one(fields: dict[str, Any], text: str) -> None:
-    """An RM that is refused for its id, version or extra configuration is told so as such."""
+    """A refused id, version or extra configuration is an error of its own."""
     async with serve() as server, Client(server.target, **{"rm_id": "rm1", **fields}) as rm:
         with pytest.raises(RegistrationInvalid) as error:
             await asyncio.wait_for(rm.ready(), PATIENCE)
@@ -37,7 +37,7 @@ async def test_only_a_configuration_is_an_invalid_one(fields: dict[str, Any], te
 
 
 async def test_an_update_is_refused_for_its_configuration_or_not() -> None:
-    """Extra configuration that is too much is no problem of the queues, and the client goes on."""
+    """Extra configuration that is too large is no problem of the queues, and the client continues."""
     async with serve() as server, Client(server.target, rm_id="rm1") as rm:
         await asyncio.wait_for(rm.ready(), PATIENCE)
         extra = {"k": "v" * 4_000_000}
@@ -60,7 +60,7 @@ async def test_an_update_before_the_registration_says_what_is_missing() -> None:
 
 
 async def test_an_update_that_is_refused_for_another_reason_names_it() -> None:
-    """Too many changes at once are no lost connection: nothing was changed."""
+    """Too many changes at once are no lost connection: no change was made."""
     async with serving() as server, Client(server.grpc_address, rm_id="rm1") as rm:
         await asyncio.wait_for(rm.ready(), PATIENCE)
         lock = server.rms.lock("rm1")

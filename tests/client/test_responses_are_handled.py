@@ -11,7 +11,7 @@ OF_THE_SESSION = {"welcome", "heartbeat", "ack"}
 
 
 def test_every_message_of_a_response_is_handled() -> None:
-    """Each message of an UpdateResponse is named where the client takes responses."""
+    """Each message of an UpdateResponse is named in the client's handler of responses."""
     source = Path(stream.__file__).read_text(encoding="utf-8")
     named = {node.value for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Constant)}
     messages = {field.name for field in UpdateResponse.DESCRIPTOR.oneofs_by_name["message"].fields}

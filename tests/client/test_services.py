@@ -20,7 +20,7 @@ SERVICES = [
 
 
 def nodes(client: type) -> Iterator[ast.AST]:
-    """Everything in the modules of a client's class and of its own bases."""
+    """All nodes in the modules of a client's class and of its own bases."""
     for module in {inspect.getmodule(base) for base in inspect.getmro(client)[:-1]}:
         assert module is not None
         yield from ast.walk(ast.parse(inspect.getsource(module)))
@@ -28,7 +28,7 @@ def nodes(client: type) -> Iterator[ast.AST]:
 
 @pytest.mark.parametrize(("service", "client"), SERVICES)
 def test_every_call_of_a_service_can_be_made(service: ServiceDescriptor, client: type) -> None:
-    """Each call of the proto is made by the client, and none is made that is not there."""
+    """Each call of the proto is made by the client, and none beyond."""
     made = {
         node.attr
         for node in nodes(client)

@@ -71,7 +71,7 @@ def test_what_was_not_dealt_with_is_sent_again() -> None:
 
 
 def test_a_new_session_starts_over() -> None:
-    """A server that registered the RM anew counts from 1 and gets nothing twice."""
+    """After a new registration numbers start at 1, and the server gets nothing twice."""
     session = new_session()
     welcomed(session)
     session.outgoing(UpdateRequest())
@@ -101,7 +101,7 @@ def test_a_gap_costs_a_replay() -> None:
 
 
 def test_a_server_of_the_past_is_refused() -> None:
-    """A welcome of a lower session comes from a server that has lost its claim to the RM."""
+    """A welcome of a lower session is from a server that has lost its claim to the RM."""
     session = new_session()
     welcomed(session, number=3)
     with pytest.raises(ConnectionLost):
@@ -122,7 +122,7 @@ def test_only_what_was_dealt_with_is_acknowledged() -> None:
 
 
 def test_answers_of_an_older_session_acknowledge_nothing() -> None:
-    """What the reader still had in hand from before a replay does not count for the new session."""
+    """Answers that the reader still had from before a replay do not count for the new session."""
     session = new_session()
     welcomed(session)
     session.accepts(response(1))
@@ -143,7 +143,7 @@ def test_too_much_unacknowledged_gives_up_resumption_only_for_a_while() -> None:
 
 
 def test_a_session_that_was_given_up_is_not_resumed() -> None:
-    """What waited was dropped after the hello; the next one asks for a replay, which has it."""
+    """Queued requests were dropped after the hello; the next hello asks for a replay, which includes them."""
     session = new_session()
     welcomed(session)
     assert session.hello().hello.resume_token == "token-1"
@@ -179,7 +179,7 @@ def test_an_acknowledgement_of_nothing_costs_a_replay() -> None:
 
 
 def test_a_response_of_the_future_is_not_believed() -> None:
-    """Believed, its stamp would make the client refuse every later welcome; the session goes on."""
+    """If its stamp was stored, the client would refuse every later welcome; the session continues."""
     session = new_session()
     welcomed(session)
     with pytest.raises(ConnectionLost, match=r"a response is for \(1, 8\)"):

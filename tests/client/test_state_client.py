@@ -1,4 +1,4 @@
-"""`State`, alone and as `Client.state`: what the scheduler knows, and how calls fail."""
+"""`State`, alone and as `Client.state`: its answers, and failures of calls."""
 
 import asyncio
 import inspect
@@ -45,7 +45,7 @@ partitions:
 
 @pytest.fixture
 async def server() -> AsyncIterator[Served]:
-    """A server whose queue `batch` takes two cores."""
+    """A server whose queue `batch` has a maximum of two cores."""
     async with serve(QUEUES) as server:
         yield server
 
@@ -62,7 +62,7 @@ async def rm(server: Served) -> AsyncIterator[FakeRM]:
 
 
 async def test_an_rm_asks_why_its_ask_waits(rm: FakeRM) -> None:
-    """The key is enough: the client knows the application, and the answer has the check."""
+    """The key is enough: the client has the application, and the answer has the check."""
     answers = [await rm.client.explain("job-3"), await rm.client.state.explain("job-3")]
     for answer in answers:
         assert (answer.verdict, answer.queue) == ("pending", "root.batch")
@@ -75,7 +75,7 @@ async def test_an_rm_asks_why_its_ask_waits(rm: FakeRM) -> None:
 
 
 async def test_an_ask_of_another_partition_is_found(server: Served) -> None:
-    """The client knows the partition of its ask, too."""
+    """The client has the partition of its ask."""
     root = "{name: root, submitacl: '*', queues: [{name: a}]}"
     both = f"{QUEUES}\n  - {{name: gpu, queues: [{root}]}}\n"
     async with FakeRM(server.target, rm_id="rm2", config=both) as rm:
@@ -121,7 +121,7 @@ async def test_state_alone_reads_everything(server: Served, rm: FakeRM) -> None:
 
 
 async def test_a_named_rm_is_what_bare_partitions_are_of(server: Served, rm: FakeRM) -> None:
-    """With `rm_id` the default partition is that of this RM; whole names mean what they say."""
+    """With `rm_id` the default partition is that of this RM; full names keep their meaning."""
     async with (
         FakeRM(server.target, rm_id="rm2") as other,
         State(server.target, rm_id="rm2") as state,
@@ -134,7 +134,7 @@ async def test_a_named_rm_is_what_bare_partitions_are_of(server: Served, rm: Fak
 
 
 async def test_lists_are_whole(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A list that takes several pages is returned as one, in order and with nothing twice."""
+    """A list of several pages is returned as one, in order and without duplicates."""
     async with FakeRM(server.target) as rm:
         await rm.add_nodes(2500, vcore=1)
         nodes = await rm.client.state.nodes()
@@ -190,7 +190,7 @@ async def test_what_cannot_be_sent_is_named(
 
 
 def test_every_argument_of_a_call_is_known_to_the_checks() -> None:
-    """Whatever the calls of `State` and `Admin` take from a caller has a check of its own."""
+    """Every parameter of a call of `State` and `Admin` has a check of its own."""
     taken = {
         name
         for calls in (StateCalls, AdminCalls)
@@ -202,7 +202,7 @@ def test_every_argument_of_a_call_is_known_to_the_checks() -> None:
 
 
 async def test_what_the_server_refuses_is_a_call_that_failed(server: Served, rm: FakeRM) -> None:
-    """A request that the server does not take tells field and reason."""
+    """The error of a refused request has field and reason."""
     async with State(server.target) as state:
         with pytest.raises(CallFailed, match="state lost is none of active") as failed:
             await state.applications(state="lost")
@@ -210,7 +210,7 @@ async def test_what_the_server_refuses_is_a_call_that_failed(server: Served, rm:
 
 
 async def test_nobody_there_is_a_lost_connection_and_the_next_call_works() -> None:
-    """A call fails at once where nobody listens, and works as soon as somebody does."""
+    """A call fails at once without a server, and works as soon as there is one."""
     async with serve() as server, State(server.target) as state:
         await state.server()
         await server.crash()
@@ -221,7 +221,7 @@ async def test_nobody_there_is_a_lost_connection_and_the_next_call_works() -> No
 
 
 async def test_a_server_that_says_nothing_is_given_up_on() -> None:
-    """A call has a deadline, and the error says how long it was."""
+    """A call has a deadline, and the error has its length."""
     async with (
         serve() as server,
         Proxy(server.target) as proxy,
@@ -235,7 +235,7 @@ async def test_a_server_that_says_nothing_is_given_up_on() -> None:
 
 @pytest.mark.parametrize("timeout", [0, -1, float("nan"), float("inf"), "1"])
 def test_a_timeout_is_a_time(timeout: float) -> None:
-    """What is no time is refused with its name."""
+    """An invalid time is refused with its name."""
     with pytest.raises(ValueError, match="timeout is"):
         State("localhost:7070", timeout=timeout)
 
@@ -288,7 +288,7 @@ async def take(events: AsyncIterator[EventRecord], count: int) -> list[EventReco
 
 
 async def test_events_come_as_they_happen_with_readable_names(server: Served, rm: FakeRM) -> None:
-    """A watcher from the first id on gets all that was kept, in order, and then what is new."""
+    """A watcher from the first id gets all retained events, in order, and then new ones."""
     state = rm.client.state
     kept = await state.kept_events()
     async with aclosing(state.watch_events(kept.lowest_id, instance=kept.instance)) as events:
@@ -301,7 +301,7 @@ async def test_events_come_as_they_happen_with_readable_names(server: Served, rm
 
 
 async def test_a_watcher_goes_on_after_a_lost_connection(server: Served, rm: FakeRM) -> None:
-    """What happens while the line is cut comes after it, and nothing comes twice."""
+    """Events during a cut connection are delivered after it, and none twice."""
     async with (
         Proxy(server.target) as proxy,
         State(proxy.target, rm_id="rm1", retry=QUICK) as state,
@@ -344,7 +344,7 @@ async def test_a_watcher_waits_for_its_rm_after_a_restart(server: Served) -> Non
 
 
 async def test_events_that_are_lost_are_told(server: Served, rm: FakeRM) -> None:
-    """After a restart ids begin anew: the watcher is told where to go on."""
+    """After a restart ids start over: the error has the id to continue from."""
     state = rm.client.state
     kept = await state.kept_events()
     async with aclosing(state.watch_events(0, instance=kept.instance)) as events:

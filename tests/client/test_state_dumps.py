@@ -1,4 +1,4 @@
-"""What the client adds to a state dump of the server."""
+"""The client's part of a state dump of the server."""
 
 import asyncio
 from typing import Any
@@ -14,7 +14,7 @@ from support.peers.shim import LOOPBACK, eventually, serving
 
 
 async def answer_of(function: Any, deadline: int = 10_000) -> StateDump:
-    """What a client with that function answers."""
+    """The answer of a client with that function."""
     answers: list[StateDump] = []
 
     async def script(stream: ScriptedStream) -> None:
@@ -41,7 +41,7 @@ async def later() -> Any:
 
 
 def broken() -> Any:
-    """No state at all."""
+    """A function without a state."""
     raise RuntimeError("no cache")
 
 
@@ -63,14 +63,14 @@ def broken() -> Any:
     ],
 )
 async def test_what_the_function_returns_is_sent(function: Any, json: str, error: str) -> None:
-    """A value or a text, at once or later; what cannot be sent is told instead."""
+    """A value or a text is sent, at once or later; for an invalid one an error is sent instead."""
     answer = await answer_of(function)
     assert (answer.id, answer.json) == (7, json)
     assert answer.error.startswith(error) if error else not answer.error
 
 
 async def test_a_state_that_takes_too_long_is_not_sent() -> None:
-    """After the deadline the client says nothing; the next question finds it ready."""
+    """After the deadline the client sends nothing; the next question is answered."""
     asked: list[int] = []
     answers: list[StateDump] = []
 
@@ -100,7 +100,7 @@ async def test_a_state_that_takes_too_long_is_not_sent() -> None:
 
 @pytest.mark.row(166)
 async def test_state_is_in_the_dump_of_a_server() -> None:
-    """Whoever reads the dump finds what the RM has added."""
+    """A reader of the dump finds the RM's part."""
     async with serving(http=LOOPBACK) as server:
         state = {"cache": {"pods": 3}}
         async with Client(server.grpc_address, rm_id="rm1", on_state_dump=lambda: state) as rm:

@@ -12,7 +12,7 @@ from support.core.reports import applications_in
 
 
 async def test_refusals_are_raised_where_they_belong() -> None:
-    """What the server does not take is an error of the call that offered it."""
+    """A refused item is an error of the call that submitted it."""
     async with serve() as server, FakeRM(server.target) as rm:
         with pytest.raises(Rejected, match=r"\[rm1\]nowhere"):
             await rm.add_nodes(1, partition="nowhere")
@@ -29,7 +29,7 @@ async def test_refusals_are_raised_where_they_belong() -> None:
 
 
 async def test_what_does_not_come_is_an_error_that_tells_the_rest() -> None:
-    """Waiting ends after a while, and says what was there instead."""
+    """A wait ends after a while, and its error lists the events that came instead."""
     async with serve() as server, FakeRM(server.target) as rm:
         await rm.submit("app")
         await rm.ask("app", 1)
@@ -57,7 +57,7 @@ async def test_bad_configurations_are_refused_at_once() -> None:
 
 
 async def test_time_stands_still_until_it_is_moved() -> None:
-    """With a virtual clock nothing becomes due by itself, and everything when its time comes."""
+    """With a virtual clock nothing becomes due by itself, and everything at its time."""
     clock = VirtualClock(start=1000.0)
     async with serve(clock=clock) as server, FakeRM(server.target) as rm:
         await rm.add_nodes(1)
@@ -77,7 +77,7 @@ async def test_time_stands_still_until_it_is_moved() -> None:
 
 
 async def test_the_clock_stops_at_every_deadline() -> None:
-    """One long step does everything at its own time and in order, however many wait."""
+    """In one long step every deadline is handled at its own time and in order, however many there are."""
     clock = VirtualClock(start=0.0)
     heard: list[tuple[float, str]] = []
 
@@ -102,7 +102,7 @@ async def test_the_clock_stops_at_every_deadline() -> None:
 
 
 async def test_whoever_sleeps_is_woken_at_its_time_and_need_not_come_back() -> None:
-    """A sleeper is woken when the clock comes by, not before, and `advance` ends all the same."""
+    """A sleeper is woken when the clock reaches its time, and `advance` does not wait for it."""
     clock = VirtualClock(start=0.0)
     woken: list[float] = []
 

@@ -1,4 +1,4 @@
-"""The test kit's clock: what was said is heard before time moves, and answered at each stop."""
+"""The test kit's clock: requests are processed before time moves, and answered at each stop."""
 
 import asyncio
 from typing import Any
@@ -50,7 +50,7 @@ async def test_victims_are_confirmed_within_one_step() -> None:
 
 
 async def test_checks_are_answered_at_each_stop() -> None:
-    """The RM's own checks are answered before time moves; what it holds back is not waited for."""
+    """The RM's checks are answered before time moves; answers that it withholds are not waited for."""
     clock = VirtualClock()
     async with (
         serve(clock=clock) as server,
@@ -119,7 +119,7 @@ async def test_who_cannot_be_reached_is_not_waited_for() -> None:
 
 
 async def test_a_party_that_does_not_rest_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`advance` ends with an error that says for whom it waited."""
+    """The error of `advance` names the party that it waited for."""
     monkeypatch.setattr("licorne_server.testing.serving.PATIENCE", 0.05)
 
     class Busy:
@@ -138,7 +138,7 @@ class Held:
     """A gRPC context that takes a message, and returns from it once the gate is open."""
 
     def __init__(self, context: Any, gate: asyncio.Event) -> None:
-        """Over a context."""
+        """Wrap a context."""
         self._context, self._gate = context, gate
 
     async def write(self, raw: bytes) -> None:
@@ -153,7 +153,7 @@ class Held:
 
 @pytest.mark.pure
 async def test_a_message_is_waited_for_until_it_was_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The server is not at rest while it writes what the RM has read: the time for checks begins then."""
+    """The server is not settled while it writes a message: the time for checks begins then."""
     clock, gate, begin = VirtualClock(), asyncio.Event(), Stream.__init__
     gate.set()
     monkeypatch.setattr(

@@ -1,4 +1,4 @@
-"""The faults of the test kit: each does what docs/testing.md says, and what follows is right."""
+"""The faults of the test kit: each has the effect in docs/testing.md, and the recovery is right."""
 
 import asyncio
 from contextlib import suppress
@@ -28,7 +28,7 @@ partitions:
 
 
 async def filled(rm: FakeRM, count: int = 2) -> None:
-    """A node, an application, and so many asks that run."""
+    """A node, an application, and this number of running asks."""
     await rm.add_nodes(1)
     await rm.submit("job", queue="root.batch")
     await rm.ask("job", count, vcore=1000)
@@ -36,7 +36,7 @@ async def filled(rm: FakeRM, count: int = 2) -> None:
 
 
 def running(server: Served) -> set[str]:
-    """The keys of what the server has allocated."""
+    """The keys of the server's allocations."""
     partition = server.views.partitions()[0].name
     return {str(item.key) for item, *_ in listed(server.views.allocations(partition, "job"))}
 
@@ -44,7 +44,7 @@ def running(server: Served) -> set[str]:
 @pytest.mark.parametrize("crash", [True, False])
 @pytest.mark.parametrize("virtual", [True, False])
 async def test_a_server_comes_back_with_an_empty_memory(crash: bool, virtual: bool) -> None:
-    """On the same ports, after a crash or in order; the RM tells it what runs, and goes on."""
+    """The server returns on the same ports, after a crash or in order; the RM replays its state."""
     clock = VirtualClock() if virtual else None
     async with serve(QUEUES, clock=clock) as server:
         where = (server.target, server.http)
@@ -71,7 +71,7 @@ async def test_only_an_orderly_stop_is_announced() -> None:
 
 
 async def test_a_server_that_is_down_knows_nothing_and_starts_once() -> None:
-    """What needs a running server says that it is down; a second start and stop are harmless."""
+    """A call that needs a running server reports that it is down; a second start or stop has no effect."""
     async with serve(QUEUES) as server:
         with pytest.raises(ValueError, match="the server is running"):
             await server.start()
@@ -109,7 +109,7 @@ async def test_streams_of_one_rm_are_dropped() -> None:
 
 
 async def test_one_of_three_streams_is_dropped() -> None:
-    """Of an RM on the published interface one stream ends, and the others go on."""
+    """For an RM on the published interface one stream ends, and the others continue."""
     async with serve() as server, grpc.aio.insecure_channel(server.target) as channel:
         shim = Shim(channel)
         allocations, _, nodes = await shim.set_up()
@@ -124,7 +124,7 @@ async def test_one_of_three_streams_is_dropped() -> None:
 @pytest.mark.parametrize("towards", ["rm", "server"])
 @pytest.mark.parametrize("count", [1, 40, 400])
 async def test_a_connection_is_cut_in_the_middle(towards: str, count: int) -> None:
-    """After so many bytes the line breaks, whatever is on it; all is told in the end, once."""
+    """After this number of bytes the connection breaks; in the end all is delivered, once."""
     async with (
         serve(QUEUES) as server,
         Proxy(server.target) as proxy,
@@ -210,7 +210,7 @@ async def test_an_rm_answers_too_late(fail_mode: FailMode, count: int) -> None:
 
 
 async def test_an_answer_that_takes_its_time_counts() -> None:
-    """With a `delay` within the deadline the answer is the function's, when its time has come."""
+    """With a `delay` within the deadline the function's answer counts, at its time."""
     clock = VirtualClock()
     async with (
         serve(clock=clock) as server,
@@ -232,7 +232,7 @@ async def test_an_answer_that_takes_its_time_counts() -> None:
 
 
 async def test_an_rm_that_does_not_read_hears_nothing_and_loses_nothing() -> None:
-    """While `reading` is cleared nothing is taken; the server has it; afterwards all is heard."""
+    """While `reading` is cleared no event is read; the server has sent them; afterwards all are received."""
     limits = Limits(events=1)
     async with serve() as server, FakeRM(server.target, limits=limits) as rm:
         await rm.add_nodes(1)
@@ -259,7 +259,7 @@ async def test_an_rm_that_does_not_read_can_be_closed() -> None:
 
 
 async def test_waiting_in_vain_says_once_for_each_reason_how_many_wait_for_it() -> None:
-    """The error has the pending asks, and what explain says of them, the most frequent first."""
+    """The error lists the pending asks with their explanations, the most frequent first."""
     async with serve(QUEUES) as server, FakeRM(server.target) as rm:
         await rm.add_nodes(1)
         await rm.submit("job", queue="root.batch")
@@ -281,7 +281,7 @@ async def test_waiting_in_vain_says_once_for_each_reason_how_many_wait_for_it() 
 
 
 async def test_waiting_in_vain_for_very_much_says_what_is_left_out() -> None:
-    """A few reasons are told, and the server is asked about some asks."""
+    """The error has a few reasons, and the server is asked about some asks only."""
     counts = {"a": 3, "b": 2, "c": 5, "d": 1, "e": 10 * parts.EXPLAINED}
     queues = ", ".join(f"{{name: {name}, resources: {{max: {{vcore: 0}}}}}}" for name in counts)
     root = f"{{name: root, submitacl: '*', queues: [{queues}]}}"
@@ -304,7 +304,7 @@ async def test_waiting_in_vain_for_very_much_says_what_is_left_out() -> None:
 
 
 async def test_waiting_in_vain_for_a_server_that_is_gone_says_so() -> None:
-    """Where nobody explains, the error of the wait says that, too."""
+    """If the server is unavailable, the error of the wait says that, too."""
     async with serve(QUEUES) as server, FakeRM(server.target, retry=QUICK) as rm:
         await rm.submit("job", queue="root.batch")
         await rm.ask("job", 1)

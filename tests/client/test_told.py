@@ -1,4 +1,4 @@
-"""What the client is told beside the answers to what it says: container states and events."""
+"""Messages to the client beside answers: container states and events."""
 
 import asyncio
 from collections.abc import Sequence
@@ -64,7 +64,7 @@ def events(first: int, count: int) -> Events:
 
 
 async def test_events_come_with_their_ids() -> None:
-    """Each record has its own id, also behind a gap, and its fields by the names of the wire."""
+    """Each record has its own id, even after a gap, and its fields by the names of the wire."""
     heard: list[EventRecord] = []
 
     async def script(stream: ScriptedStream) -> None:
@@ -91,7 +91,7 @@ async def test_events_come_with_their_ids() -> None:
 
 
 async def test_names_of_a_newer_server_are_numbers() -> None:
-    """A kind of event that this client does not know does not disturb what it knows."""
+    """An unknown kind of event does not affect the others."""
     heard: list[EventRecord] = []
     newer = events(0, 1)
     newer.records[0].eventChangeDetail = 999  # type: ignore[assignment]
@@ -108,7 +108,7 @@ async def test_names_of_a_newer_server_are_numbers() -> None:
 
 
 async def test_events_beyond_the_limit_leave_a_gap() -> None:
-    """A function that is far behind loses the oldest lists, and what it gets stays in order."""
+    """A function that is far behind loses the oldest lists, and the remaining ones are in order."""
     may_go_on = asyncio.Event()
     heard: list[Sequence[int]] = []
 

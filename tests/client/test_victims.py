@@ -1,4 +1,4 @@
-"""What the client is asked about victims of preemption, and how its answers travel."""
+"""Questions to the client about victims of preemption, and the encoding of its answers."""
 
 import asyncio
 import threading
@@ -48,7 +48,7 @@ def answered(request: UpdateRequest | None) -> dict[int, dict[str, int]]:
 
 
 def fits(_: PredicateCheck) -> dict[str, str]:
-    """All nodes will do."""
+    """Accept all nodes."""
     return {}
 
 
@@ -77,7 +77,7 @@ async def test_victims_are_not_judged_without_predicates() -> None:
 
 @pytest.mark.parametrize("is_async", [True, False])
 async def test_a_check_is_answered_by_the_function(is_async: bool) -> None:
-    """It sees the ask, the nodes and their victims; a node that it leaves out is refused."""
+    """The function gets the ask, the nodes and their victims; a node that it leaves out is refused."""
     seen: list[PreemptionCheck] = []
     got: list[dict[int, dict[str, int]]] = []
 
@@ -113,7 +113,7 @@ async def test_a_check_is_answered_by_the_function(is_async: bool) -> None:
 
 
 async def test_the_start_of_a_node_may_be_no_victim_at_all() -> None:
-    """The position -1 says that the ask can run there at once."""
+    """The position -1 means that the ask can run on the node at once."""
     got: list[dict[int, dict[str, int]]] = []
 
     async def script(stream: ScriptedStream) -> None:
@@ -147,7 +147,7 @@ async def test_the_start_of_a_node_may_be_no_victim_at_all() -> None:
 async def test_a_failing_function_gives_no_answer(
     answer: Any, text: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is logged and counted, and the next check is answered."""
+    """The failure is logged and counted, and the next check is answered."""
     got: list[dict[int, dict[str, int]]] = []
 
     def judge(check: PreemptionCheck) -> dict[str, int]:
@@ -176,7 +176,7 @@ async def test_a_failing_function_gives_no_answer(
 
 
 async def test_a_slow_function_is_given_up_in_time() -> None:
-    """The server counts the check by the fail mode meanwhile; the stream has gone on."""
+    """The server applies the fail mode meanwhile; the stream has continued."""
 
     async def judge(_: PreemptionCheck) -> dict[str, int]:
         await asyncio.Event().wait()
@@ -197,7 +197,7 @@ async def test_a_slow_function_is_given_up_in_time() -> None:
 
 
 async def test_plain_functions_of_both_kinds_share_a_thread() -> None:
-    """They may keep their picture of the nodes without a lock."""
+    """They may share data about the nodes without a lock."""
     threads: list[int] = []
     got: list[UpdateRequest] = []
 

@@ -1,4 +1,4 @@
-"""What the server says of its books: REST paths, and calls of the service `State`."""
+"""The server's report of its books: REST paths, and calls of the service `State`."""
 
 import asyncio
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ _METHODS = state_pb2.DESCRIPTOR.services_by_name["State"].methods_by_name
 
 
 async def wait_for(server: ServerProcess, what: Any, wanted: Mapping[str, Any]) -> None:
-    """Look until the answer is what is wanted. `what` is a path, or a call with its request.
+    """Poll until the answer is the wanted one. `what` is a path, or a call with its request.
 
     Raises:
         Failed: it never was.
@@ -38,7 +38,7 @@ async def wait_for(server: ServerProcess, what: Any, wanted: Mapping[str, Any]) 
 
 
 async def _ask(server: ServerProcess, what: Any) -> tuple[int, Any]:
-    """The status of HTTP and what was answered."""
+    """The HTTP status and the body."""
     if isinstance(what, str):
         url = f"http://{server.http}{what}"
         async with aiohttp.ClientSession() as http, http.get(url) as response:
@@ -60,7 +60,7 @@ async def _ask(server: ServerProcess, what: Any) -> tuple[int, Any]:
 
 
 def _judged(wanted: Mapping[str, Any], status: int, body: Any) -> tuple[bool, object]:
-    """Whether an answer is what is wanted, and what was compared."""
+    """Whether an answer is the wanted one, and the compared value."""
     if status != wanted.get("status", 200):
         return False, f"{status}: {body}"
     found = values_at(wanted["at"], body) if "at" in wanted else body

@@ -1,4 +1,4 @@
-"""What a scenario expects, compared with what came."""
+"""Comparison of a scenario's expectations with the events."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def matches(pattern: object, value: object) -> bool:
-    """Whether a value is what a pattern asks for.
+    """Whether a value matches a pattern.
 
     A mapping asks for its own keys only, and an empty one for an empty one. ``{matches: TEXT}``
     asks for a text in which the regular expression is found, ``{one_of: LIST}`` for a value that
@@ -35,7 +35,7 @@ def matches(pattern: object, value: object) -> bool:
 
 
 def _same_items(wanted: Sequence[object], found: Sequence[object]) -> bool:
-    """Whether every pattern fits an item of its own, and none is left."""
+    """Whether every pattern fits an item of its own, without a remainder."""
     left = list(found)
     for pattern in wanted:
         fit = next((item for item in left if matches(pattern, item)), None)
@@ -46,10 +46,9 @@ def _same_items(wanted: Sequence[object], found: Sequence[object]) -> bool:
 
 
 def values_at(path: str, document: Any) -> Any:
-    """What stands at a path of names joined by dots.
+    """The value at a path of names joined by dots.
 
-    A list on the way is gone through item by item, so that the result is a list. None stands for
-    what is not there.
+    Lists on the way are iterated, so that the result is a list. A missing value is None.
     """
     name, _, rest = path.partition(".")
     if isinstance(document, list):

@@ -28,26 +28,26 @@ class Network(Relay):
         """Those of the connections that were frozen."""
 
     def cut_after(self, fewest: int, most: int, times: int) -> None:
-        """Cut the connections so many times, each after a number of bytes drawn between both."""
+        """Cut connections this number of times, each after a random number of bytes in the range."""
         self._between = (fewest, most)
         self._to_come = times
         self.cuts = 0
         self._draw()
 
     def calm(self) -> None:
-        """Cut nothing more."""
+        """Cut no more connections."""
         self._to_come = 0
         self._left = None
 
     def freeze(self) -> None:
-        """Hold back what the connections of now carry. Later connections are not held up."""
+        """Hold back the traffic of the present connections. Later connections are not affected."""
         self._flows.clear()
         self._frozen.append(self._flows)
         self._flows = asyncio.Event()
         self._flows.set()
 
     def thaw(self) -> None:
-        """Pass on what was held back, unless its connection has broken meanwhile."""
+        """Pass on the traffic that was held back, unless its connection has broken meanwhile."""
         for flows in self._frozen:
             flows.set()
         self._frozen.clear()

@@ -1,4 +1,4 @@
-"""A peer: the process of a client that is told what to do, and says what it hears."""
+"""A peer: the process of a client that executes commands, and prints its events."""
 
 import asyncio
 import json
@@ -15,14 +15,14 @@ Event = Mapping[str, Any]
 
 
 class Failed(AssertionError):
-    """A peer, or the server, did not do what the scenario expects."""
+    """A peer, or the server, did not meet the expectation of the scenario."""
 
 
 class Peer:
-    """One process of a peer, and everything that it has said."""
+    """One process of a peer, and all of its output."""
 
     def __init__(self, name: str, note: Callable[[str], None]) -> None:
-        """Not started. What goes in and out is handed to `note`."""
+        """Create it unstarted. Input and output are passed to `note`."""
         self.name = name
         self._note = note
         self._process: asyncio.subprocess.Process | None = None
@@ -48,7 +48,7 @@ class Peer:
         await self._write({"do": "connect", **first})
 
     async def tell(self, command: Mapping[str, Any]) -> Event:
-        """Give a command; returns the answer."""
+        """Give a command; return the answer."""
         self._told += 1
         number = self._told
         await self._write(command)
@@ -63,7 +63,7 @@ class Peer:
         await self._process.wait()
 
     async def finish(self) -> None:
-        """End its input; it says goodbye and ends, and all that it still says is read."""
+        """Close its input; it says goodbye and ends, and its remaining output is read."""
         assert self._process is not None
         assert self._process.stdin is not None
         if self._process.returncode is not None and self._ended:
@@ -94,10 +94,10 @@ class Peer:
         before: Event | None = None,
         patience: float = PATIENCE,
     ) -> None:
-        """Wait until all of these came, each an event of its own that was not expected before.
+        """Wait for all of these, each an event of its own that was not expected before.
 
-        With `before` they must come before that event, which is waited for. The wait is
-        `patience` seconds at most.
+        With `before` they must precede that event, which is waited for. The wait is `patience` seconds at
+        most.
         """
         left = deque(wanted)
         limit: int | None = None
@@ -128,7 +128,7 @@ class Peer:
 
     @staticmethod
     def _take(event: Event, left: deque[Event], *, in_order: bool) -> bool:
-        """Take the first pattern that an event fits out of those that are left."""
+        """Remove the first remaining pattern that the event fits."""
         for pattern in list(left)[:1] if in_order else list(left):
             if matches(pattern, event):
                 left.remove(pattern)

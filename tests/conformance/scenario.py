@@ -30,12 +30,12 @@ FREE = frozenset({"connect", "do"})
 
 
 class BadScenario(Exception):
-    """A scenario file does not keep to the format; the text names the file and the place."""
+    """A scenario file violates the format; the text names the file and the place."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step: its verb, what the verb is given, and what else the step says."""
+    """One step: its verb, the verb's argument, and the other fields."""
 
     place: str
     """Where it stands, such as ``steps[3]``."""
@@ -46,7 +46,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """One file, with everything repeated that says so."""
+    """One file, with all repetitions expanded."""
 
     name: str
     about: str
@@ -116,7 +116,7 @@ def _check(is_so: object, text: str) -> None:
 
 
 def _steps(given: Any, place: str, variables: Mapping[str, int]) -> Iterator[Step]:
-    """The steps of a list, those of its groups among them."""
+    """The steps of a list, including those of its groups."""
     _check(isinstance(given, list) and given, f"{place}: a list of steps was expected")
     for number, item in enumerate(given):
         here = f"{place}[{number}]"
@@ -180,7 +180,7 @@ def _filled(value: Any, place: str, variables: Mapping[str, int]) -> Any:
 
 
 def _items(item: Any, place: str, variables: Mapping[str, int]) -> Iterator[Any]:
-    """What one entry of a list stands for. An entry ``{repeat: …, text: …}`` stands for texts."""
+    """The texts of one entry of a list. An entry ``{repeat: …, text: …}`` stands for several."""
     if not isinstance(item, dict):
         yield _filled(item, place, variables)
         return

@@ -88,10 +88,10 @@ class Stage:
         }
 
     async def play(self) -> None:
-        """Play every step, then end the peers and check what must never have come.
+        """Play every step, then end the peers and check the forbidden events.
 
         Raises:
-            Failed: with the step, the reason, and what was said last.
+            Failed: with the step, the reason, and the last output.
         """
         place = "start"
         async with AsyncExitStack() as stack:
@@ -121,7 +121,7 @@ class Stage:
             await peer.kill()
 
     async def _finish(self) -> None:
-        """Let the peers part, and check their events to the last one."""
+        """Disconnect the peers, and check all of their events."""
         for network in self._networks.values():
             network.thaw()
         for peer in self._peers.values():
@@ -145,7 +145,7 @@ class Stage:
     # ---- Peers ----
 
     async def _connect(self, step: Step) -> None:
-        """Start a peer; one of the same name that was there has to be gone."""
+        """Start a peer; an earlier one of the same name must have ended."""
         name = step.given
         former = self._peers.pop(name, None)
         if former is not None:
@@ -167,7 +167,7 @@ class Stage:
         await peer.start(self._program, first)
 
     async def _do(self, step: Step) -> None:
-        """Give a command, and judge the answer by `error` and `or_event`."""
+        """Give a command, and check the answer against `error` and `or_event`."""
         rest = dict(step.rest)
         peer = self._peer(step)
         rest.pop("peer", None)
@@ -252,7 +252,7 @@ class Stage:
             await AdminStub(channel).DrainMember(request, wait_for_ready=True, timeout=PATIENCE)
 
     async def _acquaint(self) -> None:
-        """Wait until the members know one another: one that knows of no other serves all, drained or not."""
+        """Wait until the members see one another: a single member would serve all RMs, drained or not."""
         for server in self._servers:
             async with grpc.aio.insecure_channel(server.target) as channel, asyncio.timeout(PATIENCE):
                 while True:
@@ -262,5 +262,5 @@ class Stage:
                     await asyncio.sleep(books.POLL)
 
     async def _state(self, step: Step) -> None:
-        """Look at the books of the server until they say what the step says."""
+        """Poll the books of the server until they match the step."""
         await books.wait_for(self._server, step.given, step.rest)

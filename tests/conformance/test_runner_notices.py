@@ -1,4 +1,4 @@
-"""The runner of the scenarios notices what a client does wrong: peers that only say lines."""
+"""The runner of the scenarios detects faults of a client: peers that only print lines."""
 
 import json
 import sys
@@ -18,7 +18,7 @@ FINAL = {"event": "final", "error": "Closed"}
 
 
 async def saying(*lines: Mapping[str, Any] | str) -> Peer:
-    """A peer that has said these lines and ended."""
+    """A peer that has printed these lines and ended."""
     peer = Peer("rm1", lambda _: None)
     texts = [line if isinstance(line, str) else json.dumps(line) for line in lines]
     await peer.start([sys.executable, "-c", SAYS, *texts], {})
@@ -39,14 +39,14 @@ async def saying(*lines: Mapping[str, Any] | str) -> Peer:
 async def test_what_does_not_come_fails(
     wanted: Sequence[Mapping[str, Any]], options: Mapping[str, Any]
 ) -> None:
-    """An event is missing, came once only, came too late, or came in the wrong order."""
+    """The event is missing, came only once, too late, or in the wrong order."""
     peer = await saying(K1, K2, FINAL)
     with pytest.raises(Failed, match="rm1"):
         await peer.expect(wanted, **options)
 
 
 async def test_a_step_may_wait_longer_or_shorter() -> None:
-    """What is not there within the time of the step fails it, and the text says the time."""
+    """An event that is missing after the time of the step fails it, and the text has the time."""
     peer = Peer("rm1", lambda _: None)
     await peer.start([sys.executable, "-c", "import sys; sys.stdin.read()"], {})
     try:
@@ -66,7 +66,7 @@ async def test_what_comes_is_taken_once() -> None:
 
 
 async def test_what_must_not_come_fails() -> None:
-    """An event that is forbidden fails, unless it came before it was forbidden."""
+    """A forbidden event fails, unless it came before it was forbidden."""
     peer = await saying(K1, K2)
     peer.check_absent([{"key": "k1"}], since=1)
     with pytest.raises(Failed, match="must not come"):
@@ -89,7 +89,7 @@ async def test_a_peer_that_ends_is_not_waited_for() -> None:
 
 
 async def test_a_peer_that_fails_or_babbles_is_noticed() -> None:
-    """A line that is no JSON is shown, and an exit code other than 0 fails."""
+    """A line that is no JSON is printed, and an exit code other than 0 fails."""
     peer = await saying(K1, "Traceback")
     with pytest.raises(Failed, match="Traceback"):
         peer.check_absent([{"event": "no JSON"}])
@@ -118,12 +118,12 @@ async def test_a_peer_that_fails_or_babbles_is_noticed() -> None:
     ],
 )
 def test_patterns_fit_what_they_describe(pattern: Any, value: Any, *, fits: bool) -> None:
-    """Each form of a pattern fits what the page of the scenarios says, and nothing else."""
+    """Each form of a pattern matches what the page of the scenarios describes, and nothing else."""
     assert matches(pattern, value) is fits
 
 
 def test_paths_go_through_lists() -> None:
-    """A path collects from the items of a list, and finds nothing where there is nothing."""
+    """A path collects from the items of a list, and finds nothing in an empty one."""
     document = {"apps": [{"keys": ["a", "b"]}, {"keys": ["c"]}]}
     assert values_at("apps.keys", document) == ["a", "b", "c"]
     assert values_at("apps.names.first", {"apps": None}) is None

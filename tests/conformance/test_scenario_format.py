@@ -1,4 +1,4 @@
-"""Scenario files say what they mean, or are refused with the place of the mistake."""
+"""Invalid scenario files are refused with the place of the mistake."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ def parsed(*steps: Any, **others: Any) -> list[tuple[str, Any]]:
 
 
 def test_what_is_repeated_is_counted() -> None:
-    """Steps, entries and texts come once for each number, with the number in their texts."""
+    """Steps, entries and texts are repeated for each number, with the number in their texts."""
     entries = [{"repeat": {"n": 2}, "event": "allocated", "key": "{w}-{n}-{other}"}]
     assert parsed(
         {"repeat": {"w": [3, 4]}, "steps": [{"expect": entries}]},
@@ -46,7 +46,7 @@ def test_what_is_repeated_is_counted() -> None:
     ],
 )
 def test_a_mistake_is_named_with_its_place(step: Any, complaint: str) -> None:
-    """Whoever writes a scenario learns which step is wrong, and in what."""
+    """The message names the wrong step, and the mistake."""
     with pytest.raises(BadScenario) as refused:
         parsed(step)
     assert str(refused.value).startswith(complaint)

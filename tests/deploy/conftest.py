@@ -1,4 +1,4 @@
-"""A server with traffic of every sort, and what a scraper reads of it."""
+"""A server with traffic of every sort, and a scrape of it."""
 
 from collections.abc import AsyncIterator
 
@@ -80,7 +80,7 @@ async def _plan(rm: FakeRM) -> None:
 
 
 async def _configure(channel: grpc.aio.Channel) -> None:
-    """One configuration that is taken, and one that is not."""
+    """One accepted configuration, and one refused."""
     admin = AdminStub(channel)
     await admin.UpdateConfiguration(pb.UpdateConfigurationRequest(rm_id="rm1", config=WIDER))
     await admin.UpdateBudgets(pb.UpdateBudgetsRequest(budgets=BUDGETS))

@@ -1,4 +1,4 @@
-"""Alerts say what is wrong, how bad it is and what to do, and each was seen to fire."""
+"""Alerts have problem, severity and remedy, and each was seen to fire."""
 
 import subprocess
 from pathlib import Path
@@ -29,7 +29,7 @@ def test_alerts_say_what_to_do() -> None:
 
 
 def test_runbooks_are_about_alerts() -> None:
-    """Every section on an alert is on one that there is, and says how bad it is."""
+    """Every section on an alert belongs to an existing one, and has its severity."""
     sections = [line[4:] for line in RUNBOOKS.lines if line.startswith("### ")]
     assert sorted(sections) == sorted(alerts())
     shown = {code_spans(row[0])[0]: row[1] for row in RUNBOOKS.table("Alerts")}
@@ -45,7 +45,7 @@ def test_every_alert_is_tried() -> None:
 
 
 def with_links(file: Path, runbooks: str) -> subprocess.CompletedProcess[str]:
-    """Write the rules with links to an address, as the page says."""
+    """Write the rules with links to an address, as the page describes."""
     command = ["make", "alerts", f"RUNBOOKS={runbooks}", f"ALERTS={file}"]
     return subprocess.run(command, cwd=ROOT, text=True, capture_output=True, check=False, timeout=PATIENCE)
 
@@ -65,7 +65,7 @@ def test_links_may_be_absolute(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("runbooks", ["", "docs/runbooks.md", "https://"])
 def test_links_that_lead_nowhere_are_refused(runbooks: str, tmp_path: Path) -> None:
-    """The text says which address is wanted."""
+    """The message has the expected form of the address."""
     done = with_links(tmp_path / "alerts.yml", runbooks)
     assert done.returncode != 0
     assert "RUNBOOKS must be the address of the page" in done.stderr

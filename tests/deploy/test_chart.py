@@ -1,4 +1,4 @@
-"""The chart, as Helm sees it: linted, rendered for every example, and read by Kubernetes' types."""
+"""The chart with Helm: linted, rendered for every example, and parsed by Kubernetes' types."""
 
 import json
 import re
@@ -64,7 +64,7 @@ def test_objects_are_those_of_kubernetes(file: Path | None, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("file", WAYS)
 def test_server_may_be_started_so(file: Path | None, tmp_path: Path) -> None:
-    """The real command takes the arguments; ports, probes and volumes are those that it needs."""
+    """The real command accepts the arguments; ports, probes and volumes match them."""
     found = objects(template(*values(file)))
     read = settings(found, tmp_path)
     assert read.http is not None
@@ -84,7 +84,7 @@ def test_server_may_be_started_so(file: Path | None, tmp_path: Path) -> None:
 
 
 def test_shim_has_the_core_for_itself(tmp_path: Path) -> None:
-    """Beside the shim gRPC is on loopback, and the account is the shim's: its own, or one that is named."""
+    """Beside the shim gRPC is on loopback, and the account is the shim's: its own, or a named one."""
     example = values(CHART.parent / "examples/shim.yaml")
     found = objects(template(*example))
     assert settings(found, tmp_path).listen.is_loopback
@@ -123,7 +123,7 @@ def test_an_image_of_the_nodes_needs_no_name() -> None:
 
 
 def test_kind_gets_the_image_that_the_chart_wants(tmp_path: Path) -> None:
-    """`make image-load` builds and loads the image that the chart names; without kind it says so."""
+    """`make image-load` builds and loads the image that the chart names; without kind it prints so."""
 
     def load(*options: str, path: str) -> subprocess.CompletedProcess[str]:
         command = [str(shutil.which("make")), *options, "image-load", "BASE=base@sha256:0"]
@@ -191,7 +191,7 @@ def test_the_page_has_a_name_of_its_own() -> None:
 
 
 def test_traces_reach_their_collector(tmp_path: Path) -> None:
-    """The core may call the collector that it is given, and without one it may call nobody."""
+    """The core may call the configured collector, and without one no host."""
     found = objects(template(*values(CHART.parent / "examples/monitoring.yaml")))
     traces = settings(found, tmp_path).traces
     assert traces is not None
@@ -274,7 +274,7 @@ def test_what_watches_is_that_of_the_repository() -> None:
     ],
 )
 def test_what_does_not_go_together_is_refused(sets: tuple[str, ...], message: str) -> None:
-    """The message says what to do, before anything is installed."""
+    """The message has the correction, before anything is installed."""
     image = WITH_IMAGE if sets else ()
     done = helm("template", "licorne", CHART, *image, *(word for pair in sets for word in ("--set", pair)))
     assert done.returncode != 0
@@ -292,7 +292,7 @@ def test_the_chart_knows_the_settings() -> None:
 
 
 def test_plain_manifests_are_up_to_date(tmp_path: Path) -> None:
-    """They are what the chart makes now: `make manifests` writes them."""
+    """They equal the output of the chart: `make manifests` writes them."""
     assert lines((PLAIN / "licorne.yaml").read_text("utf-8")) == lines(template())
     built = check("kustomize", PLAIN)
     assert built.returncode == 0, built.stderr
@@ -312,7 +312,7 @@ def lines(text: str) -> list[str]:
 
 
 def test_a_package_is_whole(tmp_path: Path) -> None:
-    """What is linked to in the checkout is in the package itself, and it renders alike."""
+    """Files that the checkout links to are in the package itself, and it renders alike."""
     done = helm("package", CHART, "--destination", tmp_path)
     assert done.returncode == 0, done.stderr
     [package] = tmp_path.glob("*.tgz")
@@ -352,7 +352,7 @@ def test_a_chart_without_its_dashboard_says_so(tmp_path: Path) -> None:
     ],
 )
 def test_the_check_sees_mistakes(old: str, new: str, message: str, tmp_path: Path) -> None:
-    """What the API server would leave out in silence is refused, with its place."""
+    """A field that the API server would drop silently is refused, with its place."""
     file = tmp_path / "wrong.yaml"
     text = (PLAIN / "licorne.yaml").read_text("utf-8")
     assert old in text
@@ -363,7 +363,7 @@ def test_the_check_sees_mistakes(old: str, new: str, message: str, tmp_path: Pat
 
 
 def test_the_composition_is_one(tmp_path: Path) -> None:
-    """It is read by the published specification, which refuses what it does not know."""
+    """The composition is parsed by the published specification, which refuses unknown keys."""
     for name in ("docker-compose.yml", "docker-compose.members.yml"):
         done = check("compose", ROOT / name)
         assert done.returncode == 0, done.stderr

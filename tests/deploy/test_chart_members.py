@@ -27,13 +27,13 @@ LABELS = {"app.kubernetes.io/name": "licorne", "app.kubernetes.io/instance": "li
 
 
 def example(name: str, *sets: str) -> Objects:
-    """What the chart makes of an example."""
+    """The rendered chart of an example."""
     words = [word for pair in sets for word in ("--set", pair)]
     return objects(template("--values", CHART.parent / f"examples/{name}.yaml", *words))
 
 
 def test_members_share_a_store_and_have_names_of_their_own(tmp_path: Path) -> None:
-    """Each pod advertises the name that the headless service gives it, and keeps nothing on a volume."""
+    """Each pod advertises its name in the headless service, and stores nothing on a volume."""
     found = example("members")
     wanted = only(found, "StatefulSet")
     assert (wanted["metadata"]["name"], wanted["spec"]["replicas"]) == ("licorne-members", 3)
@@ -106,7 +106,7 @@ def test_one_core_has_none_of_it() -> None:
 
 
 def test_members_are_spread_and_evicted_one_by_one() -> None:
-    """A host that is lost takes one member with it, and a drained node waits for the others."""
+    """A lost host has one member, and a drained node waits for the others."""
     found = example("members")
     spread = {one["topologyKey"]: one for one in pod(found)["topologySpreadConstraints"]}
     assert spread["kubernetes.io/hostname"]["whenUnsatisfiable"] == "DoNotSchedule"

@@ -1,4 +1,4 @@
-"""The composition: what it names is there, what it runs is understood, nothing is left open."""
+"""The composition: its references exist, its commands are valid, and no port is open."""
 
 import re
 from pathlib import Path
@@ -19,7 +19,7 @@ ONCE, DASHBOARD = "certificates", "dashboard"
 
 @pytest.mark.parametrize("name", SERVICES)
 def test_every_service_is_hardened(name: str) -> None:
-    """Each has all that `x-hardened` says, and that is a read-only root and no privileges."""
+    """Each has all settings of `x-hardened`, among them a read-only root and no privileges."""
     hardened = composition()["x-hardened"]
     assert hardened["read_only"] is True
     assert hardened["cap_drop"] == ["ALL"]
@@ -39,14 +39,14 @@ def test_no_service_takes_the_memory_of_the_machine(name: str) -> None:
 
 
 def test_images_of_others_have_a_version() -> None:
-    """What is not built here is pinned by a tag, and no tag moves by its meaning."""
+    """Foreign images are pinned by a tag, and none by a moving one."""
     images = [service["image"] for service in SERVICES.values() if service["image"] != OURS]
     assert images
     assert all(re.fullmatch(r"[\w./-]+:[\w-]*\d+\.\d+\.\d+", image) for image in images)
 
 
 def test_the_image_is_built_once() -> None:
-    """One service builds it, the others take that and ask no registry, and all wait for it."""
+    """One service builds it, the others use that image without a registry, and all wait for it."""
     policies = {name: it["pull_policy"] for name, it in SERVICES.items() if it["image"] == OURS}
     assert policies == {ONCE: "build"} | dict.fromkeys([DASHBOARD, *ours()], "never")
     assert [name for name, service in SERVICES.items() if "build" in service] == [ONCE]
@@ -62,7 +62,7 @@ def needed(name: str) -> set[str]:
 
 
 def test_ports_are_open_to_this_machine_only() -> None:
-    """Nothing is published beyond loopback, and no port twice."""
+    """No port is published beyond loopback, and none twice."""
     published = [port for service in SERVICES.values() for port in service.get("ports", [])]
     assert published
     assert all(re.fullmatch(r"127\.0\.0\.1:(\d+):\1", port) for port in published)
@@ -102,7 +102,7 @@ def test_what_is_written_has_a_place(name: str, written: list[str]) -> None:
 
 
 def test_no_key_is_in_the_checkout() -> None:
-    """Keys are made where they are used: none lies in the folders of the composition."""
+    """Keys are generated where they are used: none is in the folders of the composition."""
     files = [path for path in (ROOT / "deploy").rglob("*") if path.is_file()]
     files = [path for path in files if path.suffix not in (".pyc", ".whl")]
     assert not [path for path in files if path.suffix in (".key", ".pem", ".crt", ".p12")]
@@ -111,7 +111,7 @@ def test_no_key_is_in_the_checkout() -> None:
 
 @pytest.mark.parametrize("name", ours())
 def test_commands_are_understood(name: str) -> None:
-    """Each command of ours is one, and what serves may be served so."""
+    """Each command is valid, and those of servers have valid settings."""
     command = SERVICES[name]["command"]
     args = parser_for(command[0]).parse_args(command)
     if args.command == "serve":
@@ -144,7 +144,7 @@ def test_everybody_finds_the_core() -> None:
 
 
 def test_grafana_finds_what_it_shows() -> None:
-    """The dashboard and the data source lie where Grafana is told to look, and nobody is asked."""
+    """The dashboard and the data source are in Grafana's folders, and no login is needed."""
     grafana = SERVICES["grafana"]
     folders = {mount.path: ROOT / mount.source for mount in mounts(grafana) if mount.read_only}
     provisioning = folders["/etc/grafana/provisioning"]

@@ -1,4 +1,4 @@
-"""The composition is played with its own commands: it schedules, and Prometheus sees it."""
+"""The composition runs with its own commands: it schedules, and Prometheus scrapes it."""
 
 import asyncio
 import json
@@ -32,7 +32,7 @@ async def play(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Play]:
 
 
 async def until(wanted: object, look: Callable[[], Awaitable[object]]) -> None:
-    """Look again and again, until there is what is wanted."""
+    """Poll until the wanted value is reached."""
     async with asyncio.timeout(PATIENCE):
         while (found := await look()) != wanted:
             LOG.debug("there is %s", found)
@@ -47,7 +47,7 @@ async def get(url: str) -> str:
 
 
 def scraped(play: Play) -> str:
-    """What Prometheus is told to scrape."""
+    """The targets of Prometheus."""
     [folder] = [mount for mount in mounts(services()["prometheus"]) if mount.path == "/etc/prometheus"]
     read = yaml.safe_load((play.place(folder) / "prometheus.yml").read_text("utf-8"))
     [job] = read["scrape_configs"]
@@ -64,7 +64,7 @@ async def busy(play: Play) -> set[str]:
 
 
 async def test_certificates_are_made_once(play: Play) -> None:
-    """When the composition starts again they are left as they are; a broken one makes all anew."""
+    """After a restart of the composition they are unchanged; after damage all are generated again."""
     folder = play.folder / "tls"
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     assert "ca.key" not in before
@@ -75,7 +75,7 @@ async def test_certificates_are_made_once(play: Play) -> None:
 
 @pytest.mark.parametrize("damage", ["other authority", "missing key", "another name"])
 async def test_certificates_fit_together(damage: str, tmp_path: Path) -> None:
-    """What was left half done, or is wanted now, is made good: all are of one authority."""
+    """Incomplete or missing certificates are generated: all are of one authority."""
     async with Play(tmp_path) as play:
         await play.certificates()
         folder = tmp_path / "tls"
@@ -93,7 +93,7 @@ async def test_certificates_fit_together(damage: str, tmp_path: Path) -> None:
 
 
 async def test_the_dashboard_is_drawn(play: Play) -> None:
-    """It lies on the volume that Grafana reads."""
+    """The dashboard is on the volume that Grafana reads."""
     await play.finish("dashboard")
     drawn = play.folder / "dashboards/licorne.json"
     assert json.loads(drawn.read_text("utf-8")) == dashboard()
@@ -113,7 +113,7 @@ async def test_operator_sees_all(play: Play) -> None:
 
 
 async def test_web_ui_is_answered(play: Play) -> None:
-    """What the web UI passes on is answered without a certificate."""
+    """Requests passed on by the web UI are answered without a certificate."""
     url = play.here(services()["web"], services()["web"]["environment"]["PROXY_URL"])
     partitions = json.loads(await get(f"{url}/ws/v1/partitions"))
     assert len(partitions) == 3
@@ -149,7 +149,7 @@ async def health(url: str) -> list[str]:
 
 
 async def prometheus(play: Play) -> str:
-    """Start Prometheus with the composition's command; where it answers."""
+    """Start Prometheus with the composition's command; return its address."""
     service = dict(services()["prometheus"])
     folder = play.folder / "mounted"
     folder.mkdir()

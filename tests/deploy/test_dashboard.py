@@ -1,4 +1,4 @@
-"""The dashboard that is drawn from its panels can be shown by Grafana, and comes with the chart."""
+"""The dashboard generated from its panels is valid for Grafana, and part of the chart."""
 
 import json
 import re
@@ -59,7 +59,7 @@ def test_changes_are_marked() -> None:
 
 
 def test_latency_has_heat_maps() -> None:
-    """Buckets are asked for as such, with their bounds as legends."""
+    """Buckets are queried as such, with their bounds as legends."""
     maps = [panel for panel in panels() if panel["type"] == "heatmap"]
     assert {"Ask to allocation, all", "Turns, all", "Loop delay, all"} <= {panel["title"] for panel in maps}
     for panel in maps:
@@ -102,7 +102,7 @@ def test_panels_say_what_they_show() -> None:
 
 
 def test_variables_are_known() -> None:
-    """Every variable in an expression is one of the dashboard, and is asked for before it is used.
+    """Every variable in an expression is defined by the dashboard, before its use.
 
     Grafana's own ones begin with two underscores.
     """

@@ -93,7 +93,7 @@ def test_the_image_keeps_what_the_dockerfile_says(engine: Podman) -> None:
 
 
 def test_the_image_has_the_compiled_form_and_nothing_of_its_build(engine: Podman) -> None:
-    """It says that it is compiled; compiler, headers and what pip was given stay behind."""
+    """It reports the compiled form; compiler, headers and pip's inputs are not in it."""
     said = engine("run", "--rm", "licorne", "version", "--client")
     assert ", compiled, " in said
     places = "/usr/bin/gcc /usr/include/python3*/Python.h /etc/pip.conf /run/secrets/* /src /wheels"
@@ -102,7 +102,7 @@ def test_the_image_has_the_compiled_form_and_nothing_of_its_build(engine: Podman
 
 
 def test_the_server_has_no_privileges(engine: Podman, core: str) -> None:
-    """It is not root, has and gets no capability, cannot write its root, and knows its limits."""
+    """It is not root, has and gets no capability, cannot write its root, and reads its limits."""
     status = dict(line.split(":\t", 1) for line in engine("exec", core, "cat", "/proc/1/status").splitlines())
     assert status["Uid"].split() == ["10001"] * 4
     assert {int(status[name], 16) for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")} == {0}
@@ -121,13 +121,13 @@ def test_the_server_says_that_it_is_well(engine: Podman, core: str) -> None:
 
 
 def test_an_rm_in_another_container_gets_allocations(engine: Podman, core: str) -> None:
-    """It finds the server by its name, and the server tells of its allocations."""
+    """It finds the server by its name, and the server's metrics have its allocations."""
     engine(*shlex.split(f"run --detach --name rm --network {NETWORK} licorne fake-rm --target {core}:7070"))
     until(lambda: gauge(engine, core, r'licorne_allocations\{.*rm="batch".*\}'))
 
 
 def test_the_server_ends_by_itself(engine: Podman, core: str) -> None:
-    """Told to stop it drains and ends well, within its time: it is not killed."""
+    """On SIGTERM it drains and exits successfully, within its time: it is not killed."""
     engine("stop", core)
     state = engine.inspect(core)["State"]
     assert (state["Status"], state["ExitCode"], state["OOMKilled"]) == ("exited", 0, False)
@@ -171,7 +171,7 @@ def test_the_composition_runs(engine: Podman, composition: Callable[..., str]) -
 
 
 def test_the_composition_leaves_nothing(engine: Podman, composition: Callable[..., str]) -> None:
-    """With its volumes it is taken down whole: containers, networks and volumes."""
+    """With its volumes it is removed completely: containers, networks and volumes."""
     composition("up", "--detach", "--no-build", "core")
     composition("down", "--volumes")
     assert engine("ps", "--all", "--quiet", "--filter", f"label=com.docker.compose.project={PROJECT}") == ""

@@ -36,7 +36,7 @@ FOUND = objects((PLAIN / "licorne.yaml").read_text("utf-8"))
 
 
 def test_arguments_are_taken(tmp_path: Path) -> None:
-    """The real command understands them: TLS, known clients, plain HTTP for metrics alone."""
+    """The real command accepts them: TLS, client authorities, plain HTTP for metrics alone."""
     read = settings(FOUND, tmp_path)
     assert read.tls is not None
     assert read.tls.client_ca is not None
@@ -62,7 +62,7 @@ def test_ports_are_where_the_server_listens(tmp_path: Path) -> None:
 
 
 def test_the_pod_has_a_name() -> None:
-    """The service of the stateful set selects the pod and has no address, as Kubernetes wants."""
+    """The service of the stateful set selects the pod and has no address, as Kubernetes requires."""
     wanted = only(FOUND, "StatefulSet")["spec"]
     own = only(FOUND, "Service", wanted["serviceName"])["spec"]
     assert own == {"clusterIP": "None", "selector": wanted["selector"]["matchLabels"]}
@@ -110,13 +110,13 @@ def test_image_has_the_version_of_the_server() -> None:
 
 
 def test_queues_are_a_configuration() -> None:
-    """The queues of the chart can be used, and give no warning."""
+    """The queues of the chart are valid without a warning."""
     text = only(FOUND, "ConfigMap", "licorne")["data"]["queues.yaml"]
     assert load(text, strict=True).warnings == ()
 
 
 def test_every_value_is_in_the_schema() -> None:
-    """What may be set is in the schema, and the file of values has all of it."""
+    """Every value is in the schema, and the file of values has every key of it."""
     schema = json.loads((CHART / "values.schema.json").read_text())
     values = yaml.safe_load((CHART / "values.yaml").read_text())
     known = dict(leaves(schema, schema["definitions"]))
@@ -132,7 +132,7 @@ def test_every_value_is_in_the_schema() -> None:
 
 
 def leaves(schema: Mapping[str, Any], named: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Every path of a schema, with what it says of it."""
+    """Every path of a schema, with its description."""
     for key, value in schema.get("properties", {}).items():
         reference = value.get("$ref", "").removeprefix("#/definitions/")
         said = named[reference] if reference else value
@@ -181,7 +181,7 @@ async def started(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[dic
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.needs("openssl")
 async def test_probes_and_scrapes_are_answered(started: dict[str, str]) -> None:
-    """A kubelet, which checks no certificate and has none, and a scraper in plain get answers."""
+    """A kubelet without a certificate, and a scraper over plain HTTP, get answers."""
     unchecked = ssl.create_default_context()
     unchecked.check_hostname = False
     unchecked.verify_mode = ssl.CERT_NONE

@@ -17,7 +17,7 @@ MEMBERS = {name: service for name, service in SERVICES.items() if name.startswit
 
 
 def settings(service: dict[str, Any]) -> Settings:
-    """What `serve` makes of the service's command."""
+    """The settings of `serve` for the service's command."""
     read = settings_of(parser_for("serve").parse_args(service["command"]))
     read.check()
     return read

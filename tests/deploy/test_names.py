@@ -1,4 +1,4 @@
-"""What the alerts and the dashboard read is there, on a server as it is."""
+"""The metrics of alerts and dashboard exist on a real server."""
 
 import re
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ def samples(exposition: str) -> Iterator[tuple[str, set[str], float]]:
 
 
 async def test_every_metric_has_samples(exposition: str) -> None:
-    """An alert or a panel that reads a metric that nobody has would be silent for ever."""
+    """An alert or a panel with a missing metric would be silent for ever."""
     there = {name for name, _, _ in samples(exposition)}
 
     missing = {name: readers for name, readers in all_metrics().items() if name not in there | ELSEWHERE}
@@ -58,7 +58,7 @@ async def test_every_label_is_there(exposition: str) -> None:
 
 
 async def test_the_first_scrape_fires_no_alert_for_want_of_a_limit(exposition: str) -> None:
-    """Bounds that alerts compare with are there from the start, and are no zeros."""
+    """Bounds in alerts exist from the start, and are no zeros."""
     bounds = {"licorne_rm_outbox_max_bytes", "licorne_rm_items_max"}
     assert bounds <= {name for rule in alerts().values() for name in metrics_of(rule["expr"])}
     found = {name: value for name, _, value in samples(exposition) if name in bounds}

@@ -62,7 +62,7 @@ def shown(exposition: str) -> tuple[dict[str, str], dict[str, set[str]]]:
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_every_metric_is_on_the_page(exposition: str) -> None:
-    """A metric of a server has its row with its type, and each of its labels is told."""
+    """Every metric of a server has a row with its type and each of its labels."""
     types, labels = shown(exposition)
     page = rows()
     for name, kind in types.items():
@@ -89,7 +89,7 @@ async def test_every_row_is_a_metric(exposition: str) -> None:
 
 
 def test_bounds_are_those_of_the_source() -> None:
-    """What the page says of how much is shown is so."""
+    """The bounds on the page are those of the source."""
     told = {row[0]: row[1] for row in PAGE.table("Labels")}
     bounds = {
         "queues": queue_metrics.MAX_QUEUES,

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.promtool
 
 
 def promtool(*arguments: str, text: str = "", cwd: Path = PROMETHEUS) -> tuple[int, str]:
-    """The exit code of the tool, and what it says."""
+    """The exit code and the output of the tool."""
     command = ["promtool", *arguments]
     done = subprocess.run(
         command, input=text, cwd=cwd, text=True, capture_output=True, timeout=PATIENCE, check=False

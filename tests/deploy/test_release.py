@@ -1,4 +1,4 @@
-"""The workflow of a release: what it names is there, what it uses is pinned, and nothing else may write."""
+"""The release workflow: its references exist, its actions are pinned, and no other job may write."""
 
 import re
 import subprocess
@@ -113,7 +113,7 @@ def test_published_image_has_the_compiled_transport() -> None:
 
 
 def test_nothing_is_put_into_commands() -> None:
-    """Variables reach commands by their environment, where they are no part of the text."""
+    """Variables reach commands by their environment, and are not pasted into the text."""
     assert [line for line in scripts() if "${{" in line] == []
 
 
@@ -133,7 +133,7 @@ def test_the_chart_gets_the_image_of_the_release() -> None:
 
 
 def test_what_is_published_is_signed_and_attested() -> None:
-    """Image and chart are signed; the image's contents, and where all comes from, are attested."""
+    """Image and chart are signed; contents and provenance of the image are attested."""
     commands = "\n".join(scripts())
     assert 'cosign sign --yes --recursive "$REGISTRY/licorne@$DIGEST"' in commands
     assert 'cosign sign --yes "$REGISTRY/charts/licorne@$digest"' in commands

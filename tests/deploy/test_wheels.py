@@ -1,4 +1,4 @@
-"""Each wheel of `dist/`, installed with what it asks for into an environment of its own."""
+"""Each wheel of `dist/`, installed with its dependencies into an environment of its own."""
 
 import asyncio
 import subprocess
@@ -53,9 +53,9 @@ Environment = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def environment(folder: Path, *wanted: str, by_pip: bool = False) -> Environment:
-    """A fresh environment with distributions of `dist/`; runs programs of it from its folder.
+    """A fresh environment with distributions of `dist/`; runs its programs from its folder.
 
-    uv installs them, in a part of the time, unless it is to be pip, as a page has it.
+    uv installs them, in a fraction of the time, unless a page uses pip.
     """
     uv = (sys.executable, "-m", "uv", "--quiet")
     made = (sys.executable, "-m", "venv") if by_pip else (*uv, "venv", "--python", sys.executable)
@@ -93,18 +93,18 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Environment:
 
 @pytest.fixture(scope="module")
 def command_line(tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    """That of an operator's laptop."""
+    """The environment of an operator's laptop."""
     return environment(tmp_path_factory.mktemp("cli"), "licorne-cli")
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    """That of a server, by ``pip install dist/*.whl``."""
+    """The environment of a server, by ``pip install dist/*.whl``."""
     return environment(tmp_path_factory.mktemp("server"), *map(str, DIST.glob("*.whl")), by_pip=True)
 
 
 def installed(run: Environment) -> set[str]:
-    """The distributions of an environment, but for what makes every environment."""
+    """The distributions of an environment, apart from those in every environment."""
     found = run("python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").stdout
     here: list[Distribution] = list(distributions(path=[found.strip()]))
     return {one.name for one in here} - {"pip", "setuptools"}
@@ -114,7 +114,8 @@ def test_wheels_have_what_is_shipped_and_nothing_else() -> None:
     """One pure wheel for each distribution, and one compiled one; no tools, no tests.
 
     No two in one folder have one version: pip would refuse to install them together. The transport, which
-    is there where cargo is, has one module.
+
+    is built where cargo is installed, has one module.
     """
     wheels = {path: ZipFile(path).namelist() for path in (*DIST.glob("*.whl"), *PURE.glob("*.whl"))}
     assert len({(path.parent, path.name.partition("-")[0]) for path in wheels}) == len(wheels)
@@ -136,7 +137,7 @@ def test_wheels_have_what_is_shipped_and_nothing_else() -> None:
 
 
 def test_the_client_needs_grpc_and_protobuf(client: Environment) -> None:
-    """It is imported where nothing else is installed, and brings no command."""
+    """It is imported without anything else installed, and has no command."""
     assert installed(client) == OF_CLIENT
     assert client("python", "-c", "import licorne; print(licorne.Client)").stdout
     with pytest.raises(FileNotFoundError):
@@ -144,7 +145,7 @@ def test_the_client_needs_grpc_and_protobuf(client: Environment) -> None:
 
 
 def test_the_command_line_is_small(command_line: Environment) -> None:
-    """It brings nothing of the server, says so, and names what a missing command comes with."""
+    """It has no part of the server, says so, and names the distribution of a missing command."""
     assert installed(command_line) == OF_COMMAND_LINE
     said = command_line("licorne", "version", "--client").stdout
     assert said.endswith("; no server package is installed here\n")
@@ -157,7 +158,7 @@ def test_the_command_line_is_small(command_line: Environment) -> None:
 
 
 def test_pip_installs_the_compiled_server(server: Environment, tmp_path: Path) -> None:
-    """`licorne version` says that it is the compiled one, also where pip may choose."""
+    """`licorne version` reports the compiled form, also where pip has a choice."""
     assert ", compiled, " in server("licorne", "version", "--client").stdout
     arguments = ("--find-links", str(DIST), "--find-links", str(PURE), "licorne-server")
     options = ("--quiet", "--no-index", "--no-deps", "--target", str(tmp_path))

@@ -41,7 +41,7 @@ def fails(*texts: str) -> bool:
 def warns(text: str) -> bool:
     """True if the text is accepted with a warning, and refused in strict mode.
 
-    That nobody may submit is no matter of the difference.
+    The warning about access for nobody is ignored.
     """
     with pytest.raises(ConfigError):
         load(text, strict=True)
@@ -142,7 +142,7 @@ def topics() -> list[str]:
 
 
 def test_every_difference_is_tested() -> None:
-    """No row of the table is without a test, and no test without a row."""
+    """Every row of the table has a test, and every test a row."""
     assert sorted(topics()) == sorted([*HERE, *ELSEWHERE])
     for path, words in ELSEWHERE.values():
         assert words in (ROOT / path).read_text(encoding="utf-8"), path

@@ -85,7 +85,7 @@ BEHIND = re.compile(r" [&>].*| N\b")
 
 
 def command_lines(page: Page) -> Iterator[list[str]]:
-    """Words of each command in the code of a page, without those that only show a form."""
+    """Words of each command in the code of a page, except in usage lines."""
     blocks = [line for block in page.blocks() for line in block.text.splitlines()]
     spans = re.findall(r"`(licorne [^`]+)`", "\n".join(page.prose))
     for line in [*spans, *(line for line in blocks if line.startswith("licorne "))]:

@@ -69,7 +69,7 @@ def test_rows_are_policies_with_figures(name: str) -> None:
 
 
 def test_policies_are_described() -> None:
-    """The page says what each of its policies does, as the code has it."""
+    """The page describes each policy in the words of the code."""
     rows = {row[0].strip("`"): row[1:] for row in tables()["policies"][2:]}
     assert {*rows} <= {*POLICIES}
     for name, (meaning, properties) in rows.items():
@@ -85,7 +85,7 @@ def test_formats_are_described() -> None:
 
 
 def test_a_table_is_made_anew() -> None:
-    """What stands between two marks is replaced, and the rest stays."""
+    """The text between two marks is replaced, and no other."""
     page = "before\n<!-- made: hpc -->\nold\n<!-- end -->\nafter\n"
     assert decisions.written(page, {"hpc": "| new |"}) == (
         "before\n<!-- made: hpc -->\n\n| new |\n<!-- end -->\nafter\n"
@@ -102,7 +102,7 @@ def test_means_and_spreads() -> None:
 
 
 def test_a_trace_of_a_user_is_played_beside_easy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each SWF file has a row for each policy on one node and on many; a folder without any is refused."""
+    """Each SWF file has a row for each policy on one node and on many; an empty folder is refused."""
     assert decisions.main(["--traces", str(tmp_path)]) == 1
     assert capsys.readouterr().err == f"decisions: {tmp_path} has no SWF files (*.swf, *.swf.gz)\n"
     rest = "-1 " * 7

@@ -99,7 +99,7 @@ def shell(served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sh
 
 @pytest.mark.parametrize("page", PAGES, ids=str)
 def test_blocks_say_what_they_are(page: Page) -> None:
-    """Every block names its language, and the known number is marked as not run."""
+    """Every block names its language, and a fixed number is marked as not run."""
     unknown = [str(block) for block in page.blocks() if block.language not in LANGUAGES]
     assert not unknown, f"a block is one of {', '.join(sorted(LANGUAGES))}"
     marked = [block for block in page.blocks() if block.why_not]
@@ -211,7 +211,7 @@ FIRST_PAGE = {
 
 
 def marks(words: Sequence[str]) -> Iterator[pytest.MarkDecorator]:
-    """What a command needs: members share an etcd, OpenSSL makes certificates, benches are slow."""
+    """Requirements of a command: members share an etcd, OpenSSL creates certificates, benches are slow."""
     if words[:2] == ("licorne", "members") or any(word.startswith("etcd://") for word in words):
         yield pytest.mark.needs("etcd")
     if words[:2] == ("sh", "deploy/certificates.sh"):

@@ -28,7 +28,7 @@ README = ROW.findall((ROOT / "README.md").read_text(encoding="utf-8"))
 
 
 def test_the_readme_has_figures() -> None:
-    """The README has a figure of every scenario that was measured beside the older core."""
+    """The README has a figure of every scenario that was measured against the older core."""
     assert {name for name, *_ in README} == measured().keys() != set()
 
 

@@ -244,7 +244,7 @@ def settings_of_values(key: Key) -> list[dict[str, Any]]:
 
 
 def changed(standard: Any, meant: list[dict[str, Any]]) -> set[str]:
-    """Attributes that are read for what one of the values changes; extensions read theirs by `of`."""
+    """Attributes that are read for the effect of one of the values; extensions read theirs by `of`."""
     usual = asdict(standard)
     names = {name for each in meant for name, value in each.items() if value != usual[name]}
     return {"of" if name == "extended" else name for name in names}

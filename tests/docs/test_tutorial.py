@@ -23,7 +23,7 @@ class Terminals:
     """Terminals of the reader: for the server, for the RM, and for commands."""
 
     def __init__(self, open_until_the_end: ExitStack) -> None:
-        """Nothing runs yet; the port is the same for every server, as in the page."""
+        """Start without processes; the port is the same for every server, as on the page."""
         self._port = str(free_port())
         self._ended = open_until_the_end
         self._server: Program | None = None

@@ -1,4 +1,4 @@
-"""What an autoscaler hears: asks that quota would admit and no node can take (spec § 8.12)."""
+"""Reports for an autoscaler: asks within their quota that no node can host (spec § 8.12)."""
 
 from typing import Any
 
@@ -13,13 +13,13 @@ REASON = "request is waiting for cluster resources become available"
 
 
 def told(rm: FakeRM) -> list[str]:
-    """The keys of the asks that were told, in order."""
+    """The keys of the reported asks, in order."""
     return [state.key for state in rm.container_states]
 
 
 @pytest.mark.row(129)
 async def test_asks_without_a_node_are_told_once() -> None:
-    """Within two seconds every ask that no node takes is told as FAILED, and never again."""
+    """Within two seconds every ask without a node is reported as FAILED, and never again."""
     clock = VirtualClock()
     async with serve(clock=clock) as server, FakeRM(server.target) as rm:
         await rm.add_nodes(2, vcore=1000)
@@ -39,7 +39,7 @@ async def test_asks_without_a_node_are_told_once() -> None:
 
 @pytest.mark.row(129)
 async def test_an_operator_sees_which_asks_were_told() -> None:
-    """REST marks the asks that their RM was told of, and not those that quota stops."""
+    """REST marks the reported asks, and not those that a quota blocks."""
     config = "{name: root, submitacl: '*', queues: [{name: q, resources: {max: {vcore: 1}}}]}"
     clock = VirtualClock()
     queues = f"partitions: [{{name: default, queues: [{config}]}}]"
@@ -54,7 +54,7 @@ async def test_an_operator_sees_which_asks_were_told() -> None:
 
 
 async def marked(address: str) -> list[str]:
-    """The keys of the asks that REST shows as told."""
+    """The keys of the asks that REST marks as reported."""
     url = f"http://{address}/ws/v1/partition/default/application/app"
     async with aiohttp.ClientSession() as client, client.get(url) as answer:
         shown: Any = await answer.json()
@@ -62,7 +62,7 @@ async def marked(address: str) -> list[str]:
 
 
 async def test_a_new_registration_is_told_anew() -> None:
-    """Who starts over has forgotten what it was told."""
+    """After a new registration the asks are reported again."""
     clock = VirtualClock()
     async with serve(clock=clock) as server:
         for _ in range(2):

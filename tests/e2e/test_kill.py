@@ -1,4 +1,4 @@
-"""kill -9 of the server, and of the RM, in the middle of scheduling: the books come back."""
+"""kill -9 of the server, and of the RM, in the middle of scheduling: the books are restored."""
 
 import pytest
 
@@ -20,7 +20,7 @@ async def test_a_server_killed_while_it_schedules_loses_nothing() -> None:
 @pytest.mark.slow
 @pytest.mark.row(5, 161)
 async def test_a_killed_rm_reports_what_runs_and_the_rest_is_freed() -> None:
-    """A new instance of a killed RM replays from its own truth; nothing else stays in the books."""
+    """A new instance of a killed RM replays its own state; the books have nothing else."""
     cycles: list[int] = []
     await kill_the_rm(RM_KILLS, cycles.append)
     assert cycles == [*range(1, RM_KILLS + 1)]

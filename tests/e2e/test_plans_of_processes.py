@@ -1,4 +1,4 @@
-"""Plans of servers that are processes: nothing is left of a copy, and gRPC's settings are ours."""
+"""Plans of servers in processes: no copy is left, and gRPC's settings are ours."""
 
 import asyncio
 import os
@@ -24,7 +24,7 @@ PLANNER = Path(__file__).parents[1] / "support" / "server" / "sleeping_planner.p
 
 
 def runs(pid: int) -> bool:
-    """Whether the process runs; one that has ended may not have been reaped by its new parent."""
+    """Whether the process runs; an ended one may not have been reaped by its new parent."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
@@ -77,7 +77,7 @@ async def test_nothing_is_left_of_a_server_that_ends_while_it_plans(end: str, tm
 async def test_plans_are_made_whatever_grpc_is_told_of_forks(
     setting: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the variable unset and set plans are made, one after the other, and nothing is said."""
+    """With the variable unset and set plans are computed, one after the other, without output."""
     monkeypatch.delenv(FORK_VARIABLE)
     if setting:
         monkeypatch.setenv(FORK_VARIABLE, setting)

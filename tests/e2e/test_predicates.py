@@ -1,4 +1,4 @@
-"""An RM that decides which nodes its asks may go to: server, session and client together."""
+"""An RM that decides about the nodes of its asks: server, session and client together."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -16,18 +16,18 @@ REQUIRED = "yunikorn.apache.org/requiredNode"
 
 
 def only_third(_: str, node: str) -> str | None:
-    """The RM wants nothing on any node but the third."""
+    """The RM refuses all nodes but the third."""
     return None if node == "node-3" else NO_GPU
 
 
 def anywhere(_: str, __: str) -> str | None:
-    """Every node will do."""
+    """Accept every node."""
     return None
 
 
 @asynccontextmanager
 async def silent(server: Served, fail_mode: FailMode) -> AsyncIterator[FakeRM]:
-    """An RM with three nodes and an ask that it was asked about, and has not answered."""
+    """An RM with three nodes and an ask whose check is unanswered."""
     async with FakeRM(server.target, predicates=only_third, fail_mode=fail_mode) as rm:
         await rm.add_nodes(3)
         await rm.submit("app")
@@ -57,7 +57,7 @@ async def test_results_are_of_the_ask_and_of_the_node() -> None:
 
 @pytest.mark.row(123, 124)
 async def test_a_required_node_that_is_refused_is_not_used() -> None:
-    """An ask that may go nowhere else waits, and those behind it go where they may."""
+    """An ask without another node waits, and those after it are placed."""
 
     def no_first(_: str, node: str) -> str | None:
         return NO_GPU if node == "node-1" else None
@@ -73,7 +73,7 @@ async def test_a_required_node_that_is_refused_is_not_used() -> None:
 
 
 async def test_an_answer_in_time_counts() -> None:
-    """Until the deadline the room is kept and nothing is decided; then the answer decides."""
+    """Until the deadline the room is booked and nothing is decided; then the answer decides."""
     clock = VirtualClock()
     async with serve(clock=clock) as server, silent(server, FailMode.OPEN) as rm:
         await clock.advance(1.9)
@@ -82,7 +82,7 @@ async def test_an_answer_in_time_counts() -> None:
 
 
 async def test_checks_start_anew_with_a_registration() -> None:
-    """A new instance of the RM is asked anew, whatever its forerunner left unanswered."""
+    """A new instance of the RM gets new checks, whatever its predecessor left unanswered."""
     async with serve() as server:
         async with silent(server, FailMode.CLOSED):
             pass
@@ -94,7 +94,7 @@ async def test_checks_start_anew_with_a_registration() -> None:
 
 
 async def test_a_silent_rm_slows_down_nobody_else() -> None:
-    """While one RM owes answers, another is asked, answers and gets all it wants."""
+    """While one RM owes answers, another gets checks, answers and is fully served."""
     async with serve() as server, silent(server, FailMode.CLOSED) as mute:
         async with FakeRM(server.target, rm_id="rm2", predicates=only_third) as rm:
             await rm.add_nodes(3)
@@ -109,7 +109,7 @@ async def test_a_silent_rm_slows_down_nobody_else() -> None:
 
 
 async def test_what_waits_for_an_answer_keeps_its_room() -> None:
-    """An ask that waits for the RM's word does not stop those behind it, nor lose its place."""
+    """An ask that waits for the RM's answer does not block those after it, nor lose its place."""
     async with serve() as server, silent(server, FailMode.CLOSED) as rm:
         await rm.ask("app", 3, prefix="free", tags={"licorne/predicate-class": "other"})
         await asyncio.sleep(0)

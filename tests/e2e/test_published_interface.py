@@ -53,7 +53,7 @@ async def started(shim: ForeignShim, rm_id: str = "rm1", config: str = CONFIG) -
 
 
 async def get(server: Served, path: str) -> Any:
-    """What REST says."""
+    """The answer of REST."""
     async with (
         aiohttp.ClientSession() as session,
         session.get(f"http://{server.http}/ws/v1/{path}") as response,
@@ -63,7 +63,7 @@ async def get(server: Served, path: str) -> Any:
 
 
 async def queue(server: Served, rm_id: str = "rm1", path: str = "root.default") -> dict[str, Any]:
-    """A queue of an RM's default partition as REST shows it."""
+    """A queue of an RM's default partition in REST."""
     found: dict[str, Any] = await get(server, f"partition/[{rm_id}]default/queue/{path}")
     return found
 
@@ -76,7 +76,7 @@ async def used(server: Served, rm_id: str = "rm1", path: str = "root.default") -
 
 @pytest.mark.row(1)
 async def test_registration_is_answered_and_shown(server: Served, shim: ForeignShim) -> None:
-    """Registering returns an empty response, and REST shows the RM with its build information."""
+    """Registering returns an empty response, and REST has the RM with its build information."""
     assert await shim.register("rm1", CONFIG, buildInfo={"buildVersion": "7"}) == {}
     (cluster,) = await get(server, "clusters")
     (build,) = cluster["rmBuildInformation"]
@@ -94,7 +94,7 @@ async def test_an_empty_configuration_places_by_namespace(server: Served, shim: 
 
 @pytest.mark.row(3)
 async def test_a_bad_configuration_is_refused_and_a_good_one_taken(shim: ForeignShim) -> None:
-    """A registration with a bad configuration fails in known words; the next may succeed."""
+    """A registration with a bad configuration fails with a documented text; the next may succeed."""
     with pytest.raises(Ended, match="registration of RM failed") as refused:
         await shim.register("rm1", "partitions: [{name: default, queues: [{name: a.b}]}]")
     assert refused.value.code == "INVALID_ARGUMENT"
@@ -142,7 +142,7 @@ async def test_registering_again_cleans_one_rm_only(server: Served, shim: Foreig
 
 @pytest.mark.row(6)
 async def test_two_rms_with_the_same_names_do_not_meet(server: Served, shim: ForeignShim) -> None:
-    """The same node, application and key of two RMs: each sees its own usage and answers only."""
+    """With equal nodes, applications and keys each RM gets its own usage and answers only."""
     first, second = await started(shim, "rm1"), await started(shim, "rm2")
     await first.add_node(vcore=1000)
     await second.add_node(vcore=4000)
@@ -194,7 +194,7 @@ async def test_one_application_id_in_two_partitions(shim: ForeignShim) -> None:
 
 @pytest.mark.row(11)
 async def test_each_message_has_one_kind(shim: ForeignShim) -> None:
-    """Accepted and rejected come together, before removals; new, rejected, released apart."""
+    """Acceptances and rejections share a message before removals; new, rejected, released do not."""
     rm = await started(shim)
     await rm.add_node()
     good = {"applicationID": "app", "queueName": "root.default", "ugi": {"user": "ann"}}
@@ -262,7 +262,7 @@ async def test_an_empty_key_releases_everything(server: Served, shim: ForeignShi
 
 @pytest.mark.row(16)
 async def test_a_repeated_confirmation_is_harmless(server: Served, shim: ForeignShim) -> None:
-    """Confirming what is gone already is not answered and changes no books."""
+    """Confirming an ended allocation is not answered and changes no books."""
     rm = await started(shim)
     await rm.add_node()
     await rm.submit()
@@ -279,7 +279,7 @@ async def test_a_repeated_confirmation_is_harmless(server: Served, shim: Foreign
 
 @pytest.mark.row(18)
 async def test_a_broken_stream_loses_nothing(server: Served, shim: ForeignShim) -> None:
-    """After all streams broke, what waited is placed, and told on the streams opened next."""
+    """After all streams broke, waiting asks are placed, and reported on the next streams."""
     rm = await started(shim)
     await rm.submit()
     await rm.ask("k1", "k2")
@@ -299,7 +299,7 @@ async def test_a_broken_stream_loses_nothing(server: Served, shim: ForeignShim) 
 
 @pytest.mark.row(161)
 async def test_a_replay_restores_the_books(stubs: Path) -> None:
-    """A new server that is told all has the same usage; over-quota allocations are taken too."""
+    """After a replay a new server has the same usage; over-quota allocations are accepted too."""
     asks = ("k1", "k2", "k3")
     async with serve() as server, foreign_shim(server.target, stubs) as shim:
         rm = await started(shim)

@@ -1,4 +1,4 @@
-"""The journal of a server, with all that has happened in it, is decided again in the same way."""
+"""The replay of a server's journal, with every kind of input, makes the same decisions."""
 
 import json
 from contextlib import AsyncExitStack
@@ -25,7 +25,7 @@ MOMENT = START + 60
 
 
 def only_second(_: str, node: str) -> str | None:
-    """The RM wants nothing of that class on another node."""
+    """The RM accepts asks of that class on one node only."""
     return None if node == "node-2" else "no gpu"
 
 

@@ -1,4 +1,4 @@
-"""Extensions: each is a folder that nothing else names, and without which the rest goes on as before."""
+"""Extensions: each is a folder that nothing else names, and without which the remainder works as before."""
 
 import os
 import re
@@ -66,12 +66,12 @@ TABLES_OF_ONE = ("handlers", "keys", "reports", "rules", "shared")
 
 
 def test_every_field_of_an_answer_is_filled() -> None:
-    """While all extensions are there; one that is not there leaves its fields empty."""
+    """This holds with all extensions; a missing one leaves its fields empty."""
     assert EMPTY == []
 
 
 def test_every_extension_has_its_words() -> None:
-    """The search below knows each extension of the table, in its order."""
+    """The search below has names of each extension of the table, in its order."""
     assert tuple(WORDS) == NAMES
 
 
@@ -82,7 +82,7 @@ def test_there_are_twelve_points_at_the_most() -> None:
 
 
 def test_a_point_asks_those_alone_that_say_something_there() -> None:
-    """Work is asked for by a timer; at all other points there is a tuple of those that have the method."""
+    """Work is requested by a timer; every other point has a tuple of the extensions with its method."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")))
     partition = driver.partition
@@ -106,7 +106,7 @@ def test_nothing_else_names_an_extension(name: str) -> None:
 
 
 def test_extensions_import_one_another_as_stated() -> None:
-    """Each pair is a folder that cannot be read, or taken out, alone: four at the most."""
+    """Each pair is a folder that cannot be read, or removed, alone: four at the most."""
     folders = ROOT / "core/licorne_core/extensions"
     found = {
         (own, other)
@@ -122,7 +122,7 @@ def test_extensions_import_one_another_as_stated() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("names", [*((name,) for name in NAMES), NAMES], ids=[*NAMES, "all"])
 def test_the_rest_goes_on_without_extensions(names: tuple[str, ...], tmp_path: Path) -> None:
-    """Without their folders and their lines in the table, scenarios that do not draw them pass.
+    """Without the folders of extensions and their lines in the table, scenarios of the others pass.
 
     Without one of them, those that draw others; the rest without any. The server can do without any but
     budgets.

@@ -1,4 +1,4 @@
-"""What an ask costs is the same whatever extensions there are, as long as they are off."""
+"""The cost of an ask does not depend on the present extensions, as long as they are off."""
 
 import subprocess
 import sys

@@ -87,7 +87,7 @@ SLIPS: dict[str, tuple[Callable[[], Driver], Slip, str]] = {
 
 @pytest.mark.parametrize("name", SLIPS)
 def test_a_slip_in_the_books_of_an_extension_is_noticed(name: str) -> None:
-    """The audit is silent before it, and names what differs after it."""
+    """The audit is silent before the error, and names the difference after it."""
     scene, slip, said = SLIPS[name]
     driver = scene()
     check_invariants(driver.scheduler)

@@ -1,4 +1,4 @@
-"""Random worlds that do not draw an extension are decided where it is not there as they are where it is."""
+"""Random worlds that do not draw an extension are decided alike with and without it."""
 
 import os
 import shutil
@@ -36,7 +36,7 @@ def recorded(number: int) -> bytes:
 
 
 def worlds(most: int) -> Iterator[bytes]:
-    """So many worlds, a line each."""
+    """This number of worlds, a line each."""
     for number in range(most):
         yield recorded(number) + b"\n"
 
@@ -47,7 +47,7 @@ def worlds(most: int) -> Iterator[bytes]:
 def test_worlds_are_decided_as_before_without_extensions(
     names: tuple[str, ...], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    """Half as many as `--worlds` says, of those that do not draw the extension; fewer draw none of all."""
+    """The number is half of `--worlds`, of those that do not draw the extension; fewer draw none at all."""
     place = tmp_path / "licorne_core"
     shutil.copytree(ROOT / "core/licorne_core", place, ignore=shutil.ignore_patterns("*.so"))
     table = place / "extensions/__init__.py"

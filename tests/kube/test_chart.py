@@ -54,7 +54,7 @@ def group_of(item: Mapping[str, Any]) -> str:
 
 @pytest.mark.parametrize("example", ["", *(one.stem for one in EXAMPLES)])
 async def test_an_example_is_admitted_with_its_pods(plane: Plane, example: str) -> None:
-    """A namespace that restricts its pods takes all of it without a warning, and the pods are made."""
+    """A restricted namespace accepts all of it without a warning, and the pods are created."""
     async with restricted_namespace(plane, f"chart-{example or 'default'}") as namespace:
         if example == "shim":
             path = f"/api/v1/namespaces/{namespace}/serviceaccounts"
@@ -80,7 +80,7 @@ async def test_an_example_is_admitted_with_its_pods(plane: Plane, example: str) 
 
 
 async def made(plane: Plane, namespace: str, number: int) -> None:
-    """Wait until so many pods of a namespace have been admitted; none may have been refused."""
+    """Wait until this number of pods of a namespace has been admitted; none may have been refused."""
     path = f"/api/v1/namespaces/{namespace}/pods"
     seen: set[str] = set()
     async with asyncio.timeout(PATIENCE), aclosing(plane.api.watch(path)) as changes:
@@ -106,7 +106,7 @@ class Account:
     """The account of members, with its token, and a pod's folder that has it."""
 
     def __init__(self, api: Api, namespace: str, access: Access) -> None:
-        """In a namespace."""
+        """Use the account in a namespace."""
         self.api = api
         self.namespace = namespace
         self.access = access
@@ -124,7 +124,7 @@ class Account:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def account(plane: Plane, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Account]:
-    """What the chart gives to members."""
+    """The account that the chart creates for members."""
     async with restricted_namespace(plane, "account") as namespace:
         await apply(plane, namespace, rendered(namespace, "--values", MEMBERS))
         token = await token_of(plane, namespace)
@@ -173,7 +173,7 @@ SELF = ["selfsubjectaccessreviews", "selfsubjectrulesreviews", "selfsubjectrevie
 
 
 async def test_the_account_has_the_rights_of_its_role_and_no_others(account: Account) -> None:
-    """What the API server says it may do in its namespace, and that it may do nothing in others."""
+    """The API server's list of its rights in its namespace is right, and in others it has none."""
     assert await rights(account, account.namespace) == {
         ("coordination.k8s.io", "leases", ""): set(ALL) - {"patch", "deletecollection"},
         ("", "configmaps", ""): set(ALL) - {"patch", "deletecollection"},

@@ -27,7 +27,7 @@ async def spoilt(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 async def test_watches_that_end_are_begun_again(spoilt: Spoilt) -> None:
-    """When all watches of the shim end in the middle, it still learns of all that comes."""
+    """When all watches of the shim end in the middle, it still gets all later changes."""
     cluster, proxy = spoilt
     async with cluster.namespace("cut") as name:
         path = f"/apis/apps/v1/namespaces/{name}/deployments"
@@ -40,7 +40,7 @@ async def test_watches_that_end_are_begun_again(spoilt: Spoilt) -> None:
 
 
 async def test_what_the_api_server_has_forgotten_is_listed(spoilt: Spoilt) -> None:
-    """A shim whose watches are too old (410) lists all again: pods that came and went meanwhile are known."""
+    """A shim whose watches are too old (410) lists all again, and handles pods changed meanwhile."""
     cluster, proxy = spoilt
     ledger = cluster.ledger
     async with cluster.namespace("compacted") as name:
@@ -82,7 +82,7 @@ async def test_pods_whose_binds_fail_are_placed(spoilt: Spoilt, fault: Fault) ->
 
 
 async def test_a_pod_is_deleted_while_it_is_bound(spoilt: Spoilt) -> None:
-    """Of a pod that goes while its bind is under way nothing is left, and its room is for others."""
+    """A pod that is deleted while its bind is in progress leaves nothing, and its room is free."""
     cluster, proxy = spoilt
     async with cluster.namespace("allocated") as name:
         path = f"/api/v1/namespaces/{name}/pods"

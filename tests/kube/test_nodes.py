@@ -1,4 +1,4 @@
-"""Nodes that come, are cordoned, drained and deleted: where their pods go, and those of DaemonSets."""
+"""Nodes that are added, cordoned, drained and deleted: their pods, and those of DaemonSets."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -22,7 +22,7 @@ async def placing(cluster: Cluster) -> AsyncIterator[Cluster]:
 
 
 async def test_daemon_sets_are_on_every_node(placing: Cluster) -> None:
-    """A DaemonSet has a pod on every node, also where other pods wait for room, and on a node that comes."""
+    """A DaemonSet has a pod on every node, also where other pods wait for room, and on a new node."""
     async with placing.namespace("daemons") as name:
         await placing.api.create(
             f"/apis/apps/v1/namespaces/{name}/deployments", deployment("many", 32, cpu="900m")
@@ -39,7 +39,7 @@ async def test_daemon_sets_are_on_every_node(placing: Cluster) -> None:
 
 
 async def test_a_node_is_cordoned_and_drained(placing: Cluster) -> None:
-    """Nothing comes to a node that is cordoned, what is evicted runs elsewhere, and later pods come back."""
+    """No pod is placed on a cordoned node, evicted ones run on others, and later pods use it again."""
     async with placing.namespace("drained") as name:
         path = f"/apis/apps/v1/namespaces/{name}/deployments"
         await placing.api.create(path, deployment("some", 12))
@@ -59,7 +59,7 @@ async def test_a_node_is_cordoned_and_drained(placing: Cluster) -> None:
 
 
 async def test_a_node_is_deleted(placing: Cluster) -> None:
-    """The pods of a node that is deleted are made again, and run elsewhere."""
+    """The pods of a deleted node are created again, and run on others."""
     async with placing.namespace("gone") as name:
         await placing.plane.add_nodes(1, first=9, capacity=NODE)
         await placing.api.create(

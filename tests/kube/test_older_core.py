@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.kube, pytest.mark.asyncio(loop_scope="session")]
 async def test_the_older_core_leaves_pods_whose_binds_were_refused(
     cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """The published shim gives such a pod up, and keeps its room, while pods that come later are bound."""
+    """The published shim gives such a pod up, and keeps its room, while later pods are bound."""
     folder = tmp_path_factory.mktemp("proxy")
     async with (
         running_proxy(cluster.plane, folder) as proxy,

@@ -1,4 +1,4 @@
-"""The API server that tests play answers as a real one does: the same requests to both."""
+"""The API server played by tests answers like a real one: both get the same requests."""
 
 import base64
 import copy
@@ -115,7 +115,7 @@ def config_map(name: str, value: object, key: str = "value", **metadata: Any) ->
 
 
 def filled(size: int) -> str:
-    """So many bytes, in base64."""
+    """This number of bytes, in base64."""
     return base64.b64encode(b"x" * size).decode()
 
 
@@ -170,7 +170,7 @@ CREATED: Mapping[str, tuple[Any, tuple[int, str]]] = {
 
 @pytest.mark.parametrize("what", CREATED)
 async def test_a_lease_is_created_or_refused(server: Server, what: str) -> None:
-    """What cannot be read is a bad request, and what may not be is invalid."""
+    """An unreadable object is a bad request, and a forbidden one is invalid."""
     body, expected = CREATED[what]
     assert await answer(server.api.create(server.path("leases"), body)) == expected
     if expected == DONE:
@@ -192,7 +192,7 @@ DATA: Mapping[str, tuple[Json, tuple[int, str]]] = {
 
 @pytest.mark.parametrize("what", DATA)
 async def test_a_config_map_is_created_or_refused(server: Server, what: str) -> None:
-    """Its data are base64, and no more than a mebibyte."""
+    """Its data are base64, and at most a mebibyte."""
     body, expected = DATA[what]
     assert await answer(server.api.create(server.path("configmaps"), body)) == expected
     if expected == DONE:
@@ -201,7 +201,7 @@ async def test_a_config_map_is_created_or_refused(server: Server, what: str) -> 
 
 
 async def test_our_objects_have_no_field_that_is_unknown(server: Server) -> None:
-    """What members write passes the strict validation, also when it replaces what was there."""
+    """The objects written by members pass the strict validation, also as replacements."""
     record = Ownership(rm_id=rm("one"), owner=MemberId("a"), epoch=1, revision=0)
     for plural, item in (
         ("leases", member_lease("test", member("a"), 15.0, 1_700_000_000.5)),
@@ -215,7 +215,7 @@ async def test_our_objects_have_no_field_that_is_unknown(server: Server) -> None
 
 
 async def test_an_update_replaces_the_version_that_it_names(server: Server) -> None:
-    """Another version is a conflict, and comes before what is invalid; of a Lease one has to be named."""
+    """Another version is a conflict, which precedes invalid; for a Lease a version is mandatory."""
     first = await server.create("a", {"holderIdentity": "x"}, labels={"one": "1"})
     assert version(await server.replace("a", first)) == version(first)
     same = lease("a", {"holderIdentity": "x"}, labels={"one": "1"}, resourceVersion=version(first))
@@ -263,7 +263,7 @@ async def test_a_config_map_without_a_version_replaces_any(server: Server) -> No
 
 
 async def test_a_delete_has_preconditions(server: Server) -> None:
-    """Of version and id; the answer says that it is done."""
+    """They are version and id; the answer confirms the deletion."""
     first = await server.create("a")
     path = server.path("leases", "a")
     for precondition in ({"resourceVersion": "5"}, {"uid": "x"}):
@@ -275,7 +275,7 @@ async def test_a_delete_has_preconditions(server: Server) -> None:
 
 
 async def test_pages_are_of_one_moment(server: Server) -> None:
-    """A token goes on with the list as it was, more than once, and with another limit."""
+    """A token continues the list in its former state, repeatedly, and with another limit."""
     for name in "abcde":
         await server.create(name)
     path = server.path("leases")
@@ -319,7 +319,7 @@ async def test_a_list_says_its_kind_once(server: Server) -> None:
     ],
 )
 async def test_labels_select(server: Server, selector: str, expected: object) -> None:
-    """All labels of a selector have to be there; what is no selector is refused."""
+    """All labels of a selector have to match; an invalid selector is refused."""
     await server.create("a", labels={"one": "1"})
     await server.create("b", labels={"one": "1", "two": "2"})
     await server.create("c", labels={"two": "2"})
@@ -331,7 +331,7 @@ async def test_labels_select(server: Server, selector: str, expected: object) ->
 
 
 async def told(server: Server, **query: str) -> list[tuple[str, str]]:
-    """What a watch of a second tells: types and names."""
+    """The events of a watch of a second: types and names."""
     found = []
     path = server.path("leases")
     async with aclosing(server.api.watch(path, timeoutSeconds="1", **query)) as changes:
@@ -342,7 +342,7 @@ async def told(server: Server, **query: str) -> list[tuple[str, str]]:
 
 
 async def test_a_watch_follows_what_it_selects(server: Server) -> None:
-    """An object comes into its view and leaves it; without a version it begins with what is there."""
+    """An object enters its view and leaves it; without a version it begins with the present objects."""
     begun = version(await server.api.get(server.path("leases")))
     item = await server.create("a", labels={"one": "1"})
     for label in "121":
@@ -360,7 +360,7 @@ async def test_a_watch_follows_what_it_selects(server: Server) -> None:
 
 
 async def test_a_watch_from_no_version_is_refused(server: Server) -> None:
-    """It is an error of the server, as no number can be read."""
+    """It is an error of the server, as the number is missing."""
     path = server.path("leases")
     async with aclosing(server.api.watch(path, resourceVersion="x")) as changes:
         with pytest.raises(ApiRefused, match=r"^500 :"):
@@ -368,7 +368,7 @@ async def test_a_watch_from_no_version_is_refused(server: Server) -> None:
 
 
 async def test_who_is_not_known_is_refused(server: Server) -> None:
-    """A token of nobody is unauthorized; whoever shows none is anonymous, and has no right."""
+    """An unknown token is unauthorized; a call without one is anonymous, and has no right."""
     path = server.path("leases")
     assert await answer(server.stranger.get(path)) == (401, "Unauthorized")
     assert await answer(server.anybody.get(path)) == (403, "Forbidden")

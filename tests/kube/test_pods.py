@@ -1,4 +1,4 @@
-"""What makes pods, and what becomes of these: placed once, where there is room, in their queues."""
+"""Sources of pods, and the placement of these: once, where there is room, in their queues."""
 
 import asyncio
 import json
@@ -43,7 +43,7 @@ async def placing(cluster: Cluster) -> AsyncIterator[Cluster]:
 
 
 async def test_deployments_run_and_change_their_size(placing: Cluster) -> None:
-    """All pods of Deployments run, also when there are more; what does not fit waits until others end."""
+    """All pods of Deployments run, also after scaling; those beyond the room wait until others end."""
     ledger = placing.ledger
     async with placing.namespace("deployments") as name:
         path = f"/apis/apps/v1/namespaces/{name}/deployments"
@@ -60,7 +60,7 @@ async def test_deployments_run_and_change_their_size(placing: Cluster) -> None:
 
 
 async def test_jobs_end(placing: Cluster) -> None:
-    """The pods of a Job run, more than have room at once, and nothing of them is left in the books."""
+    """The pods of a Job run, more than have room at once, and none remains in the books."""
     async with placing.namespace("jobs") as name:
         await placing.api.create(f"/apis/batch/v1/namespaces/{name}/jobs", job("large", 24, cpu="2"))
         await placing.ledger.until(
@@ -71,7 +71,7 @@ async def test_jobs_end(placing: Cluster) -> None:
 
 
 async def test_queues_of_the_config_map(placing: Cluster) -> None:
-    """A queue of the config map has its maximum, and another one once the config map says so."""
+    """A queue of the config map has its maximum, and another one after a change of the config map."""
     async with placing.namespace("queues") as name:
         path = f"/apis/apps/v1/namespaces/{name}/deployments"
         await placing.api.create(path, deployment("some", 4, queue="root.small"))
@@ -102,7 +102,7 @@ async def test_quotas_of_namespaces(placing: Cluster) -> None:
 
 
 async def test_gangs_run_together(placing: Cluster) -> None:
-    """No member of a gang runs before there is room for all; then all run, and no placeholder is left."""
+    """No member of a gang runs before there is room for all; then all run, and no placeholder remains."""
     annotations = {"task-group-name": "worker", "task-groups": GANG}
     async with placing.namespace("gangs") as name:
         deployments = f"/apis/apps/v1/namespaces/{name}/deployments"
@@ -121,7 +121,7 @@ async def test_gangs_run_together(placing: Cluster) -> None:
 
 
 async def test_preemption(placing: Cluster) -> None:
-    """A queue takes back what it is guaranteed, and no more, from pods of no higher priority."""
+    """A queue reclaims its guarantee, and no more, from pods of no higher priority."""
     for priority, value in (("low", 0), ("high", 1000)):
         of_class = {"metadata": {"name": priority}, "value": value}
         await placing.api.create("/apis/scheduling.k8s.io/v1/priorityclasses", of_class)
@@ -142,7 +142,7 @@ async def test_preemption(placing: Cluster) -> None:
 
 
 async def test_pods_are_deleted_while_they_wait_and_run(placing: Cluster) -> None:
-    """Of a pod that is deleted while it waits or runs nothing is left, and its room is for others."""
+    """A pod that is deleted while it waits or runs leaves nothing, and its room is free."""
     async with placing.namespace("deleted") as name:
         path = f"/api/v1/namespaces/{name}/pods"
         for number in range(11):
@@ -159,7 +159,7 @@ async def test_pods_are_deleted_while_they_wait_and_run(placing: Cluster) -> Non
 
 
 async def test_pods_of_others_take_their_room(placing: Cluster) -> None:
-    """Pods that others have put on a node count there, until they end."""
+    """Foreign pods on a node count on it, until they end."""
     async with placing.namespace("foreign") as name:
         path = f"/api/v1/namespaces/{name}/pods"
         others = pod("other", "3", nodeName="node-00000", schedulerName="another")
@@ -175,7 +175,7 @@ async def test_pods_of_others_take_their_room(placing: Cluster) -> None:
 
 
 async def test_running_pods_are_resized(placing: Cluster) -> None:
-    """A running pod that asks for more has more in the books, and less is left for others."""
+    """A resized running pod has more in the books, and less remains for others."""
     async with placing.namespace("resized") as name:
         path = f"/api/v1/namespaces/{name}/pods"
         await placing.api.create(path, pod("grows", "1", app="grows"))

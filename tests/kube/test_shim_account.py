@@ -29,7 +29,7 @@ GANG = {"task-group-name": "worker", "task-groups": json.dumps(GROUPS)}
 
 
 async def test_the_shim_works_with_the_account_of_the_chart(cluster: Cluster, tmp_path: Path) -> None:
-    """It learns the cluster, binds pods, makes and ends placeholders; nothing of it is forbidden."""
+    """It lists the cluster, binds pods, creates and deletes placeholders; none of this is forbidden."""
     plane = cluster.plane
     await apply(plane, NAMESPACE, [one for one in rendered(NAMESPACE, *VALUES) if one["kind"] in OWNED])
     token = await token_of(plane, NAMESPACE)

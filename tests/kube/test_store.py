@@ -1,6 +1,6 @@
-"""The `kubernetes` store on a real API server: members that die, and a server that refuses or stands still.
+"""The `kubernetes` store on a real API server: members that die, and a server that refuses or hangs.
 
-The control plane is one of these tests alone, as they stop it.
+The control plane is that of these tests alone, as they stop it.
 """
 
 import asyncio
@@ -57,7 +57,7 @@ SLOTS = 2
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def alone() -> AsyncIterator[Plane]:
-    """An API server that takes few writes at a time, without controllers."""
+    """An API server that accepts few writes at a time, without controllers."""
     flags = ["--enable-priority-and-fairness=false", f"--max-mutating-requests-inflight={SLOTS}"]
     async with running_plane(Options(flags={API_SERVER: flags}, controllers=False)) as running:
         yield running
@@ -178,7 +178,7 @@ async def test_the_rm_of_a_killed_member_is_served_in_time(place: Place) -> None
 
 
 async def test_a_member_that_dies_while_the_api_server_stands_still(place: Place) -> None:
-    """Nobody can take over meanwhile; everybody has a whole lease afterwards, and then the RM is served."""
+    """No member can take over meanwhile; each has a whole lease afterwards, and then the RM is served."""
     async with pair(place, LEASE) as (first, _, rm):
         before = await place.record("one")
         place.plane.processes.signal(API_SERVER, signal.SIGSTOP)
@@ -192,7 +192,7 @@ async def test_a_member_that_dies_while_the_api_server_stands_still(place: Place
 
 
 async def test_an_api_server_that_starts_again_costs_nothing(place: Place) -> None:
-    """Members decide while it is away, and keep their RMs, also if etcd has forgotten what they had read."""
+    """Members decide in its absence, and keep their RMs, even if etcd has lost its revisions."""
     async with pair(place, LONG_LEASE) as (_, _, rm):
         before = await place.record("one")
         await place.plane.processes.stop(API_SERVER, kill=True)
@@ -241,7 +241,7 @@ async def test_what_etcd_has_forgotten_is_expired(place: Place) -> None:
 
 
 async def test_a_write_that_is_throttled_is_repeated(place: Place) -> None:
-    """429 says that nothing was carried out: the write waits, and then has its effect."""
+    """429 means that nothing was carried out: the write waits, and then has its effect."""
     store = place.open(LONG_LEASE)
     await store.join(A)
     async with writes_held(place):
@@ -261,7 +261,7 @@ async def test_a_write_that_is_throttled_is_repeated(place: Place) -> None:
 async def writes_held(place: Place) -> AsyncIterator[None]:
     """Fill the slots of the API server with writes whose bodies do not end.
 
-    They are those of the account, as administrators are let through.
+    They use the account, as administrators are exempt.
     """
     parts = urlsplit(place.plane.url)
     token = json.loads(place.config.read_text())["users"][0]["user"]["token"]
@@ -295,12 +295,12 @@ async def throttled(plane: Plane) -> float:
 
 
 async def metric(plane: Plane, pattern: str) -> float:
-    """The sum of the samples that match."""
+    """The total of the samples that match."""
     return sum(map(float, re.findall(pattern, await plane.api.text("/metrics"), re.MULTILINE)))
 
 
 async def test_a_renewal_that_the_api_server_carries_out_late_is_none_of_others(place: Place) -> None:
-    """A call ends before a server that stands still answers, which does it later; the next one follows it."""
+    """A call ends before a hanging server carries it out late; the next one follows it."""
     store = place.open(LEASE)
     await store.join(A)
     place.plane.processes.signal(API_SERVER, signal.SIGSTOP)

@@ -40,7 +40,7 @@ NOTICED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 
 
 def main() -> int:
-    """Run what is wanted; the exit code."""
+    """Run the selected defects; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help="only these defects")
     parser.add_argument("--jobs", type=int, default=1, help="so many at once (%(default)s)")
@@ -57,7 +57,7 @@ def main() -> int:
 
 @contextmanager
 def copies(count: int) -> Iterator[SimpleQueue[Path]]:
-    """So many copies of the tree, to be taken and given back."""
+    """This number of copies of the tree, to be borrowed and returned."""
     trees: SimpleQueue[Path] = SimpleQueue()
     with TemporaryDirectory(prefix="licorne-mutants-") as folder:
         for number in range(count):
@@ -78,7 +78,7 @@ def copy(source: Path, target: Path) -> None:
 
 
 def run(defects: Sequence[Defect], trees: SimpleQueue[Path], jobs: int, table: Path | None = None) -> int:
-    """Try the defects and say what became of each, in their order."""
+    """Try the defects and report the outcome of each, in their order."""
     tree = trees.get()
     tests = sorted({test for defect in defects for test in defect.tests_in(tree)})
     for which in (QUICK, SLOW):
@@ -112,9 +112,9 @@ def run(defects: Sequence[Defect], trees: SimpleQueue[Path], jobs: int, table: P
 
 
 def tried(defect: Defect, tree: Path) -> tuple[str, list[str]]:
-    """What becomes of a defect in this copy, and the tests that notice it.
+    """The outcome of a defect in this copy, and the tests that detect it.
 
-    It is killed, survives, is found by slow tests only and not marked so, or it cannot be said.
+    It is killed, survives, is found by slow tests only without the mark, or is undetermined.
     """
     try:
         tests = defect.tests_in(tree)
@@ -140,7 +140,7 @@ def tried(defect: Defect, tree: Path) -> tuple[str, list[str]]:
 
 
 def play(tree: Path, tests: Sequence[str], which: Sequence[str]) -> tuple[int | None, str]:
-    """Run those of the tests that options choose in a copy; exit code, None without one, and output."""
+    """Run the chosen tests in a copy; return exit code, None without one, and output."""
     sources = (tree / root for root in ROOTS)
     environment = {
         **os.environ,

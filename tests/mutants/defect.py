@@ -1,4 +1,4 @@
-"""What a planted defect is, and how it is put into a tree of sources."""
+"""Planted defects, and how they are applied to a tree of sources."""
 
 import ast
 import re
@@ -23,12 +23,12 @@ _DEFINED = re.compile(r"^\s*(?:(?:async )?def |class )?(\w+)\b(?=.*[=:(])", re.M
 
 
 class DoesNotApply(Exception):
-    """The source has changed where the defect should be planted; the text says how."""
+    """The source has changed where the defect should be planted; the text describes the change."""
 
 
 @dataclass(frozen=True, slots=True)
 class Defect:
-    """A slip that a programmer could make, and the tests that have to notice it.
+    """A mistake that a programmer could make, and the tests that have to detect it.
 
     `where` is a function, a method or a constant: `excess`, `Waiting.park`, `IPV6_PREFIX`. The
     module is looked up. If several have one of that name, a folder or module stands before it, as
@@ -74,7 +74,7 @@ class Defect:
         return path, _sources(tree)[path]
 
     def tests_in(self, tree: Path) -> list[str]:
-        """The tests as pytest wants them, from the tree.
+        """The tests as arguments of pytest, from the tree.
 
         Raises:
             DoesNotApply: there is no such file, or there are several.
@@ -104,7 +104,7 @@ def definition(tree: Path, where: str) -> tuple[Path, ast.stmt]:
 
 
 def _named(body: list[ast.stmt], name: str) -> Iterator[ast.stmt]:
-    """What a body defines under a name with full stops."""
+    """The definitions in a body with a dotted name."""
     first, _, rest = name.partition(".")
     for node in body:
         match node:
@@ -132,7 +132,7 @@ def _sources(tree: Path) -> dict[Path, str]:
 
 @cache
 def _defining(tree: Path) -> dict[str, list[Path]]:
-    """The files in which a name stands for a definition, or might do so."""
+    """The files that define a name, or might do so."""
     found: dict[str, list[Path]] = {}
     for path, text in _sources(tree).items():
         for name in dict.fromkeys(_DEFINED.findall(text)):
@@ -150,7 +150,7 @@ def _tests(tree: Path) -> dict[str, list[Path]]:
 
 
 def _test(tree: Path, test: str) -> str:
-    """A test, or all of a file, as pytest wants it."""
+    """A test, or all of a file, as an argument of pytest."""
     file, colons, function = test.partition("::")
     named = _tests(tree).get(f"{file.rpartition('/')[2]}.py", ())
     found = [path for path in named if path.match(f"{file}.py")]

@@ -1,4 +1,4 @@
-"""The Python client: sessions, replays, and what the caller hears."""
+"""The Python client: sessions, replays, and the caller's events."""
 
 from mutants.defect import Defect
 from mutants.operators import drop, never, swap, without

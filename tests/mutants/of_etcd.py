@@ -1,4 +1,4 @@
-"""The store in etcd: leases, claims, and what a snapshot has."""
+"""The store in etcd: leases, claims, and the contents of a snapshot."""
 
 from mutants.defect import Defect
 from mutants.operators import drop, returns, swap, without

@@ -1,4 +1,4 @@
-"""Gangs: placeholders, those who replace them, and the time they have."""
+"""Gangs: placeholders, their replacements, and their timeout."""
 
 from mutants.defect import Defect
 from mutants.operators import drop, never, swap, without

@@ -1,4 +1,4 @@
-"""The store in Kubernetes: whose lease has ended, and what is written in which order."""
+"""The store in Kubernetes: ends of leases, and the order of writes."""
 
 from mutants.defect import Defect
 from mutants.operators import drop, swap, without

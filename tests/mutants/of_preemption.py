@@ -1,4 +1,4 @@
-"""Preemption: its laws, its victims, and what is promised to whom."""
+"""Preemption: its laws, its victims, and promises."""
 
 from mutants.defect import Defect
 from mutants.operators import drop, never, swap, without

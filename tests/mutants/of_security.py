@@ -1,4 +1,4 @@
-"""Security: who may act, who may see, and what is written about it."""
+"""Security: rights to act and to see, and the log of both."""
 
 from mutants.defect import Defect
 from mutants.operators import never, returns, swap, without

@@ -1,4 +1,4 @@
-"""What simulations of workloads tell operators: traces, waits, restarts."""
+"""Output of simulations of workloads: traces, waits, restarts."""
 
 from mutants.defect import Defect
 from mutants.operators import drop, never, swap

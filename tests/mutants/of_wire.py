@@ -1,4 +1,4 @@
-"""The wire: sessions, streams, and what is written and read."""
+"""The wire: sessions, streams, and messages."""
 
 from mutants.defect import Defect
 from mutants.operators import never, returns, swap, without

@@ -93,7 +93,7 @@ def negate(word: str) -> Operator:
 
 
 def returns(value: str) -> Operator:
-    """A return gives this value."""
+    """A return returns this value."""
 
     def find(code: Code) -> Iterator[Edit]:
         for node in _in_order(code.node):
@@ -104,7 +104,7 @@ def returns(value: str) -> Operator:
 
 
 def drop(word: str) -> Operator:
-    """The smallest statement that mentions the word is left out, with all that is inside."""
+    """The smallest statement that mentions the word is removed, with all that is inside."""
 
     def find(code: Code) -> Iterator[Edit]:
         for node in _in_order(code.node):
@@ -115,7 +115,7 @@ def drop(word: str) -> Operator:
 
 
 def without(word: str) -> Operator:
-    """An operand, element or argument that mentions the word is left out; the smallest there is."""
+    """The smallest operand, element or argument that mentions the word is removed."""
 
     def find(code: Code) -> Iterator[Edit]:
         for node in _in_order(code.node):
@@ -146,7 +146,7 @@ def _of_conditions(shown: str, word: str, made: Callable[[str], str]) -> Operato
 
 
 def _left_out(code: Code, node: ast.AST, parts: list[ast.expr], gone: ast.expr) -> Edit:
-    """What is left of a node without one of its parts."""
+    """A node without one of its parts."""
     if isinstance(node, ast.BoolOp | ast.BinOp):
         assert isinstance(node, ast.expr)
         word = " or " if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or) else " and "
@@ -162,7 +162,7 @@ def _left_out(code: Code, node: ast.AST, parts: list[ast.expr], gone: ast.expr) 
 
 
 def _parts(node: ast.AST) -> list[ast.expr]:
-    """The parts of which one can be left out."""
+    """The removable parts."""
     match node:
         case ast.BoolOp():
             return node.values
@@ -191,12 +191,12 @@ def _mentions_itself(statement: ast.stmt, word: str) -> bool:
 
 
 def _mentions(root: ast.AST, word: str) -> bool:
-    """Whether the word stands in a node."""
+    """Whether a node contains the word."""
     return any(word in _words(node) for node in ast.walk(root))
 
 
 def _words(node: ast.AST) -> tuple[object, ...]:
-    """The words of which one node consists, without those below."""
+    """The words of one node, without those of its children."""
     match node:
         case ast.Name():
             return (node.id,)

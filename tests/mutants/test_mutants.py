@@ -1,4 +1,4 @@
-"""The planted defects fit the sources as they are; whether tests notice, `make mutants` tells."""
+"""The planted defects apply to the present sources; `make mutants` shows whether tests detect them."""
 
 import os
 import subprocess
@@ -25,14 +25,14 @@ class Door:
 
 
 def test_names_tell_defects_apart() -> None:
-    """No two defects have one name, and each says what is wrong."""
+    """No two defects have one name, and each has a description."""
     assert len({defect.name for defect in ALL}) == len(ALL)
     assert all(defect.wrong for defect in ALL)
 
 
 @pytest.mark.parametrize("defect", ALL, ids=lambda defect: defect.name)
 def test_every_defect_can_be_planted(defect: Defect) -> None:
-    """There is one place for it, the source parses with it, and its tests are there."""
+    """There is one place for it, the source parses with it, and its tests exist."""
     path, changed = defect.changed(ROOT)
     assert changed != path.read_text(encoding="utf-8")
     assert defect.tests_in(ROOT)
@@ -56,13 +56,13 @@ def test_every_defect_can_be_planted(defect: Defect) -> None:
     ids=lambda value: value.shown if isinstance(value, Operator) else "",
 )
 def test_an_operator_changes_one_place(tmp_path: Path, operator: Operator, before: str, after: str) -> None:
-    """Each kind of slip changes what it says, and nothing beside."""
+    """Each kind of mistake makes its change, and no other."""
     defect = planted_in(tmp_path, SOURCE, "Door.opens", operator)
     assert defect.changed(tmp_path)[1] == SOURCE.replace(before, after)
 
 
 def test_the_nth_place_is_taken(tmp_path: Path) -> None:
-    """Where an operator applies several times, the defect says to which."""
+    """Where an operator applies several times, the defect has the number of the place."""
     defect = planted_in(tmp_path, SOURCE, "Door.opens", swap("key", "lock"), nth=4)
     assert defect.changed(tmp_path)[1] == SOURCE.replace("note(key)", "note(lock)")
 
@@ -78,7 +78,7 @@ def test_the_nth_place_is_taken(tmp_path: Path) -> None:
     ],
 )
 def test_what_does_not_apply_is_named(tmp_path: Path, where: str, operator: Operator, problem: str) -> None:
-    """A defect whose place is gone or ambiguous is reported, not passed over."""
+    """A defect without its place, or with several, is reported, not skipped."""
     defect = planted_in(tmp_path, SOURCE, where, operator)
     with pytest.raises(DoesNotApply) as refused:
         defect.plant(tmp_path)

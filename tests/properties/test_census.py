@@ -1,4 +1,4 @@
-"""The census agrees with explanations in random worlds, though it tries nothing anew."""
+"""The census agrees with explanations in random worlds, though it tries nothing again."""
 
 from collections import Counter
 
@@ -26,10 +26,10 @@ def census_of(views: Views, partition: PartitionName) -> Census:
 
 
 def what_stops(driver: Driver, partition: PartitionName) -> Counter[str]:
-    """Number of asks of each code in the census, once each ask was looked at.
+    """Number of asks of each code in the census, after a comparison for each ask.
 
-    What is known to stop an ask must be among the checks that its explanation shows as failed. The
-    first rule that is broken must be the first whose report fails.
+    The recorded obstacle of an ask must be among the failed checks of its explanation. The first violated
+    rule must be the first whose report fails.
     """
     found = census_of(driver.views, partition)
     owner = driver.scheduler.partitions[partition]
@@ -59,7 +59,7 @@ def what_stops(driver: Driver, partition: PartitionName) -> Counter[str]:
 
 
 def stopped_in(world: World) -> Counter[str]:
-    """Play the world, and compare whenever it comes to rest; all codes that were seen."""
+    """Play the world, and compare whenever it is idle; return all codes seen."""
     play = Players(Driver(sweep=10))
     seen: Counter[str] = Counter()
     for step in world.steps:

@@ -1,4 +1,4 @@
-"""Members share RMs in random worlds of bad clocks, networks and stores: nothing is decided twice.
+"""Members share RMs in random worlds of bad clocks, networks and stores: no decision is made twice.
 
 The members are the real ones, each on a loop of its own on virtual time.
 """
@@ -64,9 +64,9 @@ MISTAKES = (
 
 @pytest.mark.worlds(times=3, size=100)
 def test_nothing_is_decided_twice(part: range) -> None:
-    """At most one member decides for an RM at any time, epochs have one owner and never fall, one RM
-    moves at a time, what RMs run stays within their budget, and each RM is served again soon after the
-    last fault."""
+    """At most one member decides for an RM at any time, epochs have one owner and never fall, one RM moves at
+    a time, RMs stay within their budget, and each RM is served again soon after the last fault.
+    """
     for seed in part:
         try:
             play(seed)

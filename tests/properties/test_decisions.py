@@ -1,4 +1,4 @@
-"""The core decides what the plain sequential scheduler decides, in the same order."""
+"""The core makes the decisions of the plain sequential scheduler, in the same order."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -84,19 +84,19 @@ def test_decides_as_the_oracle_does(part: range) -> None:
 
 @pytest.mark.worlds(first=2_500_000, one_in=4)
 def test_decides_as_the_oracle_does_of_gangs(part: range) -> None:
-    """Nearly all applications are gangs: they come together, are replaced, time out, complete."""
+    """Nearly all applications are gangs: they start together, are replaced, time out, complete."""
     agree(part, length=GANGS, gangs=MOSTLY)
 
 
 @pytest.mark.worlds(first=2_800_000, one_in=2)
 def test_decides_as_the_oracle_does_of_preemption(part: range) -> None:
-    """Nearly all asks may preempt others: victims stop, and who they stop for is served."""
+    """Nearly all asks may preempt others: victims are stopped, and beneficiaries served."""
     agree(part, length=CROWDED, preempting=MOSTLY)
 
 
 @pytest.mark.worlds(first=3_100_000, one_in=5)
 def test_decides_as_the_oracle_does_of_notices(part: range) -> None:
-    """Queues give notice: victims are ready, late, spared or stopped, and have checkpoints."""
+    """Queues have notices: victims are ready, late, spared or stopped, and have checkpoints."""
     agree(part, length=CROWDED, preempting=MOSTLY, notices=True)
 
 
@@ -126,7 +126,7 @@ def test_no_size_of_slices_changes_a_decision(part: range, tuning: Tuning) -> No
     ("shortest", "length"), [(0.0, CROWDED), (0.9, 3 * CROWDED)], ids=["in order", "shortest first"]
 )
 def test_decides_as_the_oracle_does_of_backfill(part: range, shortest: float, length: int) -> None:
-    """Everywhere blocked asks hold shadow starts: others pass them, ends come early and late, nodes go."""
+    """Blocked asks hold shadow starts: others pass them, ends are early and late, nodes removed."""
     agree(part, length=length, backfill=1.0, shortest=shortest)
 
 

@@ -18,12 +18,12 @@ SEEDS = range(3_000_000, 3_000_015)
 
 @cache
 def first_digest() -> str:
-    """The digest of the first time that it is asked for."""
+    """The digest of the first call."""
     return digest()
 
 
 def digest() -> str:
-    """A digest of all effects of some worlds, and of all that those who watch hear."""
+    """A digest of all effects of some worlds, and of all events."""
     told = hashlib.sha256()
     for seed in SEEDS:
         effects, facts = play_watched(World(seed).steps)
@@ -47,7 +47,7 @@ def digest_under(hash_seed: str) -> str:
 
 @pytest.mark.slow
 def test_the_same_log_has_the_same_effects() -> None:
-    """Two cores that are told the same answer the same, byte for byte."""
+    """Two cores with the same input give the same output, byte for byte."""
     assert first_digest() == digest()
 
 

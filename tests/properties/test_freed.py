@@ -1,4 +1,4 @@
-"""Nothing of the core waits for the garbage collector: its full pass would stop everybody."""
+"""No object of the core waits for the garbage collector: its full pass would stop all work."""
 
 import gc
 from collections import Counter
@@ -18,7 +18,7 @@ MOSTLY = 0.9
 
 @pytest.fixture(autouse=True)
 def collector_off() -> Iterator[None]:
-    """Nothing is freed but what nobody knows any more."""
+    """Objects are freed by reference counts alone."""
     gc.collect()
     gc.disable()
     yield
@@ -28,7 +28,7 @@ def collector_off() -> Iterator[None]:
 
 
 def leave(driver: Driver) -> None:
-    """All RMs go, and what they had with them."""
+    """All RMs leave, with their contents."""
     core = driver.scheduler
     for rm in core.views.rms():
         core.handle(RemoveRm(rm_id=rm.rm_id), driver.now)

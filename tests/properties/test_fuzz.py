@@ -34,9 +34,9 @@ def test_no_message_breaks_the_server_or_touches_another_rm(part: range) -> None
     [pytest.param(path, marks=[pytest.mark.pure] * (path.stem == PLANS), id=path.stem) for path in FILES],
 )
 def test_the_corpus_is_answered_as_it_stands_there(path: Path, *, rewrite: bool) -> None:
-    """Each message of the corpus, sent to a new server, gets the answers that stand below it.
+    """Each message of the corpus, sent to a new server, gets the recorded answers.
 
-    Messages that change nothing share a server: those that read, and calls that are refused.
+    Messages that change nothing share a server: those that read, and refused calls.
     """
     entries = corpus.read(path)
     sharing = [entry for entry in entries if path.stem == READING or (is_refused(entry) and not rewrite)]
@@ -68,7 +68,7 @@ def answered(entries: Sequence[corpus.Entry]) -> list[corpus.Entry]:
 
 
 def test_the_corpus_has_messages_for_every_call() -> None:
-    """No call, and no stream, is without a message that shows what it answers."""
+    """Every call and every stream has a message with its answer."""
     assert {entry.target.name for entry in corpus.all_entries()} == set(TARGETS)
 
 
@@ -79,7 +79,7 @@ def test_bytes_are_read_as_they_were_written(raw: bytes) -> None:
 
 
 def take_any_partition(patch: pytest.MonkeyPatch) -> None:
-    """A partition of another RM is found by its name."""
+    """Find a partition of another RM by its name."""
     own = Rm.find
     known: dict[str, Partition] = {}
 
@@ -91,7 +91,7 @@ def take_any_partition(patch: pytest.MonkeyPatch) -> None:
 
 
 def foresee_no_bad_token(patch: pytest.MonkeyPatch) -> None:
-    """A token that is no number is an error that nobody has foreseen."""
+    """A token that is no number is an unexpected error."""
     patch.setattr("licorne_server.services.state.read_preemption_token", int)
 
 
@@ -110,7 +110,7 @@ def repeat_names_as_they_are(patch: pytest.MonkeyPatch) -> None:
 def test_a_slip_of_the_server_is_noticed(
     slip: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A server that answers nonsense, or lets an RM at another's things, does not get through."""
+    """A server with invalid answers, or without isolation of RMs, fails the check."""
     slip(monkeypatch)
     with stillness(), pytest.raises(Broken):
         sum(play(seed) for seed in range(200))

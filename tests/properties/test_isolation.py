@@ -1,4 +1,4 @@
-"""R1: what one RM does changes nothing of what another is told."""
+"""R1: an RM's actions do not affect the messages to another one."""
 
 from collections.abc import Sequence
 
@@ -11,10 +11,10 @@ from support.worlds import Step, World
 
 
 def told(script: Sequence[Step], rm: str, *, alone: bool) -> list[list[str]]:
-    """What an RM is told after each of its own commands and each passing of time.
+    """The messages to an RM after each of its own commands and each passing of time.
 
-    After every step the core comes to rest, in turns of three decisions; with `alone` the
-    commands of all other RMs are left out of the script.
+    After every step the core runs until it is idle, in turns of three decisions; with `alone` the commands of
+    all other RMs are left out of the script.
     """
     driver = Driver()
     answers = []
@@ -38,7 +38,7 @@ def told(script: Sequence[Step], rm: str, *, alone: bool) -> list[list[str]]:
 @pytest.mark.row(6, 7)
 @pytest.mark.worlds(first=4_000_000, one_in=10)
 def test_dropping_one_rm_from_the_log_changes_nothing_for_the_others(part: range) -> None:
-    """Each RM is told the same whether or not the others are there."""
+    """Each RM gets the same messages with and without the others."""
     compared = 0
     for seed in part:
         world = World(seed, budgets=False)

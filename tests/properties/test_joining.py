@@ -51,7 +51,7 @@ def put(packer: Packer, item: Item) -> None:
 
 
 def requests(items: Iterable[Item], max_items: int) -> list[UpdateRequest]:
-    """The requests that these items leave in, at most so many in each."""
+    """The requests with these items, at most a number in each."""
     packer = Packer(max_items)
     for item in items:
         put(packer, item)
@@ -73,7 +73,7 @@ async def carry_out(driver: Driver, request: UpdateRequest) -> list[Effect]:
 
 
 def answered(effects: Sequence[Effect]) -> Counter[tuple[str, ...]]:
-    """What the RM is told of its items, whatever the order of the kinds of answers is."""
+    """The answers about the RM's items, regardless of the order of the kinds of answers."""
     told: Counter[tuple[str, ...]] = Counter()
     for effect in effects:
         match effect:
@@ -97,7 +97,7 @@ def vars_of(thing: Any) -> list[object]:
 
 
 async def compare(spells: Sequence[Sequence[tuple[str, list[Item]]]], config: str) -> None:
-    """Tell two cores the same, joined and one by one: books, answers and decisions are equal."""
+    """Give two cores the same input, joined and one by one: books, answers and decisions are equal."""
     joined, single = Driver(), Driver()
     for driver in (joined, single):
         driver.do(register(config))

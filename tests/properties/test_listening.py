@@ -25,7 +25,7 @@ class Play:
         self.heard = 0
 
     def commands(self, script: Sequence[Step]) -> Iterator[tuple[float, Command]]:
-        """The commands of a script, and turns until the core rests where it says so."""
+        """The commands of a script, and turns until the core is idle where the script says so."""
         for now, command in script:
             if command is not None:
                 yield now, command
@@ -53,7 +53,7 @@ class Play:
 
 
 def check(partitions: Sequence[Partition], listener: Listener) -> None:
-    """The listener's books are those of the RM's partitions."""
+    """The listener's books equal those of the RM's partitions."""
     sums = sums_of(partitions)
     assert {key: value for key, value in listener.sums.items() if value} == sums
     listener.several = listener.several or len(partitions) > 1

@@ -1,4 +1,4 @@
-"""The meter has what a plain integration over all allocations gives, in random worlds."""
+"""The meter equals a plain integration over all allocations, in random worlds."""
 
 from collections import Counter
 
@@ -17,7 +17,7 @@ Amounts = Counter[tuple[Owner, str]]
 
 
 def running(partition: Partition) -> Amounts:
-    """Amounts of all allocations that the RM knows, by owner and resource."""
+    """Amounts of all allocations sent to the RM, by owner and resource."""
     amounts: Amounts = Counter()
     for app in partition.applications.values():
         for request in app.requests.values():
@@ -47,7 +47,7 @@ class Integration:
         self.before: Amounts = Counter()
 
     def go_on(self, partition: Partition, now: float) -> None:
-        """Add what ran since the last step, and compare."""
+        """Add the usage since the last step, and compare."""
         time = self.meter.time(now)
         for place, value in self.before.items():
             self.used[place] += value * (time - self.time)
@@ -60,7 +60,7 @@ class Integration:
 
 @pytest.mark.worlds(first=5_300_000, one_in=16)
 def test_the_meter_is_a_plain_integration(part: range) -> None:
-    """After every step each owner has the integral of what its allocations took, to the microsecond."""
+    """After every step each owner has the integral of its allocations, to the microsecond."""
     steps = 0
     for seed in part:
         play, known = Players(Driver(sweep=10)), dict[Meter, Integration]()

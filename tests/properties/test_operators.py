@@ -1,4 +1,4 @@
-"""Operators act on random worlds: the books add up, and what was held back is caught up with."""
+"""Operators act on random worlds: the books are right, and delayed work is caught up with."""
 
 from collections.abc import Iterator
 from random import Random
@@ -44,7 +44,7 @@ def some_act(rng: Random, scheduler: Scheduler) -> Iterator[Command]:
 
 
 def all_on(scheduler: Scheduler) -> Iterator[Command]:
-    """Take everything back that operators have said."""
+    """Undo all acts of operators."""
     for name, partition in scheduler.partitions.items():
         rm_id = partition.rm_id
         for queue in partition.tree.all():
@@ -56,7 +56,7 @@ def all_on(scheduler: Scheduler) -> Iterator[Command]:
 
 @pytest.mark.worlds(first=12_000_000, one_in=10)
 def test_the_books_add_up_whatever_operators_do(part: range) -> None:
-    """The driver checks them after each step; at rest nobody waits who could be served."""
+    """The driver checks them after each step; when the core is idle no ask that could be served waits."""
     for seed in part:
         rng = Random(seed)
         driver = Driver()
@@ -81,10 +81,9 @@ LEAVES = ("root.a.x", "root.a.y", "root.b", "root.c")
 
 @pytest.mark.worlds(first=12_500_000, one_in=10)
 def test_what_was_stopped_is_caught_up_with(part: range) -> None:
-    """With all asks of one size, as much is placed in the end as if nobody had stopped anything.
+    """With all asks of one size, as many are placed in the end as without stops.
 
-    Whatever the order, a full set of such asks has the same number, as one maximum is within the
-    other.
+    Whatever the order, a full set of such asks has the same number, as one maximum is within the other.
     """
     for seed in part:
         rng = Random(seed)
@@ -110,7 +109,7 @@ def test_what_was_stopped_is_caught_up_with(part: range) -> None:
 
 
 def meddle(rng: Random) -> Iterator[Command]:
-    """Stop or drain something, or take that back."""
+    """Stop or drain an object, or undo that."""
     queue = rng.choice(("root", "root.a", "root.a.x", "root.b"))
     if rng.random() < 0.3:
         yield cordon(f"n{rng.randint(0, 3)}", schedulable=rng.random() < 0.5)
@@ -119,7 +118,7 @@ def meddle(rng: Random) -> Iterator[Command]:
 
 
 def confirm(driver: Driver, effects: list[Effect]) -> None:
-    """Stop at once what the RM is told to stop."""
+    """Confirm requested stops at once."""
     told = [
         release(one.app_id, one.key, why=one.termination)
         for effect in effects

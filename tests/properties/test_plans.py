@@ -1,7 +1,7 @@
-"""Plans come true: what a copy does is what the core does (spec § 13).
+"""Plans come true: a copy acts like the core (spec § 13).
 
-Random worlds are played to some moment and come to rest. Then a plan is made on a copy. After that
-the same is done for real, by RMs that obey, and has to come out as the plan says.
+Random worlds are played to some moment and until idle. Then a plan is computed on a copy. After that the same
+is done for real, by obedient RMs, and has to agree with the plan.
 """
 
 from collections.abc import Iterable
@@ -44,7 +44,7 @@ Placement = tuple[str, str, str, str]
 
 
 def played(world: World) -> Driver:
-    """A core that has seen the world, and has come to rest."""
+    """A core that has played the world, and is idle."""
     players = Players(Driver(sweep=1_000))
     for step in world.steps:
         players.step(step)
@@ -64,7 +64,7 @@ def waiting(driver: Driver, rm: str) -> set[tuple[str, str, str]]:
 
 
 def made(effects: Iterable[Effect], rm: str) -> list[Placement]:
-    """Allocations that one RM was told of, with their nodes, in order."""
+    """Allocations sent to one RM, with their nodes, in order."""
     return [
         (effect.partition, one.ask.app_id, one.key, one.node_id)
         for effect in effects
@@ -74,7 +74,7 @@ def made(effects: Iterable[Effect], rm: str) -> list[Placement]:
 
 
 def preempted(effects: Iterable[Effect], rm: str) -> list[tuple[str, str, str]]:
-    """Allocations that one RM was told to stop, in order, but for those of drains."""
+    """Allocations that one RM was asked to stop, in order, except for those of drains."""
     return [
         (effect.partition, one.app_id, one.key)
         for effect in effects
@@ -92,7 +92,7 @@ class Tree(NamedTuple):
 
     @classmethod
     def of(cls, driver: Driver, rm: str) -> "Tree":
-        """As it is now."""
+        """The present tree."""
         found: dict[tuple[str, str], str] = {}
         for name in driver.views.partition_names(RmId(rm)):
             for queue in queues_in(driver.views, name):
@@ -135,7 +135,7 @@ def test_what_is_planned_of_a_configuration_happens(part: range) -> None:
 
 
 def check_configuration(driver: Driver, maker: RmMaker, command: UpdateConfiguration, world: str) -> int:
-    """Plan it, do it, compare; how many things there were to compare."""
+    """Plan it, do it, compare; return the number of compared objects."""
     rm, before = maker.rm, waiting(driver, maker.rm)
     trees = [Tree.of(driver, rm)]
     plan = deepcopy(driver.scheduler).plan_configuration(command, driver.now)
@@ -168,7 +168,7 @@ def check_configuration(driver: Driver, maker: RmMaker, command: UpdateConfigura
 
 
 def check_queues(driver: Driver, rm: str, plan: ConfigurationPlan, trees: list[Tree], world: str) -> int:
-    """Queues that came, drain or went are those of the plan."""
+    """Added, draining and removed queues are those of the plan."""
     before, after = (tree.states for tree in trees)
     changes = {(one.partition, one.path): one.change for one in plan.queues}
     added = {place for place, c in changes.items() if c == "added"}
@@ -210,7 +210,7 @@ def drawn(rng: Random, maker: RmMaker, driver: Driver) -> tuple[NewApplication, 
 @pytest.mark.worlds(first=14_000_000, one_in=2)
 @pytest.mark.row(120)
 def test_what_is_planned_of_a_submission_happens(part: range) -> None:
-    """The real application goes to the queue, its asks to the nodes, and the same victims go."""
+    """The real application, its asks and its victims are those of the plan."""
     things = 0
     for seed in part:
         rng = Random(seed)
@@ -224,7 +224,7 @@ def test_what_is_planned_of_a_submission_happens(part: range) -> None:
 
 
 def check_submission(driver: Driver, maker: RmMaker, rng: Random, world: str) -> int:
-    """Plan it, do it, compare; how many things there were to compare."""
+    """Plan it, do it, compare; return the number of compared objects."""
     new, wanted = drawn(rng, maker, driver)
     rm_id, copy = RmId(maker.rm), deepcopy(driver.scheduler)
     plan = copy.plan_submission(rm_id, new, wanted, driver.now)

@@ -1,4 +1,4 @@
-"""The reasons in sum agree with the explanation of each ask in random worlds, at any moment."""
+"""The totals of reasons agree with the explanation of each ask in random worlds, at any moment."""
 
 from collections import Counter
 
@@ -44,7 +44,7 @@ def subject(check: Check) -> str:
 
 
 def explained(driver: Driver, partition: Partition, request: Request) -> tuple[str, str]:
-    """Code and subject of an ask by its explanation; empty for what does not wait."""
+    """Code and subject of an ask by its explanation; empty for an ask that does not wait."""
     if request.state is ASSUMED:
         return WAITS_FOR_ANSWER, ""
     if request.state in TO_REPLACE:
@@ -84,7 +84,7 @@ def agree(driver: Driver, name: PartitionName) -> Counter[str]:
 
 
 def reasons_in(world: World) -> Counter[str]:
-    """Play the world, and compare at rest and between."""
+    """Play the world, and compare when idle and between."""
     play = Players(Driver(sweep=10))
     seen: Counter[str] = Counter()
     for number, step in enumerate(world.steps):
@@ -97,7 +97,7 @@ def reasons_in(world: World) -> Counter[str]:
 
 @pytest.mark.worlds(first=4_900_000, one_in=16)
 def test_reasons_in_sum_are_those_of_each_ask(part: range) -> None:
-    """Each waiting ask counts once, with what it wants, under the code and subject that explain gives."""
+    """Each waiting ask counts once, with its amounts, under the code and subject of its explanation."""
     seen: Counter[str] = Counter()
     for seed in part:
         try:

@@ -1,9 +1,9 @@
 """A thousand worlds are decided as they were when they were recorded.
 
-The oracle says what is right, these digests what was: a change of the house must not change a decision, an
-order or an effect that it did not mean to. `make test` plays 80 worlds, the compiled core 80 others, and
-`--worlds 500` all of them. One that means to change decisions writes down the new digests: `pytest
-tests/properties/test_recorded.py --worlds 500 --rewrite`, and says so in the changelog.
+The oracle determines what is right, these digests what was: a refactoring must not change a decision, an
+order or an effect by accident. `make test` plays 80 worlds, the compiled core 80 others, and `--worlds 500`
+all of them. A change that is meant to change decisions records the new digests: `pytest
+tests/properties/test_recorded.py --worlds 500 --rewrite`, and is in the changelog.
 """
 
 from pathlib import Path
@@ -37,7 +37,7 @@ KINDS: Final[tuple[dict[str, Any], ...]] = (
 
 
 def digest_of(number: int) -> str:
-    """The sum of all decisions in the world of that number."""
+    """The digest of all decisions in the world of that number."""
     digest = DigestOf()
     players = Players(Driver(sweep=1_000_000))
     for step in World(FIRST + number, LENGTH, **KINDS[number % len(KINDS)]).steps:
@@ -47,7 +47,7 @@ def digest_of(number: int) -> str:
 
 @pytest.mark.worlds(times=2, size=20)
 def test_a_recorded_world_is_decided_as_it_was(part: range, request: pytest.FixtureRequest) -> None:
-    """Decisions, their order and all that the RMs are told of them are those of the record."""
+    """Decisions, their order and all messages to RMs are those of the recording."""
     found = {number: digest_of(number) for number in part}
     known = dict(enumerate(FILE.read_text(encoding="ascii").split())) if FILE.exists() else {}
     if request.config.getoption("rewrite"):
@@ -65,7 +65,7 @@ IN_ORDER: Final = (("hours", "fair_memory"),)
 @pytest.mark.pure
 @pytest.mark.parametrize("number", range(len(KINDS)))
 def test_the_order_of_the_table_decides_nothing(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With extensions in another order each world is decided as it was, but for those that share a place."""
+    """With extensions in another order each world is decided alike, except for those that share a place."""
     by_name = {kind[0]: kind for kind in kinds()}
     order = [name for name in (*STANDARD, *reversed(EXTENSIONS)) if name in by_name]
     for first, second in IN_ORDER:

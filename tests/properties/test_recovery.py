@@ -1,4 +1,4 @@
-"""R2, R3: a core that is told the truth again has the same books again, whatever quotas say."""
+"""R2, R3: a core has the same books again after a replay, whatever the quotas."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ TIGHT = {"resources": {"max": {"vcore": "1m", "memory": "1", "gpu": "1"}}}
 
 
 def lived(world: World) -> Driver:
-    """A core after all that happens in the world."""
+    """A core after all events of the world."""
     driver = Driver()
     for now, command in world.steps:
         driver.now = now
@@ -29,7 +29,7 @@ def lived(world: World) -> Driver:
 @pytest.mark.row(161)
 @pytest.mark.worlds(first=5_000_000, one_in=10)
 def test_a_replay_restores_the_books(part: range) -> None:
-    """After any history, an RM that registers anew and tells all it has finds its usage again."""
+    """After any history, an RM that registers again and replays its state finds its usage again."""
     for seed in part:
         driver = lived(World(seed, hides=False, budgets=False))
         for rm in driver.views.rms():
@@ -42,7 +42,7 @@ def test_a_replay_restores_the_books(part: range) -> None:
 @pytest.mark.row(161)
 @pytest.mark.worlds(first=5_500_000, one_in=20)
 def test_what_runs_is_taken_back_over_any_quota(part: range) -> None:
-    """No maximum and no limit keeps a core from counting what the RM says is running."""
+    """No maximum and no limit keeps a core from counting the allocations that an RM reports."""
     for seed in part:
         driver = lived(World(seed, hides=False, budgets=False))
         for rm in driver.views.rms():

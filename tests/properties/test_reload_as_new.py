@@ -1,9 +1,9 @@
 """C1, metamorphic: after a reload a core decides as one that has started with that configuration.
 
-What a core remembers of the time before (what is parked, ranked, indexed, derived) must make no
-difference. The new one is told the same nodes, applications, allocations and asks, with their
-times. Only what is lost in a restart by design is left out: reservations, new applications of
-state-aware leaves, back-off, and groups that were decided under limits of the time before.
+The state of a core from before (parked, ranked, indexed, derived) must make no difference. The new one gets
+the same nodes, applications, allocations and asks, with their times. State that is lost in a restart by
+design is left out: reservations, new applications of state-aware leaves, back-off, and groups that were
+decided under former limits.
 """
 
 from random import Random
@@ -26,9 +26,9 @@ KEPT = ("application.sort", "priority.")
 
 
 def drawn(maker: ConfigMaker) -> str:
-    """The text of a variant, without what a restart loses.
+    """The text of a variant, without settings that a restart loses.
 
-    Root's number of applications is left out too: it stays what it was at registration.
+    Root's maximum of applications is left out too: it remains that of the registration.
     """
     config = maker.partition("default")
     waiting: list[dict[str, Any]] = list(config["queues"])
@@ -69,7 +69,7 @@ def busy(rng: Random, maker: ConfigMaker) -> Driver:
 
 
 def follow(driver: Driver, maker: ConfigMaker) -> str:
-    """Reload with other settings, which must be taken; the text."""
+    """Reload with other settings, which must be accepted; return the text."""
     maker.resettle()
     config = drawn(maker)
     assert isinstance(driver.send(reload(config))[0], ConfigurationUpdated)
@@ -77,7 +77,7 @@ def follow(driver: Driver, maker: ConfigMaker) -> str:
 
 
 def started_anew(driver: Driver, config: str) -> Driver:
-    """Another core with that configuration from the start, that is told all that the first has."""
+    """Another core with that configuration from the start, with the same input as the first."""
     old = driver.partition
     new = Driver(reservations=False)
     new.send(register(config))
@@ -101,7 +101,7 @@ def groups(driver: Driver) -> dict[str, str]:
 
 
 def told(known: Ask, created: float, on_node: str | None) -> Ask:
-    """An ask or an allocation as it is told again."""
+    """An ask or an allocation as it is replayed."""
     return ask(
         known.app_id,
         known.key,
@@ -114,7 +114,7 @@ def told(known: Ask, created: float, on_node: str | None) -> Ask:
 
 @pytest.mark.worlds(first=7_000_000, one_in=10)
 def test_a_reloaded_core_decides_like_a_new_one(part: range) -> None:
-    """The same asks go to the same nodes in the same order after any earlier configuration."""
+    """The same asks are placed on the same nodes in the same order after any earlier configuration."""
     compared = 0
     for seed in part:
         rng = Random(seed)

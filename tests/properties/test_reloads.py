@@ -1,4 +1,4 @@
-"""Reloads that turn the tree over: leaves become parents, parents leaves, queues go and come."""
+"""Reloads that restructure the tree: leaves become parents, parents leaves, queues are removed and added."""
 
 import json
 from random import Random
@@ -71,7 +71,7 @@ def started(rng: Random, *, creates: bool) -> Driver:
 
 
 def turn_over(driver: Driver, rng: Random, *, creates: bool) -> None:
-    """One thing happens."""
+    """Apply one random change."""
     app_id = rng.choice(APPS)
     match rng.randint(0, 7):
         case 0:
@@ -90,7 +90,7 @@ def turn_over(driver: Driver, rng: Random, *, creates: bool) -> None:
 
 @pytest.mark.worlds(one_in=20)
 def test_any_reloads_keep_the_books_and_leave_nothing_behind(part: range) -> None:
-    """Taken or refused, reloads break no sum; once all is gone only configured queues are left."""
+    """Accepted or refused, reloads break no sum; after the removal of all only configured queues are left."""
     for seed in part:
         rng = Random(seed)
         creates = seed % 2 == 0

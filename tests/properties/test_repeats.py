@@ -1,4 +1,4 @@
-"""S1, S4: what is said twice is as if said once, and no key means everything of one application."""
+"""S1, S4: a repeated message has no further effect, and no key means all of one application."""
 
 from dataclasses import replace
 from typing import Any
@@ -31,7 +31,7 @@ REPEATED = (
 
 
 def books(driver: Driver) -> dict[str, Any]:
-    """The books of all partitions, and how many decisions are under way."""
+    """The books of all partitions, and the number of decisions in progress."""
     return {name: digest(known) for name, known in driver.scheduler.partitions.items()}
 
 
@@ -63,7 +63,7 @@ def send_twice_as_it_is(driver: Driver, command: Command) -> None:
 
 @pytest.mark.worlds(first=9_000_000, one_in=10)
 def test_what_is_said_twice_is_as_if_said_once(part: range) -> None:
-    """Nodes, applications, asks, allocations, releases, configurations, answers."""
+    """This holds for nodes, applications, asks, allocations, releases, configurations, answers."""
     for seed in part:
         driver = Driver()
         players = Players(driver)
@@ -79,9 +79,9 @@ def test_what_is_said_twice_is_as_if_said_once(part: range) -> None:
 
 @pytest.mark.worlds(first=9_500_000, one_in=20)
 def test_a_release_without_a_key_is_for_one_application(part: range) -> None:
-    """It loses all it has, unless asks stay because of a timeout; the others lose nothing.
+    """It loses all, unless asks are kept because of a timeout; the others lose nothing.
 
-    Asks that stay and have been waiting for the end of a placeholder are allocated by it.
+    Kept asks that have been waiting for the end of a placeholder are allocated by it.
     """
     for seed in part:
         driver = Driver()

@@ -1,4 +1,4 @@
-"""Whatever happens in a world, its record can be replayed, as it was and with changes."""
+"""Whatever happens in a world, its record can be replayed, unchanged and with changes."""
 
 from collections.abc import Sequence
 from math import inf
@@ -24,7 +24,7 @@ MORE = "+2xmemory=20,vcore=20,gpu=4"
 
 
 def recorded(seed: int) -> Recorder:
-    """A world, and what a journal would have of it."""
+    """A world, and its journal."""
     recorder = Recorder(start=START)
     driver = Driver(sweep=1_000_000)
     driver.scheduler = Recorded(driver.scheduler, recorder)  # type: ignore[assignment]
@@ -56,7 +56,7 @@ class Both:
 
 @pytest.mark.worlds(first=7_100_000, one_in=20)
 def test_a_world_is_replayed_without_a_difference(part: range) -> None:
-    """The same inputs give the same decisions, and beside a run without changes all is equal."""
+    """The same inputs give the same decisions, also beside a run without changes."""
     for seed in part:
         recorder = recorded(seed)
         both = Both(recorder, Changes())
@@ -72,7 +72,7 @@ def test_a_world_is_replayed_without_a_difference(part: range) -> None:
 
 @pytest.mark.worlds(first=7_200_000, one_in=20)
 def test_a_world_with_more_nodes_stays_sound(part: range) -> None:
-    """RMs that are played after the first difference keep the books right and the core whole."""
+    """RMs that are played after the first difference keep the books right and the core sound."""
     differing = 0
     for seed in part:
         both = Both(recorded(seed), Changes(nodes=(parse_nodes(MORE),)))

@@ -1,4 +1,4 @@
-"""Every property plays some worlds, however few are wanted, and none is left out between parts."""
+"""Every property plays some worlds, whatever the number, and none is left out between parts."""
 
 from itertools import chain
 

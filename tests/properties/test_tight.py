@@ -39,7 +39,7 @@ def test_compaction_changes_no_decision(part: range) -> None:
 
 @pytest.mark.worlds(first=8_000_000, one_in=10)
 def test_a_turn_that_is_cut_short_changes_no_decision(part: range, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pass that stops in the middle, for want of time, goes on later as if it had not."""
+    """A pass that stops in the middle, for want of time, later continues without a difference."""
     monkeypatch.setattr(turn, "TRIES", 1)
     agree(part)
 
@@ -48,7 +48,7 @@ def test_a_turn_that_is_cut_short_changes_no_decision(part: range, monkeypatch: 
 def test_waiting_for_few_answers_changes_no_other_decision(
     part: range, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With a few asks waiting for answers, others of which the RM has a say are not looked at."""
+    """With a few asks waiting for answers, others that need the RM's answer are not tried."""
     monkeypatch.setattr(owed, "MAX_ASSUMED", 3)
     monkeypatch.setattr(owed, "MAX_ASSUMED_IN_SILENCE", 1)
     monkeypatch.setattr(owed, "MORE_WHILE_QUICK", 1)

@@ -1,4 +1,4 @@
-"""A domain for a gang is found exactly when one exists: every place of every member is tried."""
+"""A domain for a gang is found exactly when one exists: all places of all members are tried."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The ledger of the wire machine notices what is planted in a history that was recorded."""
+"""The ledger of the wire machine detects faults planted in a recorded history."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ SIZE = (("vcore", 1),)
 
 
 class Moment(NamedTuple):
-    """One thing that a ledger was told: the method, and with what."""
+    """One call of a ledger: the method, and its arguments."""
 
     method: str
     given: Any
@@ -28,7 +28,7 @@ History = list[Moment]
 
 
 class RecordingLedger(Ledger):
-    """A ledger that keeps what it is told."""
+    """A ledger that records its calls."""
 
     def __init__(self) -> None:
         """Nothing yet."""
@@ -36,7 +36,7 @@ class RecordingLedger(Ledger):
         self.history: History = []
 
     def say(self, items: Any) -> None:
-        """Keep it."""
+        """Record the call."""
         self.history.append(Moment("say", list(items)))
         super().say(items)
 
@@ -103,7 +103,7 @@ def recorded() -> History:
 
 
 def play(history: History, *, ordered: bool = True, held: bool = False) -> None:
-    """Tell a new ledger all of it."""
+    """Replay all of it to a new ledger."""
     ledger = Ledger("rm1")
     ledger.ordered = ordered
     ledger.registered(GOOD[0].partitions, held=held)
@@ -137,7 +137,7 @@ def test_nothing_may_be_said_twice(history: History, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["new", "released", "rejectedAllocations"])
 def test_nothing_may_be_left_out(history: History, kind: str) -> None:
-    """An answer that is kept back is flagged when all should have been heard."""
+    """A withheld answer is flagged after all should have been received."""
     for place in answers(history, kind):
         with pytest.raises(Violation, match=r"the books have|an answer is missing"):
             play([*history[:place], *history[place + 1 :]])
@@ -157,12 +157,12 @@ def of_first(**changes: Any) -> Change:
 
 
 def bigger(response: si.AllocationResponse) -> None:
-    """More than was asked for."""
+    """More than was requested."""
     response.new[0].resourcePerAlloc.resources["vcore"].value += 1
 
 
 def mixed(response: si.AllocationResponse) -> None:
-    """Two kinds of answers in one."""
+    """Two kinds of answers in one message."""
     response.released.add(applicationID="a0", allocationKey="k0", terminationType=si.STOPPED_BY_RM)
 
 
@@ -189,7 +189,7 @@ def test_nothing_may_be_other_than_asked(history: History, change: Change) -> No
 
 
 def test_nothing_new_goes_to_a_drained_node(history: History) -> None:
-    """D3: an ask that came after its node was drained is flagged when it is placed there."""
+    """D3: an ask submitted after its node was drained is flagged when it is placed on it."""
     drained = next(
         place
         for place, (method, given) in enumerate(history)
@@ -203,7 +203,7 @@ def test_nothing_new_goes_to_a_drained_node(history: History) -> None:
 
 
 def test_nothing_comes_before_its_application(history: History) -> None:
-    """S2: where the order is known, a `new` of an application not accepted yet is flagged."""
+    """S2: if the order is known, a `new` of an application that is not accepted yet is flagged."""
     place = answers(history, "new")[0]
     accepted = next(at for at, (method, _) in enumerate(history) if method == "hear_applications")
     asked = next(moment for moment in history if moment.method == "say" and "k0" in repr(moment))
@@ -214,7 +214,7 @@ def test_nothing_comes_before_its_application(history: History) -> None:
 
 
 def test_a_hold_holds(history: History) -> None:
-    """Nothing may be placed while a replay goes on."""
+    """Nothing may be placed during a replay."""
     place = answers(history, "new")[0]
     untold = [moment for moment in history[: place + 1] if moment.method != "settle"]
     play(untold)
@@ -223,7 +223,7 @@ def test_a_hold_holds(history: History) -> None:
 
 
 def test_the_time_of_a_gang_ends() -> None:
-    """A placeholder that is told to end is held until the RM confirms; a real one is never told."""
+    """A placeholder that is asked to end is kept until the RM confirms; a real allocation is never asked."""
     with stillness():
         world = World()
         rm = world.rms[0]

@@ -1,8 +1,8 @@
 """Two RMs whose messages come in any order, twice, late or not at all (reliability §§ 2, 3.1-3.3).
 
-A state machine whose rules are messages, taken through the server's own services on a loop that is
-moved by hand. Each RM's side keeps a ledger of what may be the case; whenever all was dealt with,
-the server's books must show just that.
+A state machine whose rules are messages, processed by the server's own services on a loop that is moved by
+hand. Each RM's side keeps a ledger of the possible states; whenever all messages are processed, the server's
+books must agree with it.
 """
 
 from collections.abc import Callable
@@ -61,7 +61,7 @@ class WireMachine(RuleBasedStateMachine):
         self.world = World()
 
     def teardown(self) -> None:
-        """The script of the shortest failure is what a reader needs."""
+        """Print the script of the shortest failure for the reader."""
         hypothesis.note("\n".join(self.world.script))
         self.world.close()
 
@@ -87,7 +87,7 @@ class WireMachine(RuleBasedStateMachine):
     # ---- Messages ----
 
     def says(self, who: int, told: list[tuple[tuple[str, list[Item]], str, int]]) -> None:
-        """Nodes, applications, or asks, what runs and releases."""
+        """The RM sends nodes, applications, or asks, allocations and releases."""
         for (kind, items), then, rounds in told:
             self._say(self.world.rms[who], kind, items, then, rounds)
 
@@ -121,7 +121,7 @@ class WireMachine(RuleBasedStateMachine):
                     say_twice(world, rm, kind, said)
 
     def answers(self, place: int, refused: set[int], count: int, as_list: bool) -> None:
-        """RMs that are asked answer some predicate checks, not always the first."""
+        """RMs answer some predicate checks, not always the first."""
         for rm in self.world.rms:
             if rm.connection.is_whole:
                 self.world.touch(rm)
@@ -133,7 +133,7 @@ class WireMachine(RuleBasedStateMachine):
 
     @rule(who=WHO, order=ORDERS, rounds=ROUNDS)
     def some_arrives(self, who: int, order: list[str], rounds: int) -> None:
-        """Of what is under way on the three streams, that of one or two arrives before the rest."""
+        """Of the messages in flight on the three streams, those of one or two arrive first."""
         self._arrive(self.world.rms[who], order[:2], rounds)
 
     def _arrive(self, rm: WireRm, kinds: tuple[str, ...] | list[str], rounds: int) -> None:
@@ -148,7 +148,7 @@ class WireMachine(RuleBasedStateMachine):
 
     @rule(who=WHO)
     def same_number(self, who: int) -> None:
-        """A session's last request comes twice, with its number."""
+        """A session's last request arrives twice, with its number."""
         rm = self.world.rms[who]
         if rm.connection.is_whole:
             rm.connection.repeat_number()
@@ -161,7 +161,7 @@ class WireMachine(RuleBasedStateMachine):
     # ---- Faults ----
 
     def _in_the_midst(self, rm: WireRm, last: tuple[str, list[Item]] | None, rounds: int) -> None:
-        """Something was just said, and is being dealt with."""
+        """A message was just sent, and is being processed."""
         self.world.touch(rm)
         if last is not None and rm.connection.is_whole:
             kind, items = last
@@ -183,7 +183,7 @@ class WireMachine(RuleBasedStateMachine):
         kinds: set[str],
         deaf_to: int,
     ) -> None:
-        """Some streams break, or the session; what it had answered last is lost."""
+        """Some streams break, or the session; its last answers are lost."""
         rm = self.world.rms[who]
         self._in_the_midst(rm, last, rounds)
         wanted = ["session"] if rm.connection.has_session else sorted(kinds)
@@ -191,14 +191,14 @@ class WireMachine(RuleBasedStateMachine):
 
     @rule(who=WHO, again=st.booleans(), settle=st.booleans())
     def comes_back(self, who: int, again: bool, settle: bool) -> None:
-        """Streams are opened again, a session resumed; what may be lost is said again."""
+        """Streams are opened again, a session resumed; possibly lost messages are repeated."""
         self.world.connect(self.world.rms[who], again=again)
         if settle:
             self.world.settle()
 
     @rule(who=WHO)
     def is_taken_over(self, who: int) -> None:
-        """The RM opens its lines a second time while the first are still there."""
+        """The RM opens its streams a second time while the first ones still exist."""
         rm = self.world.rms[who]
         if rm.connection.is_whole:
             self.world.touch(rm)
@@ -228,7 +228,7 @@ class WireMachine(RuleBasedStateMachine):
         stop: int | None,
         miscounted: bool,
     ) -> None:
-        """An RM's process ends and another takes its place, which may not get far itself."""
+        """An RM's process ends and another replaces it, which may not get far itself."""
         rm = self.world.rms[who]
         self._in_the_midst(rm, last, rounds)
         belief = self.world.restart(rm, config, session=session, is_asked=is_asked)
@@ -236,7 +236,7 @@ class WireMachine(RuleBasedStateMachine):
 
     @rule(who=WHO, begins=st.booleans(), ends=st.booleans())
     def replay_marks(self, who: int, begins: bool, ends: bool) -> None:
-        """A session says that a replay begins, or ends, wherever it is."""
+        """A session sends the begin or the end of a replay, at any point."""
         rm = self.world.rms[who]
         if rm.connection.has_session and rm.connection.is_whole:
             self.world.touch(rm)
@@ -257,7 +257,7 @@ class WireMachine(RuleBasedStateMachine):
 
     @rule(who=WHO, config=st.sampled_from([*GOOD, *GOOD, *BAD]))
     def configures(self, who: int, config: Config) -> None:
-        """C1: another configuration is taken whole, or changes nothing."""
+        """C1: another configuration is applied whole, or changes nothing."""
         world, rm = self.world, self.world.rms[who]
         world.settle()
         other_partitions = config.partitions != rm.ledger.around.partitions
@@ -288,7 +288,7 @@ class WireMachine(RuleBasedStateMachine):
 
 
 def run_machine(part: range, phases: tuple[hypothesis.Phase, ...]) -> None:
-    """Play so many sequences, the same ones every time, and others for every part."""
+    """Play this number of sequences, the same ones every time, and others for every part."""
     settings = hypothesis.settings(
         max_examples=len(part),
         stateful_step_count=40,
@@ -311,7 +311,7 @@ def test_ledgers_and_books_agree(part: range) -> None:
 
 
 def lose_the_last(patch: pytest.MonkeyPatch) -> None:
-    """Of what has to be sent again after a break, the last message is not."""
+    """The last message to be repeated after a break is not sent."""
     after = Outbox.after
 
     def all_but_one(self: Outbox, number: int) -> list[Sent] | None:
@@ -327,12 +327,12 @@ def cut_in_the_midst(patch: pytest.MonkeyPatch) -> None:
 
 
 def lose_what_was_read(patch: pytest.MonkeyPatch) -> None:
-    """What was read from a broken stream and not handled counts as a repeat on the next."""
+    """Requests that were read from a broken stream and not handled count as repeats on the next."""
     patch.setattr(Session, "begin_stream", lambda _: None)
 
 
 def add_before_removing(patch: pytest.MonkeyPatch) -> None:
-    """What is removed and then added again is joined, and made in the wrong order."""
+    """A removal followed by an addition is joined, and carried out in the wrong order."""
 
     def joins(self: Intake, kind: Kind, _: int, *, removes: bool) -> bool:
         waiting = self._waiting
@@ -342,18 +342,18 @@ def add_before_removing(patch: pytest.MonkeyPatch) -> None:
 
 
 def acknowledge_nothing(patch: pytest.MonkeyPatch) -> None:
-    """Releases are not told back."""
+    """Releases are not acknowledged."""
     every = frozenset(TerminationType)
     patch.setattr("licorne_core.handlers.allocations._UNACKNOWLEDGED", every)
 
 
 def do_not_hold(patch: pytest.MonkeyPatch) -> None:
-    """Asks are scheduled while a replay goes on."""
+    """Asks are scheduled during a replay."""
     patch.setattr("licorne_core.partitions.registry.Rm.set_hold", lambda *_, **__: None)
 
 
 def resize_nothing(patch: pytest.MonkeyPatch) -> None:
-    """What runs stays as big as it was."""
+    """Allocations keep their size."""
     patch.setattr("licorne_core.handlers.allocations._resize_allocation", lambda *_: None)
 
 
@@ -375,7 +375,7 @@ def resize_nothing(patch: pytest.MonkeyPatch) -> None:
 def test_a_slip_of_the_server_is_noticed(
     slip: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A server that loses, repeats or mixes up what was said does not get through."""
+    """A server that loses, repeats or mixes up messages fails the check."""
     slip(monkeypatch)
     # The first sequence that shows the slip is the last one; which one that is changes with every
     # change of what is drawn.

@@ -1,4 +1,4 @@
-"""The random worlds themselves: they are what they say, and they notice what they are made for."""
+"""The random worlds themselves: their contents, and the faults that they detect."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Effects and amounts as scenarios show them: one line for each thing that happened."""
+"""Effects and amounts in scenarios: one line for each."""
 
 from collections.abc import Callable
 from typing import Any, assert_never

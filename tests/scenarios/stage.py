@@ -21,7 +21,7 @@ class Line:
 
     @staticmethod
     def read(line: str, text: str = "") -> "Line":
-        """Take a line apart; ``k1..k3`` stands for three words."""
+        """Parse a line; ``k1..k3`` stands for three words."""
         words: list[str] = []
         settings: dict[str, str] = {}
         for word in line.split():
@@ -37,18 +37,18 @@ class Line:
         return self.settings.pop(name, default)
 
     def take_all(self, prefix: str) -> dict[str, str]:
-        """The settings whose names begin so, without that beginning."""
+        """The settings with this prefix in their names, without it."""
         names = [name for name in self.settings if name.startswith(prefix)]
         return {name.removeprefix(prefix): self.settings.pop(name) for name in names}
 
     def resources(self) -> dict[str, int]:
-        """The settings that are left: amounts in the core's units."""
+        """The remaining settings: amounts in the core's units."""
         return {name: int(value) for name, value in self.settings.items()}
 
 
 @dataclass
 class Stage:
-    """What verbs act on. `rm` is the one that a line speaks for."""
+    """The world of verbs. `rm` is the RM of the present line."""
 
     driver: Driver = field(default_factory=Driver)
     rm: str = RM
@@ -60,7 +60,7 @@ class Stage:
         return self.told(self.driver.send(command))
 
     def hand_in(self, line: Line, command: Command) -> list[str]:
-        """Hand in a command; with ``begin=yes`` only its first slice."""
+        """Process a command; with ``begin=yes`` only its first slice."""
         if line.take("begin") != "yes":
             return self.send(command)
         effects = self.driver.begin(command)
@@ -72,7 +72,7 @@ class Stage:
         return PartitionName(f"[{self.rm}]{line.take('partition', 'default')}")
 
     def told(self, effects: Iterable[Effect]) -> list[str]:
-        """What is told, with the name of the RM that it is told to where there are several."""
+        """The printed effects, with the name of their RM if there are several."""
         several = len(self.driver.views.rms()) > 1
         return [f"{effect.rm_id}: {line}" if several else line for effect in effects for line in told(effect)]
 

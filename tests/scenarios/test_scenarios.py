@@ -1,4 +1,4 @@
-"""Plays every scenario file and compares what the core says with what stands there."""
+"""Plays every scenario file and compares the core's effects with the expected ones."""
 
 from pathlib import Path
 
@@ -37,7 +37,7 @@ def said(stage: Stage, command: str, text: str) -> str:
     "path", [pytest.param(p, id=p.stem, marks=pytest.mark.row(*rows_of(p))) for p in FILES]
 )
 def test_scenario(path: Path, *, rewrite: bool) -> None:
-    """The core says, line by line, what the scenario expects it to say."""
+    """The core's effects equal, line by line, the expected ones."""
     stage = Stage()
     blocks = read(path)
     played = [
@@ -50,14 +50,14 @@ def test_scenario(path: Path, *, rewrite: bool) -> None:
 
 
 def _without_absent(expected: str) -> str:
-    """What is expected, but for lines of extensions that are not there."""
+    """The expected text, without lines of missing extensions."""
     absent = tuple(line for name, line in SAID_BY.items() if name not in NAMES)
     kept = [line for line in expected.splitlines() if not (absent and line.startswith(absent))]
     return "\n".join(kept) if kept or not expected else SILENCE
 
 
 def test_every_section_has_a_scenario() -> None:
-    """Each part of the specification that can be watched is shown in at least one file."""
+    """Each observable section of the specification is shown in at least one file."""
     shown = {path.stem: sections_of(path) for path in FILES}
     assert all(shown.values()), f"no line `# spec:` in {[s for s, found in shown.items() if not found]}"
     assert {section for found in shown.values() for section in found} >= SECTIONS

@@ -1,4 +1,4 @@
-"""The form of a scenario file: commands, each with what is expected below it.
+"""The form of a scenario file: commands, each followed by the expected output.
 
     # A comment stays as it is.
 
@@ -22,7 +22,7 @@ RULE = "----"
 
 @dataclass
 class Block:
-    """A comment (`command` is empty), or a command with its text and what it should print."""
+    """A comment (`command` is empty), or a command with its text and its expected output."""
 
     command: str = ""
     text: str = ""
@@ -30,7 +30,7 @@ class Block:
     comment: str = ""
 
     def render(self, printed: str) -> str:
-        """The block as it stands in the file, with what was printed."""
+        """The block in the form of the file, with the actual output."""
         if not self.command:
             return self.comment
         body = [self.command, *(f"  {line}".rstrip() for line in self.text.splitlines())]
@@ -43,12 +43,12 @@ def rows_of(path: Path) -> list[int]:
 
 
 def sections_of(path: Path) -> list[int]:
-    """The sections of the specification that the file shows, as it says itself."""
+    """The sections of the specification that the file declares."""
     return [*map(int, _listed("spec", path))]
 
 
 def extensions_of(path: Path) -> list[str]:
-    """The extensions that the file needs, as it says itself."""
+    """The extensions that the file declares."""
     return _listed("extensions", path)
 
 

@@ -34,7 +34,7 @@ WAITS = (
 
 @pytest.fixture(autouse=True)
 def patient_members() -> Iterator[None]:
-    """No member is taken for lost because the machine is slow: a test about that says how long it waits."""
+    """No member counts as lost because the machine is slow: tests of losses set their own times."""
     with pytest.MonkeyPatch.context() as patch:
         for module, name in WAITS:
             patch.setattr(module, name, PATIENCE)
@@ -49,7 +49,7 @@ def clock() -> VirtualClock:
 
 @pytest.fixture
 def usual_levels() -> Iterator[None]:
-    """The log levels of the process are those of its start when the test has ended."""
+    """After the test the log levels of the process are those of its start."""
     yield
     levels().begin("info")
 

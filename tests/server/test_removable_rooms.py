@@ -1,4 +1,4 @@
-"""Rooms that can be left out: each is a folder and one line, without which the server goes on."""
+"""Rooms that can be removed: each is a folder and one line, without which the server works."""
 
 import json
 import os
@@ -118,7 +118,7 @@ def run(copy: Path, *arguments: str) -> str:
 
 @pytest.mark.parametrize("names", [*((name,) for name in ROOMS), tuple(ROOMS)], ids=[*ROOMS, "all"])
 def test_the_server_goes_on_without_a_room(names: tuple[str, ...], tmp_path: Path) -> None:
-    """All other modules can be imported, and what the room brings is missing, and nothing else."""
+    """All other modules can be imported, and only the features of the room are missing."""
     copied(names, tmp_path)
     found: dict[str, Any] = json.loads(run(tmp_path, "-c", LOOKING).splitlines()[-1])
     assert found["from"].startswith(str(tmp_path))

@@ -1,7 +1,7 @@
 """Members that share RMs through a real etcd, and faults of all of them: ``make soak``.
 
-A seed draws what fails and for how long. At the end of a cycle nothing fails any more. Then every RM
-is served, and its books are those of the members.
+A seed draws the faults and their durations. At the end of a cycle all faults end. Then every RM is served,
+and its books equal those of the members.
 """
 
 import asyncio
@@ -64,7 +64,7 @@ async def agree(rm: Rm, target: str) -> None:
 
 
 class Balancer(Proxy):
-    """One address of several members: each connection goes to the next one."""
+    """One address of several members: each connection is passed to the next one."""
 
     def __init__(self, targets: Sequence[str]) -> None:
         """`targets` are ``host:port`` of the members."""
@@ -78,7 +78,7 @@ class Balancer(Proxy):
 
 
 class Stage:
-    """Members, RMs, what is between them, and what can be done to all of these."""
+    """Members, RMs, their connections, and the faults of all of these."""
 
     def __init__(self, seed: int) -> None:
         """Empty."""
@@ -131,7 +131,7 @@ class Stage:
                 await rm.ask(app_id, [key for key in share if key not in asked])
 
     async def _settle(self, rm: Rm, last: Sequence[str]) -> None:
-        """Wait until an RM is served, end what ran since the last cycle, and compare books."""
+        """Wait until an RM is served, end the allocations since the last cycle, and compare books."""
         await rm.until(lambda: not rm.waiting, "allocations")
         await rm.release([key for key in rm.running if key.rpartition("-")[0] in last])
         await rm.until(lambda: not rm.ending, "releases")
@@ -139,9 +139,9 @@ class Stage:
         await agree(rm, self._random.choice(self.members).target)
 
     async def _look_at_owners(self) -> None:
-        """Every RM comes to have an owner that lives, under an epoch that has not fallen.
+        """Every RM gets a living owner, under an epoch that has not fallen.
 
-        A store that was restored has the former owner and epoch until the present owner claims the RM anew.
+        A restored store has the former owner and epoch until the present owner claims the RM again.
         """
         if self.reader is None:
             return
@@ -172,7 +172,7 @@ class Stage:
         return 0 if self._has_forgotten else known
 
     async def _fail(self) -> None:
-        """Draw a fault, each once before any comes again, and let it last for a while."""
+        """Draw a fault, each once before any is repeated, and let it last for a while."""
         faults = [self._kill, self._stop, self._cut, self._hold]
         if self.store is not None:
             faults += [self._kill_the_store, self._stop_the_store, self._wipe_the_store]
@@ -274,7 +274,7 @@ class Stage:
             await asyncio.to_thread(self.store.wipe)
 
     async def _restore_the_store(self) -> None:
-        """Back up the store now, and put the copy in place of what it has when faults end."""
+        """Back up the store now, and restore the copy when faults end."""
         assert self.store is not None
         store = self.store
 
@@ -287,7 +287,7 @@ class Stage:
 
 
 async def _nothing() -> None:
-    """Nothing is to be done for a fault to end."""
+    """Do nothing at the end of a fault."""
 
 
 def _has_lease(seen: Snapshot, member: ServerProcess) -> bool:
@@ -324,10 +324,10 @@ async def stage(members: int, seed: int) -> AsyncIterator[Stage]:
 
 
 async def shake(members: int, cycles: int, told: Callable[[int], None], seed: int = 1) -> None:
-    """So many cycles of faults; `told` hears of each after which all was well.
+    """This number of cycles of faults; `told` is called after each successful one.
 
     Raises:
-        SoakFailed: something was not.
+        SoakFailed: a check failed.
     """
     async with stage(members, seed) as made:
         for number in range(cycles):

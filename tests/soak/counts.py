@@ -1,7 +1,7 @@
-"""A soak by count: allocations, applications, reconnects, reloads, and RMs that come and go.
+"""A soak by count: allocations, applications, reconnects, reloads, and RMs that register and leave.
 
-The work is a number of rounds that are all alike. After each tenth the books of both sides are
-compared, and the memory of the server is read.
+The work is a number of equal rounds. After each tenth the books of both sides are compared, and the memory of
+the server is read.
 """
 
 import asyncio
@@ -59,7 +59,7 @@ def configuration(number: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What was done so far, and the memory of the server then."""
+    """The work done so far, and the memory of the server then."""
 
     rounds: int
     allocations: int
@@ -69,7 +69,7 @@ class Reading:
 
 
 class Soak:
-    """A server in a process of its own, and what is done to it."""
+    """A server in a process of its own, and the load on it."""
 
     def __init__(self, server: ServerProcess, crowd: SoakRm, commuter: SoakRm, proxy: Proxy) -> None:
         """`crowd` has most of the work; the connection of `commuter` goes through the proxy."""
@@ -82,7 +82,7 @@ class Soak:
         """Applications of the round before, which still run."""
 
     async def begin(self) -> None:
-        """What is there all the time: nodes, and asks for which there is no room."""
+        """Create the permanent objects: nodes, and asks for which there is no room."""
         for rm in (self._crowd, self._commuter):
             await rm.add_nodes([f"node-{n}" for n in range(NODES)], NODE_VCORE)
             await rm.submit(["waits"], SMALL)
@@ -100,7 +100,7 @@ class Soak:
             group.create_task(self._host())
 
     async def _work(self) -> None:
-        """New applications run, those of the round before end, and one node is another one."""
+        """New applications run, those of the round before end, and one node is replaced."""
         rm, number = self._crowd, self._round
         new = [f"app-{number}-{n}" for n in range(APPLICATIONS)]
         await rm.submit(new)
@@ -141,7 +141,7 @@ class Soak:
             await rm.until(lambda keys=keys: rm.running.keys().isdisjoint(keys), "releases")  # type: ignore[misc]
 
     async def _host(self) -> None:
-        """RMs that nobody has heard of come, run something, and go for good."""
+        """New RMs register, run something, and leave for good."""
         for n in range(GUESTS):
             name = f"guest-{self._round}-{n}"
             async with SoakRm(self._server.target, name, configuration(n)) as guest:
@@ -168,10 +168,10 @@ class Soak:
 
 
 async def soak(rounds: int, told: Callable[[Reading], None]) -> list[Reading]:
-    """So many rounds; `told` hears the reading after each tenth of them.
+    """This number of rounds; `told` is called with the reading after each tenth of them.
 
     Raises:
-        SoakFailed: the books differ, or something did not come.
+        SoakFailed: the books differ, or an expected event is missing.
     """
     readings: list[Reading] = []
     async with (

@@ -1,4 +1,4 @@
-"""An RM that is going to be killed: says on stdout what it knows to run, a key and node a line."""
+"""An RM that is going to be killed: prints its running allocations, a key and node a line."""
 
 import asyncio
 import sys
@@ -8,7 +8,7 @@ from licorne_server.testing import FakeRM
 
 
 async def main(target: str, config: str, asks: int) -> None:
-    """Ask for a lot, and tell what was placed until the end."""
+    """Submit many asks, and print the placed ones until the end."""
     async with FakeRM(target, config=config) as rm:
         await rm.add_nodes(10, vcore=1_000_000)
         await rm.submit("app", queue="root.work")

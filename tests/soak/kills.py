@@ -34,12 +34,12 @@ TOLD = 300
 
 
 async def kill_the_server(cycles: int, told: Callable[[int], None]) -> None:
-    """Kill the server so many times, each time in the middle of something else.
+    """Kill the server this number of times, each time during another activity.
 
-    `told` hears of each cycle after which both sides had the same books.
+    `told` is called after each cycle with equal books on both sides.
 
     Raises:
-        SoakFailed: they had not, or something was lost.
+        SoakFailed: the books differ, or something was lost.
     """
     async with ServerProcess() as server, SoakRm(server.target, "rm1", CONFIG) as rm:
         await rm.add_nodes([f"node-{n}" for n in range(NODES)], NODE_VCORE)
@@ -94,15 +94,15 @@ class Doomed:
         self._last = apps
 
     async def _end_the_last(self) -> None:
-        """Release what runs since the last cycle, and remove its applications at once."""
+        """Release the allocations of the last cycle, and remove its applications at once."""
         await self._rm.release(f"{app_id}-{n}" for app_id in self._last for n in range(ASKS))
         await self._rm.remove(self._last)
 
 
 async def until_registered(target: str, *, replayed: bool) -> None:
-    """Wait until the server says that the RM has come; with `replayed`, that it has told all.
+    """Wait until the server reports the registration of the RM; with `replayed`, its complete replay.
 
-    The RM cannot say that of a server that was killed: what it hears may be of the one before.
+    The RM of a killed server cannot report that: its messages may be from the one before.
     """
     async with asyncio.timeout(PATIENCE), grpc.aio.insecure_channel(target) as channel:
         state: Any = StateStub(channel)
@@ -115,10 +115,10 @@ async def until_registered(target: str, *, replayed: bool) -> None:
 
 
 async def kill_the_rm(cycles: int, told: Callable[[int], None]) -> None:
-    """Kill the process of an RM so many times; the next instance tells what it knows to run.
+    """Kill the process of an RM this number of times; the next instance replays the known allocations.
 
     Raises:
-        SoakFailed: the server has anything else in its books then.
+        SoakFailed: the server's books have anything else then.
     """
     async with ServerProcess() as server:
         for number in range(cycles):
@@ -140,7 +140,7 @@ async def kill_the_rm(cycles: int, told: Callable[[int], None]) -> None:
 
 
 async def what_a_doomed_rm_told(target: str) -> dict[str, str]:
-    """What an RM has heard to run, the node of every key, when it was killed."""
+    """The allocations received by an RM when it was killed: the node of every key."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, str(DOOMED_RM), target, CONFIG, str(DOOMED_ASKS)),
         stdout=asyncio.subprocess.PIPE,
@@ -159,7 +159,7 @@ async def what_a_doomed_rm_told(target: str) -> dict[str, str]:
 
 
 async def report(rm: Client, truth: Mapping[str, str]) -> None:
-    """Tell the server the nodes, the application, and what runs."""
+    """Send the server the nodes, the application, and the allocations."""
     await rm.add_nodes(Node(node_id=f"node-{n}", capacity={"vcore": NODE_VCORE}) for n in range(1, NODES + 1))
     await rm.submit_applications([Application(application_id="app", user="test", queue=QUEUE)])
     await rm.report_allocations(

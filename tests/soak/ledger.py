@@ -1,4 +1,4 @@
-"""What an RM asked for, what runs where, and what it has ended: the truth about its cluster."""
+"""An RM's asks, running allocations, and ended ones: the truth about its cluster."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
@@ -53,11 +53,11 @@ class Ledger:
         del self.nodes[node_id]
 
     def want(self, keys: Iterable[str]) -> None:
-        """Asks."""
+        """Add asks."""
         self.waiting |= set(keys)
 
     def end(self, keys: Iterable[str]) -> None:
-        """End what runs of these, and withdraw what waits."""
+        """End the running ones of these, and withdraw the pending ones."""
         keys = set(keys)
         self.waiting -= keys
         self.ending |= self.running.keys() & keys
@@ -76,7 +76,7 @@ class Ledger:
             self.fail(f"{node_id} has {self.nodes.get(node_id)} and bears {self.used[node_id]} with {key}")
 
     def released(self, key: str) -> None:
-        """The server has taken note of an end, or has asked for it."""
+        """Record that the server has acknowledged an end, or has requested it."""
         node_id = self.running.pop(key, None)
         if node_id is not None:
             self.used[node_id] -= VCORE
@@ -99,7 +99,7 @@ class Ledger:
             self.fail(f"the client has ended: {error!r}")
 
     def changed(self) -> None:
-        """Wake those who wait for a condition."""
+        """Wake tasks that wait for a condition."""
         self._changed.set()
 
     async def until(self, condition: Callable[[], bool], what: str) -> None:

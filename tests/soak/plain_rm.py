@@ -1,4 +1,4 @@
-"""A resource manager with stubs of `si.v1` alone, which registers anew whenever a stream has ended."""
+"""A resource manager with stubs of `si.v1` alone, which registers again after each end of a stream."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -23,7 +23,7 @@ OPTIONS = (
 
 
 class PlainRm(Ledger):
-    """One RM over `si.v1`. What it reports and asks follows from its ledger."""
+    """One RM over `si.v1`. Its reports and asks follow from its ledger."""
 
     def __init__(self, target: str, rm_id: str, config: str) -> None:
         """Connects nothing yet."""
@@ -58,13 +58,13 @@ class PlainRm(Ledger):
         self.changed()
 
     async def ask(self, application_id: str, keys: Sequence[str]) -> None:
-        """Ask for one allocation for each key, which is the application's id and a number behind it."""
+        """Ask for one allocation for each key, which is the application's id followed by a number."""
         assert all(_application(key) == application_id for key in keys)
         self.want(keys)
         self.changed()
 
     async def release(self, keys: Iterable[str]) -> None:
-        """End what runs; does not wait for the answer."""
+        """End running allocations; does not wait for the answer."""
         self.end(keys)
         self.changed()
 
@@ -91,7 +91,7 @@ class PlainRm(Ledger):
             await asyncio.sleep(RETRY)
 
     def removed(self) -> set[str]:
-        """Applications that the server has still to remove, as nothing of them is left here."""
+        """Applications that the server has still to remove, without anything left here."""
         busy = {_application(key) for key in (*self.running, *self.waiting)}
         return self._removed - busy
 
@@ -101,10 +101,10 @@ class Ended(Exception):
 
 
 class Conversation:
-    """One registration of the RM, and what it has said and heard since."""
+    """One registration of the RM, and the messages since."""
 
     def __init__(self, rm: PlainRm, shim: Shim) -> None:
-        """Nothing is said."""
+        """Start without messages."""
         self._rm = rm
         self._shim = shim
         self._said: set[tuple[str, str]] = set()
@@ -116,7 +116,7 @@ class Conversation:
         self._news = asyncio.Event()
 
     async def hold(self, config: str) -> None:
-        """Register, report everything, and go on until a stream ends."""
+        """Register, replay everything, and continue until a stream ends."""
         await self._shim.register(config)
         self._rm.registrations += 1
         self._rm.changed()
@@ -141,7 +141,7 @@ class Conversation:
             self._rm.changed()
 
     async def _talk(self, nodes: Call, applications: Call, allocations: Call) -> None:
-        """Send whatever the server does not know and may be told."""
+        """Send everything that the server lacks and may receive."""
         rm_id = self._shim.rm_id
         # A stream says first whose it is.
         await nodes.send(si.NodeRequest(rmID=rm_id))

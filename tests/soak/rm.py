@@ -1,4 +1,4 @@
-"""A resource manager with a ledger: what it asked for, what runs where, and what it has ended."""
+"""A resource manager with a ledger: its asks, running allocations, and ended ones."""
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
@@ -51,7 +51,7 @@ class SoakRm(Ledger):
         await self.close()
 
     async def close(self, *, unregister: bool = False) -> None:
-        """Say goodbye, for good if it says so."""
+        """Say goodbye, and unregister if requested."""
         await self.client.close(unregister=unregister)
         if self._listener is not None:
             await asyncio.wait([self._listener])
@@ -65,7 +65,7 @@ class SoakRm(Ledger):
         await self.client.add_nodes(nodes)
 
     async def remove_node(self, node_id: str) -> None:
-        """Take a node away; what ran there is released."""
+        """Remove a node; its allocations are released."""
         self.take_away(node_id)
         await self.client.remove_node(node_id)
 
@@ -92,7 +92,7 @@ class SoakRm(Ledger):
         )
 
     async def release(self, keys: Iterable[str]) -> None:
-        """End what runs and withdraw what waits; does not wait for the answer."""
+        """End running allocations and withdraw pending ones; does not wait for the answer."""
         keys = list(keys)
         self.end(keys)
         await self.client.release(keys)
@@ -105,7 +105,7 @@ class SoakRm(Ledger):
         return self.client._context.session.stamp[0]
 
     async def all_run(self) -> None:
-        """Wait until nothing waits but what has no room."""
+        """Wait until only asks without room are pending."""
         await self.until(lambda: not self.waiting, "allocations")
 
     def state(self) -> str:

@@ -37,7 +37,7 @@ async def test_a_ledger_notices_what_must_not_be(problem: str, placed: list[tupl
 
 
 async def test_a_ledger_has_room_again_after_a_release() -> None:
-    """A node is full with what runs there, and not with what ran there."""
+    """A node is full with its present allocations, not with former ones."""
     ledger = Ledger("rm")
     ledger.add(["n1"], VCORE)
     for number in range(3):
@@ -48,7 +48,7 @@ async def test_a_ledger_has_room_again_after_a_release() -> None:
 
 
 async def test_an_rm_with_plain_stubs_registers_anew() -> None:
-    """After a kill of the server it reports what runs, and the books agree again."""
+    """After a kill of the server it replays its allocations, and the books agree again."""
     async with ForkedServer() as server, PlainRm(server.target, "rm1", CONFIG) as rm:
         await rm.add_nodes(["n1"], 10 * VCORE)
         await rm.submit(["a"])

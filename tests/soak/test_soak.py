@@ -1,4 +1,4 @@
-"""The soak itself: a small one runs through, and it notices what it is there to notice."""
+"""The soak itself: a small one passes, and its checks detect their faults."""
 
 from collections.abc import AsyncIterator, Callable
 
@@ -13,7 +13,7 @@ from soak.rm import SMALL, SoakRm, compare
 
 @pytest.mark.slow
 async def test_a_hundredth_of_the_soak_runs_through() -> None:
-    """Books agree after each part, and all that was to be done was done."""
+    """Books agree after each part, and all work was done."""
     rounds = ROUNDS // 100
     told: list[Reading] = []
     readings = await soak(rounds, told.append)
@@ -41,7 +41,7 @@ def test_the_whole_soak_does_what_it_promises() -> None:
     ],
 )
 def test_memory_that_grows_is_noticed(rss: list[int], *, flat: bool) -> None:
-    """The last reading is held against the third, by which what is bounded is full."""
+    """The last reading is compared with the third, by which bounded data is full."""
     assert is_flat(rss) is flat
 
 
@@ -59,32 +59,32 @@ async def settled() -> AsyncIterator[tuple[SoakRm, str]]:
 
 
 async def test_equal_books_are_equal(settled: tuple[SoakRm, str]) -> None:
-    """An RM that knows what the server knows has no quarrel with it."""
+    """The books of an RM without errors equal the server's."""
     await compare(*settled)
 
 
 def forget_an_allocation(rm: SoakRm) -> None:
-    """It does not know that something runs."""
+    """Remove a running allocation from its books."""
     del rm.running["a"]
 
 
 def move_an_allocation(rm: SoakRm) -> None:
-    """It has it on another node."""
+    """Move an allocation to another node in its books."""
     rm.running["a"] = "n3"
 
 
 def forget_an_ask(rm: SoakRm) -> None:
-    """It does not know that something waits."""
+    """Remove a pending ask from its books."""
     rm.waiting.clear()
 
 
 def forget_an_application(rm: SoakRm) -> None:
-    """It knows one application less."""
+    """Remove an application from its books."""
     del rm.applications["app"]
 
 
 def invent_a_node(rm: SoakRm) -> None:
-    """It knows one node more."""
+    """Add a node to its books."""
     rm.nodes["n9"] = 1
 
 

@@ -1,4 +1,4 @@
-"""What a checker of accessibility would find on the page, without one."""
+"""Findings of a checker of accessibility on the page, without one."""
 
 FAULTS = """() => {
   const wrong = [];

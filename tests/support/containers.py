@@ -1,4 +1,4 @@
-"""Containers by podman, in a store of their own: nobody else's are seen, and nothing of it is left.
+"""Containers by podman, in a store of their own, which is removed completely.
 
 ``python -m support.containers`` ends with 0 if containers can be run here at all, and with `REFUSED` and the
 reason if not.
@@ -35,7 +35,7 @@ class Podman:
     def program(
         self, *command: str | Path, seconds: float = PATIENCE, ok: bool = True
     ) -> subprocess.CompletedProcess[str]:
-        """Run a program that runs podman, such as make or podman-compose; all that it starts ends with it."""
+        """Run a program that runs podman, such as make or podman-compose; its child processes end with it."""
         with subprocess.Popen(
             command,
             cwd=ROOT,
@@ -56,11 +56,11 @@ class Podman:
         return done
 
     def __call__(self, *words: str, ok: bool = True) -> str:
-        """Run podman; what it prints."""
+        """Run podman; return its output."""
         return self.program("podman", *words, ok=ok).stdout.strip()
 
     def inspect(self, name: str, kind: str = "container") -> Any:
-        """All that podman knows of something."""
+        """Podman's description of an object."""
         [found] = json.loads(self("inspect", "--type", kind, name))
         return found
 
@@ -70,7 +70,7 @@ class Podman:
 
 
 def _end_session(process: subprocess.Popen[str]) -> None:
-    """Let it take down its containers, and kill what is still there after that."""
+    """Let the session remove its containers, and kill the remaining processes."""
     os.killpg(process.pid, signal.SIGTERM)
     with suppress(subprocess.TimeoutExpired):
         process.wait(END_SECONDS)
@@ -80,7 +80,7 @@ def _end_session(process: subprocess.Popen[str]) -> None:
 
 @contextmanager
 def podman() -> Iterator[Podman]:
-    """Podman with a new store; what runs in it at the end is stopped, and all of it is removed."""
+    """Podman with a new store; at the end running containers are stopped, and all is removed."""
     # Sockets lie below it, whose paths must be short.
     folder = Path("/var/tmp") / f"licorne-{os.getpid()}"
     folder.mkdir()
@@ -129,7 +129,7 @@ network_config_dir = "{folder}/networks"
 
 
 def refusal() -> str:
-    """Why no container can be run here, as podman says it; empty if one can."""
+    """The reason of podman why no container can be run here; empty if one can."""
     if shutil.which("podman") is None:
         return "podman is not installed"
     with podman() as own, TemporaryDirectory() as root:

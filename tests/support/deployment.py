@@ -34,7 +34,7 @@ LICORNE = (sys.executable, "-m", "licorne_server")
 
 @cache
 def composition() -> dict[str, Any]:
-    """What the file says."""
+    """The parsed file."""
     document: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text("utf-8"))
     return document
 
@@ -46,7 +46,7 @@ def services() -> dict[str, dict[str, Any]]:
 
 
 def ours() -> dict[str, dict[str, Any]]:
-    """Those that are run from our image with a command of `licorne`."""
+    """Those that run our image with a command of `licorne`."""
     return {
         name: service
         for name, service in services().items()
@@ -56,7 +56,7 @@ def ours() -> dict[str, dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """What a container has at a path: a named volume, or something of the checkout."""
+    """A mount of a container: a named volume, or a path of the checkout."""
 
     source: str
     path: str
@@ -69,7 +69,7 @@ class Mount:
 
 
 def mounts(service: Mapping[str, Any]) -> list[Mount]:
-    """What a service has mounted."""
+    """The mounts of a service."""
     found = []
     for text in service.get("volumes", ()):
         source, path, *mode = text.split(":")
@@ -92,7 +92,7 @@ class Play:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """End what runs."""
+        """End the running processes."""
         await self._processes.aclose()
 
     def here(self, service: Mapping[str, Any], text: str) -> str:
@@ -118,7 +118,7 @@ class Play:
         return own | {name: self.here(service, value) for name, value in given.items()}
 
     async def run(self, service: Mapping[str, Any], *command: str) -> str:
-        """Run a command beside a service, with its files and variables; what it prints."""
+        """Run a command beside a service, with its files and variables; return its output."""
         process = await asyncio.create_subprocess_exec(
             *(self.here(service, word) for word in command),
             env=self.environment(service),
@@ -149,11 +149,11 @@ class Play:
         return process
 
     async def certificates(self) -> str:
-        """Run the service that makes certificates; what it says."""
+        """Run the service that generates certificates; return its output."""
         return await self.finish("certificates")
 
     async def finish(self, name: str) -> str:
-        """Run a service that ends by itself; what it prints."""
+        """Run a service that ends by itself; return its output."""
         service = services()[name]
         program, *words = service["entrypoint"]
         # The image's Python has our packages, as that of the tests has.
@@ -254,7 +254,7 @@ def metrics_of(expression: str) -> set[str]:
 
 
 def all_metrics() -> dict[str, list[str]]:
-    """Every metric that is read, with those who read it."""
+    """Every metric that is read, with its readers."""
     found: dict[str, list[str]] = {}
     expressions = [
         *((name, rule["expr"]) for name, rule in alerts().items()),
@@ -324,7 +324,7 @@ def unmounted(found: Objects) -> list[str]:
 
 
 def settings(found: Objects, folder: Path) -> Settings:
-    """What the core is started with, as the real reader has it, and checked.
+    """The settings of the core's command, as parsed and checked by the real reader.
 
     The file of queues is written into `folder`, if it is among the objects, and that of settings.
     """
@@ -367,7 +367,7 @@ WITH_IMAGE = ("--set", "image.repository=licorne")
 
 
 def template(*arguments: str | Path) -> str:
-    """What the chart makes, under the name and in the namespace of the plain manifests."""
+    """The rendered chart, under the name and in the namespace of the plain manifests."""
     image = () if "--values" in arguments else WITH_IMAGE
     made = helm("template", "licorne", CHART, "--namespace", "licorne", *image, *arguments)
     assert made.returncode == 0, made.stderr

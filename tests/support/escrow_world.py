@@ -22,13 +22,13 @@ LEASE = 3.0
 
 @types.coroutine
 def pause(rng: random.Random) -> Generator[None, None, None]:
-    """Let the world do something else before the caller goes on, sometimes a lot."""
+    """Let the world do something else before the caller continues, sometimes a lot."""
     for _ in range(rng.choice((1, 1, 1, 2, 20))):
         yield
 
 
 class SharedStore:
-    """Documents under compare-and-set, as `Store` has them, with lost answers and late writes."""
+    """Documents under compare-and-set, like `Store`, with lost answers and late writes."""
 
     lease = LEASE
 
@@ -142,7 +142,7 @@ class Owner(Books):
 
 @dataclass
 class World:
-    """What happens is drawn from `rng`; what must hold is checked after each step."""
+    """Events are drawn from `rng`; invariants are checked after each step."""
 
     rng: random.Random
     limit: int = 20
@@ -182,7 +182,7 @@ class World:
         return decode(self.store.documents[KEY].value)
 
     def take(self, rm_id: RmId, owner: Owner) -> None:
-        """The RM goes to an owner, and replays. The former owner is not told: it may be paused."""
+        """The RM moves to an owner, and replays. The former owner is not notified: it may be paused."""
         rm = self.rms[rm_id]
         rm.epoch += 1
         rm.owner = owner
@@ -200,7 +200,7 @@ class World:
         owner.replaying.clear()
 
     def allocate(self, owner: Owner, rm_id: RmId, amount: int) -> None:
-        """The owner's core allocates what its slice has; the RM takes it from its present owner only."""
+        """The owner's core allocates its slice; the RM accepts it from its present owner only."""
         rm = self.rms[rm_id]
         amount = min(amount, rm.wanted, owner.core.get(rm_id, {}).get(LICENCE, 0) - owner.charged[rm_id])
         if amount <= 0:
@@ -212,7 +212,7 @@ class World:
             self.check()
 
     def free(self, rm_id: RmId, amount: int) -> None:
-        """The RM ends some of its allocations, and says so to its owner."""
+        """The RM ends some of its allocations, and reports it to its owner."""
         rm = self.rms[rm_id]
         amount = min(amount, rm.used)
         rm.used -= amount
@@ -221,12 +221,12 @@ class World:
             rm.owner.charged[rm_id] = rm.used
 
     def check(self) -> None:
-        """The sum over all RMs is within the budget, but for what RMs started by themselves."""
+        """The total over all RMs is within the budget, except for the RMs' own starts."""
         total = sum(rm.used - rm.extra for rm in self.rms.values())
         assert total <= max(self.limit, self.lowered_from), f"{total} of {self.limit}: {self.rms}"
 
     def check_cores(self) -> None:
-        """No core has more of a slice than the document, whatever is under way."""
+        """No core has more of a slice than the document, whatever is in progress."""
         if KEY not in self.store.documents:
             return
         for rm_id, held in self.document().holdings.items():
@@ -236,7 +236,7 @@ class World:
                 assert has <= held.slice[LICENCE], f"{rm_id} has {has}: {held}"
 
     def step(self) -> None:
-        """Something happens."""
+        """One random event."""
         rng = self.rng
         rm_id = rng.choice(sorted(self.rms))
         rm, owner = self.rms[rm_id], rng.choice(self.owners)

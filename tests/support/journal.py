@@ -13,7 +13,7 @@ from licorne_server.engine.journal.records import Digest, Header, Input, Record,
 
 @dataclass(slots=True)
 class Replay:
-    """What came of a replay."""
+    """The results of a replay."""
 
     runs: int = 0
     inputs: int = 0

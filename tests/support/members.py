@@ -28,7 +28,7 @@ class Table(Store):
     lease = 6.0
 
     def __init__(self) -> None:
-        """Make an empty deployment, whose store answers."""
+        """Create an empty deployment, whose store answers."""
         self.members: dict[MemberId, Member] = {}
         self.rms: dict[RmId, Record] = {}
         self.documents = {KEY: Document(value=TOKEN.encode(), revision=1)}
@@ -38,21 +38,21 @@ class Table(Store):
 
     @property
     def snapshot(self) -> Snapshot:
-        """What every member reads."""
+        """The snapshot read by every member."""
         shared = {key: one for key, one in self.documents.items() if key.startswith(SHARED)}
         return Snapshot(members=dict(self.members), rms=dict(self.rms), documents=shared)
 
     async def join(self, member: Member) -> None:
-        """Add a member, or replace what it has published."""
+        """Add a member, or replace its published record."""
         self.members[member.id] = member
 
     renew = join
 
     async def leave(self) -> None:
-        """Nothing: a seat removes its own member."""
+        """Do nothing: a seat removes its own member."""
 
     async def claim(self, rm_id: RmId, owner: MemberId, seen: Record | None, at_least: int) -> Record:
-        """Give an RM to a member."""
+        """Assign an RM to a member."""
         record = self.rms.get(rm_id)
         epoch = max(at_least, record.epoch if record else 0) + 1
         self.rms[rm_id] = Record(rm_id=rm_id, owner=owner, epoch=epoch)
@@ -105,7 +105,7 @@ class Seat(Ownership):
         self.counted = Counts()
 
     def may_decide(self) -> bool:
-        """What a test has set."""
+        """The value set by a test."""
         return self._table.lease_lives
 
     def me(self) -> MemberId:
@@ -117,11 +117,11 @@ class Seat(Ownership):
         return self.counted
 
     def problem(self) -> str:
-        """The store's."""
+        """The problem of the store."""
         return "" if self._table.answers else "the store does not answer"
 
     async def take(self, rm_id: RmId, named: int = 0) -> int | Member:
-        """The RM goes to whoever asks first."""
+        """Assign the RM to the first caller."""
         owner = self.owner_of(rm_id)
         if owner is not None:
             return owner
@@ -163,7 +163,7 @@ class Seat(Ownership):
 
 @asynccontextmanager
 async def deployment(*names: str, table: Table | None = None, **changes: Any) -> AsyncIterator[list[Server]]:
-    """Servers of these names with HTTP on loopback, one after another; settings changed as wanted."""
+    """Servers of these names with HTTP on loopback, one after another, with changed settings."""
     table = table or Table()
     async with AsyncExitStack() as stack:
         servers = []

@@ -44,7 +44,7 @@ PLANNED = config("[{name: batch}]", properties="{backfill: easy}")
 
 
 def settings(http: int = 0, tokens: tuple[Path, ...] = ()) -> Settings:
-    """Those of a server on loopback, on a port for HTTP or on any."""
+    """The settings of a server on loopback, on a given HTTP port or on any."""
     return Settings(
         listen=Address(host="127.0.0.1", port=0),
         http=Address(host="127.0.0.1", port=http),
@@ -63,13 +63,13 @@ class Town:
 
     @property
     def address(self) -> str:
-        """Where the page is."""
+        """The address of the page."""
         return f"http://{self.server.http_address}/ui"
 
     @classmethod
     @asynccontextmanager
     async def built(cls, server: Server) -> AsyncIterator["Town"]:
-        """Everything is there inside the block, and has been decided on."""
+        """Inside the block all objects exist, and all decisions are made."""
         async with AsyncExitStack() as stack:
             main = await stack.enter_async_context(_client(server, "main", MAIN))
             await main.ready()
@@ -106,7 +106,7 @@ async def _fill(main: Client) -> None:
 
 
 async def _plan(rm: Client) -> None:
-    """One ask has all there is for ten hours, and the next one is planned for the time after."""
+    """One ask uses all resources for ten hours, and the next one is planned for the time after."""
     planned = Application(
         application_id="planned", queue="root.batch", user="ann", tags={"licorne/runtime": "36000"}
     )

@@ -1,4 +1,4 @@
-"""How long tests wait for what is to come, and how often the loop comes round meanwhile."""
+"""Times that tests wait, and turns of the loop meanwhile."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -14,7 +14,7 @@ fails without saying what was waited for (`timeout` in pyproject.toml).
 
 @asynccontextmanager
 async def loop_turns() -> AsyncIterator[Callable[[], int]]:
-    """How often the loop has come round since the block began."""
+    """The number of turns of the loop since the block began."""
     turns = 0
 
     async def count() -> None:

@@ -1,6 +1,6 @@
-"""What a surface said when somebody looked at it last: the files in ``data/recorded``.
+"""The recorded output of an interface: the files in ``data/recorded``.
 
-A difference is either a slip, or a change that is wanted: ``pytest --rewrite`` writes it down.
+A difference is either a fault, or an intended change: ``pytest --rewrite`` records it.
 """
 
 import json
@@ -18,7 +18,7 @@ UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def compare(name: str, said: Iterable[str], *, rewrite: bool) -> None:
-    """Hold lines against a file, or write them there. The identity of a log differs each time."""
+    """Compare lines with a file, or write them there. The identity of a log differs each time."""
     file, found = FOLDER / f"{name}.txt", UUID.sub("UUID", "\n".join((*said, "")))
     if rewrite:
         file.write_text(found, encoding="utf-8")

@@ -1,7 +1,7 @@
-"""Plain backfill on identical processors, as textbooks have it: first come, EASY, and with shortest first.
+"""Textbook backfill on identical processors: first come, EASY, and shortest first.
 
-Each policy looks at everything again whenever a job comes or ends. Nothing here knows of the core. Times
-are whole seconds.
+Each policy recomputes everything whenever a job arrives or ends. Nothing here depends on the core. Times are
+whole seconds.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,7 +14,7 @@ from random import Random
 class Job:
     """A job that needs `size` processors at once.
 
-    It says that it runs for `requested` seconds, and runs for `runtime`, which is never more.
+    It declares `requested` seconds, and runs for `runtime`, which is never more.
     """
 
     number: int
@@ -34,7 +34,7 @@ class Running:
 
     @property
     def end(self) -> int:
-        """When it ends."""
+        """The time of its end."""
         return self.start + self.job.runtime
 
     @property
@@ -85,7 +85,7 @@ def easy(
     running: Sequence[Running],
     order: Callable[[Job], float] = lambda job: 0,
 ) -> list[Job]:
-    """EASY: others may pass the first blocked job where they do not delay its shadow start.
+    """EASY: others may pass the first blocked job if they do not delay its shadow start.
 
     They end by then, or leave enough processors at that time. They are tried in the `order`.
     """
@@ -107,10 +107,10 @@ def easy(
 
 
 class ShortestFirst:
-    """EASY, where those that are expected to run shortest are the first to pass.
+    """EASY, where the jobs with the shortest expected runtime pass first.
 
-    A job runs as long as the last two of its user on average, at most as requested. One that has waited for
-    `until` seconds goes before all others that pass, in order of arrival.
+    The expected runtime is the mean of the last two of its user, at most the declared one. A job that has
+    waited for `until` seconds precedes all others that pass, in order of arrival.
     """
 
     def __init__(self, until: float = inf) -> None:
@@ -138,7 +138,7 @@ class ShortestFirst:
 
 
 def shadow_start(job: Job, processors: int, running: Iterable[Running]) -> int:
-    """When enough processors are free for a job that does not fit now, by the told ends."""
+    """The time at which enough processors are free for a blocked job, by the declared ends."""
     free = processors - sum(one.job.size for one in running)
     for one in sorted(running, key=lambda one: one.told_end):
         free += one.job.size

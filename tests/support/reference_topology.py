@@ -1,6 +1,6 @@
-"""A domain for a gang by brute force: every place of every member is tried.
+"""A domain for a gang by brute force: all places of all members are tried.
 
-Nothing here knows of the core.
+Nothing here depends on the core.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -79,7 +79,7 @@ def _placed(
 def _members(
     room: dict[str, Amounts], size: Amounts, members: int, inside: Sequence[str]
 ) -> Iterator[dict[str, Amounts]]:
-    """The room that is left, for each way to place so many alike members on some nodes."""
+    """The remaining room, for each way to place this number of equal members on some nodes."""
     if not members:
         yield room
         return
@@ -91,7 +91,7 @@ def _members(
 
 
 def check(seed: int, cluster: Cluster, found: Mapping[str, str]) -> None:
-    """No node has more members than it has room for, and no slice is divided."""
+    """No node has more members than room, and no slice is divided."""
     for name, room in cluster.room.items():
         there = [cluster.groups[int(key[1])][0] for key, node_id in found.items() if node_id == name]
         for what, value in room.items():

@@ -29,10 +29,10 @@ def parts(
 
 
 def lively(worlds: int) -> int:
-    """So many of these worlds surely have something to show: a few may be quiet."""
+    """The number of these worlds that certainly have content: a few may be quiet."""
     return max(0, worlds - 10)
 
 
 def shown(part: range) -> str:
-    """A part in the name of a test."""
+    """The name of a part in the name of a test."""
     return f"{part[0]}-{part[-1]}"

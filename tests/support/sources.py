@@ -11,7 +11,7 @@ _AUTHOR = ("-c", "user.name=x", "-c", "user.email=x@example.org", "-c", "commit.
 
 
 def git(folder: Path, *words: str) -> str:
-    """One command of git, which must succeed; what it prints."""
+    """Run one command of git, which must succeed; return its output."""
     done = subprocess.run(
         ["git", "-C", str(folder), *_AUTHOR, *words], check=True, capture_output=True, text=True
     )
@@ -19,7 +19,7 @@ def git(folder: Path, *words: str) -> str:
 
 
 def commit(folder: Path, *options: str) -> str:
-    """Commit all that is there; the short id of it."""
+    """Commit all files; return the short id."""
     if not (folder / ".git").exists():
         git(folder, "init", "--initial-branch=main")
     git(folder, "add", ".")

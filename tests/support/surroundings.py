@@ -1,4 +1,4 @@
-"""What tests find around them, whoever has started pytest and whatever else runs on the machine."""
+"""The environment of tests, independent of the caller of pytest and of other programs on the machine."""
 
 import socket
 from collections.abc import Callable
@@ -24,7 +24,7 @@ _MEANT_FOR_OTHERS = frozenset({"NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "D
 
 
 def is_meant_for_others(name: str) -> bool:
-    """True if a variable of the environment would change what the commands under test do."""
+    """True if a variable of the environment would change the commands under test."""
     return (
         name in _MEANT_FOR_OTHERS
         or name.lower().endswith("_proxy")
@@ -33,9 +33,9 @@ def is_meant_for_others(name: str) -> bool:
 
 
 def guard_default_addresses(patch: pytest.MonkeyPatch) -> None:
-    """Have a test fail that turns to a default address of this machine from this process.
+    """Fail a test that connects to a default address of this machine from this process.
 
-    It fails whether somebody listens there or not, and nothing is sent.
+    It fails with or without a listener there, and nothing is sent.
     """
     for module in (grpc, grpc.aio):
         for name in ("insecure_channel", "secure_channel"):

@@ -55,7 +55,7 @@ class Tty:
         self._process: asyncio.subprocess.Process | None = None
 
     async def __aenter__(self) -> Self:
-        """Start it, in a session of its own whose terminal this is."""
+        """Start it, in a session of its own with this terminal."""
         asyncio.get_running_loop().add_reader(self._ours, self._read)
         terminal = os.ttyname(self._theirs)
         source = terminal if self._keyboard else os.devnull
@@ -92,7 +92,7 @@ class Tty:
         return termios.tcgetattr(self._theirs)
 
     def resize(self, width: int, height: int) -> None:
-        """Make the terminal another size; who is on it is told by SIGWINCH."""
+        """Resize the terminal; its process gets SIGWINCH."""
         self._screen.resize(height, width)
         fcntl.ioctl(self._ours, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
 
@@ -101,13 +101,13 @@ class Tty:
         os.write(self._ours, keys.encode())
 
     def screen(self) -> list[str]:
-        """The lines that a viewer sees."""
+        """The visible lines."""
         return [line.rstrip() for line in self._screen.display]
 
     async def until(self, condition: Callable[[list[str]], bool]) -> list[str]:
         """Wait for a screen for which this is true.
 
-        The mode of the terminal may change without any output: so it is looked at in between too.
+        The mode of the terminal may change without any output, so it is checked in between too.
         """
         try:
             async with asyncio.timeout(PATIENCE):
@@ -124,9 +124,9 @@ class Tty:
         return await self.until(lambda lines: any(text in line for line in lines))
 
     async def ended(self) -> int:
-        """Wait until it has ended; its exit code, that of a signal being negative.
+        """Wait until it has ended; return its exit code, that of a signal being negative.
 
-        The last that it wrote may come behind the news of its end, and is read as well.
+        Its last output may follow the notification of its end, and is read as well.
         """
         code = await asyncio.wait_for(self.process.wait(), PATIENCE)
         while select.select([self._ours], [], [], 0)[0]:
@@ -134,7 +134,7 @@ class Tty:
         return code
 
     def is_as_before(self) -> bool:
-        """True if keyboard, screen and cursor are as they were before it came."""
+        """True if keyboard, screen and cursor are as they were before its start."""
         back = self.output.rfind(ORDINARY) > self.output.rfind(ALTERNATE)
         cursor = self.output.rfind(SHOWN) > self.output.rfind(HIDDEN)
         return self.attributes() == self.mode and back and cursor
@@ -155,7 +155,7 @@ CAPACITY = {"vcore": 100_000, "memory": 400 * GI}
 
 
 def queue(path: str, **fields: Any) -> Queue:
-    """A queue that is a leaf and active unless said otherwise; amounts in cores, or by resource."""
+    """A queue that is a leaf and active by default; amounts in cores, or by resource."""
     made: dict[str, Any] = {
         "path": path,
         "parent": path.rpartition(".")[0],
@@ -204,7 +204,7 @@ def cluster(
 
 
 def seen(*clusters: Cluster) -> Snapshot:
-    """A look at these clusters."""
+    """A snapshot of these clusters."""
     return Snapshot(time=NOON, clusters=clusters)
 
 
@@ -213,7 +213,7 @@ async def _at_once(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 class Viewer:
-    """Looks at a screen without a terminal, and presses its keys."""
+    """Reads a screen without a terminal, and presses its keys."""
 
     def __init__(self, snapshot: Snapshot, *, failure: Exception | None = None) -> None:
         """The server has this `snapshot`, until it fails."""
@@ -222,7 +222,7 @@ class Viewer:
         self.opened: list[Opened | None] = []
 
     def look(self, opened: Opened | None) -> Snapshot:
-        """What the server answers."""
+        """The server's answer."""
         self.opened.append(opened)
         if self.failure is not None:
             raise self.failure
@@ -247,7 +247,7 @@ class Viewer:
                 yield self
 
     async def press(self, *keys: str) -> list[str]:
-        """Press keys one after the other; the lines of the screen behind them."""
+        """Press keys one after the other; return the lines of the screen after them."""
         await self._settled()
         await self._app._press_keys(keys)
         return self.lines
@@ -259,12 +259,12 @@ class Viewer:
             self._app.screen._on_timer_update()
 
     async def click(self, at: tuple[int, int]) -> list[str]:
-        """Click on a column and a line; the lines of the screen behind it."""
+        """Click on a column and a line; return the lines of the screen after it."""
         await self._pilot.click(offset=at)
         return await self.press()
 
     async def looks_again(self, snapshot: Snapshot | None = None) -> list[str]:
-        """The server has changed, and is looked at."""
+        """The server's state has changed, and is read."""
         self.snapshot = snapshot or self.snapshot
         # The second look begins when the first has been shown.
         for _ in range(2):

@@ -34,7 +34,7 @@ class Difference(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """A run beside the reference: the jobs that differ, the earliest first, and figures of the reference."""
+    """A run beside the reference: the differing jobs, the earliest first, and figures of the reference."""
 
     run: Run
     differing: Sequence[Difference]
@@ -51,9 +51,9 @@ def compared(
     policy: str = "backfill-easy",
     until: int = 0,
 ) -> Compared:
-    """Play the jobs under the policy on equal nodes, and under plain backfill on as many processors.
+    """Play the jobs under the policy on equal nodes, and under textbook backfill on as many processors.
 
-    With `until` jobs that have waited for so many seconds go in the order of arrival again.
+    With `until` jobs that have waited for this number of seconds return to the order of arrival.
     """
     rules: Choice = ShortestFirst(until or inf) if policy == "backfill-shortest" else easy
     of_order = {"backfill.order.until": f"{until}s"} if until else {}

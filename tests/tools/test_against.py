@@ -1,4 +1,4 @@
-"""What a server can be compared with, and what is said of what it cannot."""
+"""Builds that a server can be compared with, and the messages about others."""
 
 import json
 import os
@@ -107,7 +107,7 @@ def test_a_command_stands_for_its_interpreter(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_compared_is_said(what: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Nothing is measured, and the message says what is wrong."""
+    """It is the one beside the command, even if that is a link."""
     assert main(["bench", "core", "--against", what]) == 2
     shown = capsys.readouterr()
     assert shown.out == ""
@@ -122,7 +122,7 @@ def test_what_cannot_be_compared_is_said(what: str, said: str, capsys: pytest.Ca
 def test_a_program_that_is_no_python_is_said(
     answer: str, shown: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It may end in good order all the same; the message has what it answers."""
+    """Nothing is measured, and the message has the problem."""
     program = write(tmp_path / "python", f"#!/bin/sh\necho {shlex.quote(answer)}\n", mode=0o755)
     assert main(["bench", "core", *TINY, "--against", str(program)]) == 2
     said = f"{program} is asked which server it has, and answers:\n{shown}\n"
@@ -130,7 +130,7 @@ def test_a_program_that_is_no_python_is_said(
 
 
 def test_a_server_that_cannot_be_imported_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The message has the end of what Python says."""
+    """It may exit successfully all the same; the message has its answer."""
     folder = older(tmp_path, "import nothing_of_this_name")
     assert main(["bench", "core", *TINY, "--against", str(folder)]) == 2
     said = capsys.readouterr().err
@@ -140,7 +140,7 @@ def test_a_server_that_cannot_be_imported_is_said(tmp_path: Path, capsys: pytest
 
 @pytest.mark.slow
 def test_a_server_that_does_not_start_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The message says which of the two it is, and has the end of its log."""
+    """The message has the end of Python's output."""
     folder = older(tmp_path, "import sys\ndef main(_):\n    sys.exit('there is no --http')\n")
     assert main(["bench", "core", *TINY, "--against", str(folder)]) == 2
     shown = capsys.readouterr()
@@ -149,7 +149,7 @@ def test_a_server_that_does_not_start_is_said(tmp_path: Path, capsys: pytest.Cap
 
 
 def test_a_build_has_its_commit(tmp_path: Path) -> None:
-    """A plus says that the sources were changed since; files that git does not know have none."""
+    """The message names the server of the two, and has the end of its log."""
     package = write(tmp_path / "core/licorne_core/__init__.py").parent
     assert commit_of(package) == ""
     git(tmp_path, "init")

@@ -1,7 +1,4 @@
-"""Every scenario at a tiny size: a real server process, real streams, all the numbers.
-
-One scenario is tried with the other tests; `make test-bench` tries them all.
-"""
+"""A plus marks sources that were changed since; files outside of git have none."""
 
 import json
 import pstats
@@ -150,7 +147,7 @@ def test_every_placeholder_is_replaced() -> None:
 
 @pytest.mark.bench
 def test_every_claim_takes_its_victims() -> None:
-    """No more are stopped than are needed, though claims and nodes are as many."""
+    """No more are stopped than needed, with as many claims as nodes."""
     done = bench("preempt", "--nodes", "20", "--pods", "20", "--json")
     assert done.returncode == 0, done.stderr
     [run] = json.loads(done.stdout)["runs"]
@@ -159,7 +156,7 @@ def test_every_claim_takes_its_victims() -> None:
 
 @pytest.mark.bench
 def test_both_wires_are_in_one_table() -> None:
-    """A line for each, and the echo beside it."""
+    """Each has a line, and the echo is beside it."""
     done = bench("core1", "--nodes", "5", "--pods", "50")
     assert done.returncode == 0, done.stderr
     header, *rows = done.stdout.splitlines()
@@ -220,7 +217,7 @@ def test_the_server_can_be_profiled(tmp_path: Path) -> None:
 def test_a_failure_does_not_lose_what_was_measured_before(
     options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It is printed as it would be with the rest, and the exit code tells of the failure."""
+    """It is printed as usual, and the exit code is that of the failure."""
 
     async def run_once(scenario: Scenario, _: Options) -> Run:
         if scenario.wire is Wire.SESSION:

@@ -1,4 +1,4 @@
-"""What the transport alone does with the messages of a run."""
+"""The transport alone with the messages of a run."""
 
 import pytest
 
@@ -12,7 +12,7 @@ ITEMS = [Allocation(allocationKey=f"k{number}", nodeID="n") for number in range(
 
 
 def test_an_answer_has_as_many_items_as_its_request() -> None:
-    """As the messages of either wire, none left out."""
+    """The messages of either wire are complete."""
     batches = list(workload.batched(ITEMS, 2))
     over_si = [AllocationResponse.FromString(m) for m in answered(Wire.SI, batches)]
     assert [[*response.new] for response in over_si] == batches
@@ -46,7 +46,7 @@ def test_the_echo_answers_each_ask_with_its_allocation() -> None:
 
 
 def test_the_echo_answers_lone_asks_and_their_releases() -> None:
-    """In turn, so that no allocation comes before its ask."""
+    """They alternate, so that no allocation precedes its ask."""
     found = [
         AllocationResponse.FromString(data) for data in answers_of(SCENARIOS["wirelatency"].scaled(pods=2))
     ]

@@ -1,4 +1,4 @@
-"""`licorne bench --report`: what it writes, and when it does not."""
+"""`licorne bench --report`: its output, and failures."""
 
 import sys
 from pathlib import Path
@@ -41,7 +41,7 @@ def faked(monkeypatch: pytest.MonkeyPatch, *, fails: bool = False) -> None:
 def test_a_report_is_written_beside_what_is_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It has the command that writes it again, with the number of runs."""
+    """It has the command that repeats it, with the number of runs."""
     faked(monkeypatch)
     folder = tmp_path / "new"
     assert main(["bench", "core1", "shim", *TINY, "--report", str(folder)]) == 0
@@ -58,7 +58,7 @@ def test_a_report_is_written_beside_what_is_printed(
 def test_a_report_is_written_only_if_all_was_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is there stays where a scenario fails."""
+    """The old report remains if a scenario fails."""
     faked(monkeypatch, fails=True)
     assert main(["bench", "core1", "--report", str(tmp_path / "new")]) == 2
     assert not (tmp_path / "new").exists()
@@ -91,7 +91,7 @@ def test_a_page_that_cannot_be_written_in_the_end_is_said(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """What was measured is printed all the same, and the exit code tells of the failure."""
+    """The measurements are printed all the same, and the exit code is that of the failure."""
     faked(monkeypatch)
     (tmp_path / "performance.md").mkdir()
     assert main(["bench", *arguments, "--report", str(tmp_path)]) == 2
@@ -111,7 +111,7 @@ def test_a_report_of_two_servers_has_their_ratios(tmp_path: Path) -> None:
 
 
 def test_pictures_need_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The message says how to get it, before anything is measured."""
+    """The message has the installation command, before anything is measured."""
     need_matplotlib()
     monkeypatch.setattr("licorne_tools.commands.report.find_spec", lambda _: None)
     with pytest.raises(UsageError, match=r"which `make install` installs"):

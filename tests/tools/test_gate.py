@@ -1,4 +1,4 @@
-"""The gate of CI: what it compares, how often it looks, and when it has nothing to compare."""
+"""The gate of CI: its comparison, its repetitions, and runs without a comparison."""
 
 from itertools import repeat
 from pathlib import Path
@@ -36,7 +36,7 @@ def test_a_bad_look_is_followed_by_a_second_one(
 
 
 def test_the_commit_before_is_the_first_parent(tmp_path: Path) -> None:
-    """That of a merge is the one that was merged into."""
+    """That of a merge is the target branch's."""
     commit(tmp_path)
     git(tmp_path, "switch", "--create", "branch")
     write(tmp_path / "theirs")
@@ -61,7 +61,7 @@ def test_a_commit_is_put_out_for_a_while(tmp_path: Path) -> None:
 
 
 def test_a_first_commit_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """That nothing was compared is said."""
+    """The output says that nothing was compared."""
     commit(tmp_path)
     assert gate.run(tmp_path, TINY) == 0
     assert capsys.readouterr().out == (
@@ -70,7 +70,7 @@ def test_a_first_commit_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 
 def test_a_shallow_clone_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It does not have the commit before, and says so."""
+    """It lacks the commit before, and says so."""
     whole, clone = tmp_path / "whole", tmp_path / "clone"
     whole.mkdir()
     commit(whole)
@@ -95,7 +95,7 @@ def test_a_folder_that_git_does_not_know_fails(
 
 
 def test_a_commit_that_cannot_be_put_out_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The commit before is known, but what it had is lost."""
+    """The commit before is known, but its files are lost."""
     write(tmp_path / "file", "before")
     commit(tmp_path)
     lost = git(tmp_path, "rev-parse", "HEAD:file")
@@ -128,7 +128,7 @@ def test_no_git_fails(
 def test_a_server_before_that_cannot_be_started_passes(
     program: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It says why nothing was compared."""
+    """The output has the reason why nothing was compared."""
     before_and_now(tmp_path, before=program)
     assert gate.run(tmp_path, TINY) == 0
     shown = capsys.readouterr().out
@@ -137,7 +137,7 @@ def test_a_server_before_that_cannot_be_started_passes(
 
 
 def before_and_now(folder: Path, *, before: str) -> None:
-    """A repository: a commit with such a server, and then one with ours."""
+    """A repository: a commit with such a server, followed by one with ours."""
     older(folder, before)
     commit(folder)
     for name in ("core", "server"):
@@ -162,7 +162,7 @@ def test_a_server_of_this_source_that_cannot_be_started_fails(
 
 @pytest.mark.bench
 def test_both_are_measured_and_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each pair is told, and the exit code is that of the verdict."""
+    """Each pair is printed, and the exit code is that of the verdict."""
     with_our_sources(tmp_path)
     first = commit(tmp_path)
     commit(tmp_path)

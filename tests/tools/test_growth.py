@@ -1,6 +1,6 @@
-"""`licorne bench growth`: what is printed of given figures, and what goes wrong.
+"""`licorne bench growth`: the output for given figures, and failures.
 
-Nothing here says how fast anything is; the worlds that are measured have a file of their own.
+Nothing here depends on speed; the measured worlds have a file of their own.
 """
 
 import json
@@ -27,7 +27,7 @@ def point(size: int, us: float, ask_us: float = 3.0) -> Point:
 
 
 def growth(*costs: float, asks: tuple[float, ...] = (3.0, 3.0, 3.0)) -> Growth:
-    """What costs so much at 100, 1,000 and 10,000."""
+    """A dimension with these costs at 100, 1,000 and 10,000."""
     points = zip((100, 1_000, 10_000), costs, asks, strict=True)
     return Growth(FIRST, tuple((point(*each),) for each in points))
 
@@ -44,7 +44,7 @@ def _measured(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_half_of_the_first_cost_may_come_on_top_with_each_tenfold(
     first: int, last: int, factor: float
 ) -> None:
-    """As log n grows from 100 on."""
+    """This is the growth of log n from 100 on."""
     assert allowed(first, last) == pytest.approx(factor)
 
 
@@ -58,13 +58,13 @@ def test_half_of_the_first_cost_may_come_on_top_with_each_tenfold(
     ],
 )
 def test_what_grows_faster_than_log_n_is_marked(found: Growth, cells: tuple[str, ...]) -> None:
-    """Allocations and asks, each at its factor, and the line says no; any of the sizes counts."""
+    """Allocations and asks have a factor each, and the line says no; any of the sizes counts."""
     [line] = table([found])
     assert (line[5], line[9], line[10]) == cells
 
 
 def test_a_dimension_without_asks_is_judged_by_its_allocations() -> None:
-    """Nothing is said of asks."""
+    """The cells of asks are empty."""
     points = tuple(replace(each, asks=0, us_per_ask=0.0) for each in growth(1.0, 1.0, 1.0).points)
     [line] = table([Growth(FIRST, tuple((each,) for each in points))])
     assert line[6:] == ["-", "-", "-", "-", "yes"]
@@ -72,7 +72,7 @@ def test_a_dimension_without_asks_is_judged_by_its_allocations() -> None:
 
 @pytest.mark.usefixtures("_measured")
 def test_there_is_a_line_for_each_dimension(capsys: pytest.CaptureFixture[str]) -> None:
-    """The table has all of them, in order; what was measured is said meanwhile."""
+    """The table has all of them, in order; progress is printed meanwhile."""
     assert main(["bench", "growth"]) == 0
     shown = capsys.readouterr()
     title, headers, *rows = shown.out.splitlines()
@@ -103,7 +103,7 @@ def test_only_some_are_measured(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_page_has_the_table_and_says_what_grows() -> None:
-    """What a name means stands below the table, and the note of what grows faster than log n."""
+    """The meanings of names are below the table, with a note of dimensions that grow faster than log n."""
     noted = replace(FIRST, note="Heaps grow deeper.")
     text = section([Growth(noted, growth(10.0, 20.0, 30.0).runs)], this_build(), "again").text
     assert f"| {FIRST.name} | 100 → 1,000 → 10,000 | 10.0 | 20.0 | 30.0 | 3.00{FASTER} |" in text
@@ -147,7 +147,7 @@ def test_a_report_is_written_only_if_all_dimensions_were_measured(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """What was measured is printed; the section that is there stays as it is."""
+    """The measurements are printed; the existing section is unchanged."""
 
     def measured(name: str, size: int) -> Point:
         if name == ALL[-1].name:
@@ -166,7 +166,7 @@ def test_a_report_is_written_only_if_all_dimensions_were_measured(
 def test_the_rest_is_measured_when_one_dimension_fails(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The failure is said, the other lines are printed, and the exit code tells of it."""
+    """The failure is printed, with the other lines, and the exit code."""
 
     def measured(name: str, size: int) -> Point:
         if name == "nodes":
@@ -207,7 +207,7 @@ def test_of_several_runs_the_least_figures_count(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.slow
 @pytest.mark.parametrize(("seconds", "rounds"), [(10.0, LEAST_ROUNDS), (0.25, 4), (0.0, MOST_ROUNDS)])
 def test_short_rounds_are_repeated_more_often(seconds: float, rounds: int) -> None:
-    """Until they have taken long enough together, but not for ever."""
+    """They are repeated until they have taken long enough together, but not for ever."""
     cost = Cost(asks=10, taking=seconds / 2, allocations=10, deciding=seconds / 2)
     assert best(replace(FIRST, measure=lambda _, __: cost), 1, 1)["rounds"] == rounds
 
@@ -225,7 +225,7 @@ def test_of_several_rounds_the_shortest_counts() -> None:
 
 @pytest.mark.slow
 def test_a_size_is_measured_in_a_process_of_its_own() -> None:
-    """Its figures come back."""
+    """Its figures are returned."""
     found = measure.measured("gangs", 2)
     assert (found.size, found.allocations, found.asks) == (2, 40, 40)
     assert found.us_per_allocation > 0
@@ -240,7 +240,7 @@ def test_a_process_that_fails_is_said() -> None:
 
 
 def test_a_process_that_takes_too_long_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The rest can be measured, and the message names the size."""
+    """The others can be measured, and the message names the size."""
     monkeypatch.setattr(measure, "LIMIT_SECONDS", 0.0)
     with pytest.raises(BenchError, match="gangs 1,000: not done after 0 s"):
         measure.measured("gangs", 1000)

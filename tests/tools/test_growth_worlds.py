@@ -1,4 +1,4 @@
-"""The worlds of `licorne bench growth`, at a tiny size: what grows is there, and all is placed."""
+"""The worlds of `licorne bench growth`, at a tiny size: the growing objects exist, and all is placed."""
 
 from collections.abc import Callable, Iterable
 from typing import TypeVar
@@ -49,14 +49,14 @@ def names(world: World, kind: str) -> list[str]:
 
 
 def reserved(world: World) -> int:
-    """How many nodes are reserved."""
+    """The number of reserved nodes."""
     views = world.scheduler.views
     found: Iterable[object] = listed(views.reservations(views.resolve(PARTITION)))
     return len(list(found))
 
 
 def waiting(world: World) -> int:
-    """How many asks wait for nodes."""
+    """The number of asks that wait for nodes."""
     views = world.scheduler.views
     return sum(app.pending_count for app in applications_in(views, views.resolve(PARTITION)))
 
@@ -162,7 +162,7 @@ def test_nodes() -> None:
 
 
 def test_each_release_lets_one_ask_in() -> None:
-    """Nothing is placed before something is released; then as much is placed as goes."""
+    """Nothing is placed before a release; then as much as fits."""
     world = of_cluster.waiting_sizes(SIZE, WORK)
     world.begin()
     assert not world.placed
@@ -182,7 +182,7 @@ def test_what_fits_nowhere_comes_first_and_is_not_placed() -> None:
 
 
 def test_what_stands_ahead_was_sent_before() -> None:
-    """It waits when time is taken, and still does behind that."""
+    """It waits when the measurement begins, and still does after it."""
     world = of_cluster.unplaceable(SIZE, WORK)
     world.begin()
     before = waiting(world)
@@ -191,7 +191,7 @@ def test_what_stands_ahead_was_sent_before() -> None:
 
 
 def test_each_ask_that_fits_nowhere_is_reported() -> None:
-    """The time at which that is due is part of what is measured, and nothing else is counted."""
+    """Its deadline is part of the measurement, and nothing else is counted."""
     cost = of_cluster.reports(SIZE, WORK)
     assert (cost.asks, cost.allocations) == (SIZE, SIZE)
 
@@ -251,7 +251,7 @@ def test_a_world_that_places_less_than_it_should_is_no_measurement() -> None:
 
 
 def test_what_the_core_refuses_is_no_measurement() -> None:
-    """An ask of an application that nobody knows is not left out in silence."""
+    """An ask of an unknown application is not dropped silently."""
     world = World(config([leaf()]))
     world.waiting = [ask("stranger", "one", CLASSES[0])]
     with pytest.raises(BenchError, match=r"ask stranger-one: .*stranger"):

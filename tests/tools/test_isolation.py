@@ -1,6 +1,6 @@
 """`licorne bench neighbour` and `manyrms` at a tiny size: every attack acts and ends.
 
-Nothing here says how fast anything is. One attack is tried with the other tests.
+Nothing here depends on speed. One attack is tried with the other tests.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
     [pytest.param(name, marks=() if name == SMOKE else pytest.mark.bench) for name in ATTACKS],
 )
 def test_every_attack_acts_and_ends(name: str) -> None:
-    """The JSON on stdout is whole: figures of both phases, and what the attack has done."""
+    """The JSON on stdout is complete: figures of both phases, and the actions of the attack."""
     done = bench("neighbour", "--attack", name, "--json")
     assert done.returncode == 0, done.stderr
     [result] = json.loads(done.stdout)
@@ -76,7 +76,7 @@ def test_every_attack_acts_and_ends(name: str) -> None:
 def test_many_rms_are_measured_apart_and_beside_a_flood(
     client: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """The JSON has the figures of one RM, of all, and of all beside the flood; and what the RMs are in."""
+    """The JSON has the figures of one RM, of all, and of all beside the flood, and the RMs' processes."""
     if client == "Python":
         monkeypatch.setenv("PATH", str(tmp_path))
     done = bench("manyrms", "--rms", "3", "--json")
@@ -98,7 +98,7 @@ def test_many_rms_are_measured_apart_and_beside_a_flood(
     [(("neighbour", "--attack", "ping"), "ping"), (("manyrms", "--rms", "2"), "2")],
 )
 def test_there_is_a_table_for_people(arguments: tuple[str, ...], name: str) -> None:
-    """It has a line for each attack or number of RMs, and says whether the target holds."""
+    """It has a line for each attack or number of RMs, with the verdict on the target."""
     done = bench(*arguments)
     assert done.returncode == 0, done.stderr
     title, header, *rows = done.stdout.splitlines()
@@ -117,7 +117,7 @@ def test_there_is_a_table_for_people(arguments: tuple[str, ...], name: str) -> N
 def test_the_rest_is_measured_when_one_attack_fails(
     options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The failure is said, the other lines are printed, and the exit code tells of it."""
+    """The failure is printed, with the other lines, and the exit code."""
 
     async def beside(_: latency.Setting, attack: str) -> Run:
         if attack == "nodes":
@@ -145,7 +145,7 @@ for line in sys.stdin:
 
 
 async def test_rms_of_another_process_answer_each_phase() -> None:
-    """What they are asked for, and how long their asks have waited, are lines on their pipes."""
+    """Requests, and the waits of asks, are lines on their pipes."""
     async with begun("the RMs", sys.executable, "-c", PLAYER) as program:
         asked = await InGo(program).ask(2, 3, 0.5)
         assert (asked.waits, asked.cpu) == ([0.0015] * 6, 0.5)
@@ -208,7 +208,7 @@ def test_the_largest_messages_are_as_large_as_the_server_takes() -> None:
 
 
 def test_the_largest_messages_are_what_they_are_meant_to_be() -> None:
-    """A library reads them: they name the RM, and hold what their kind is about."""
+    """A library parses them: they name the RM, and have contents of their kind."""
     site = Site(target="", http="", percent=1)
     kinds: dict[str, Callable[[bytes], AllocationRequest | ApplicationRequest | NodeRequest]] = {
         UPDATE_ALLOCATION: AllocationRequest.FromString,
@@ -233,7 +233,7 @@ def test_the_largest_messages_are_what_they_are_meant_to_be() -> None:
 
 
 def test_frames_are_those_of_http2() -> None:
-    """Length, type, flags and stream come before the content (RFC 9113 § 4.1)."""
+    """Length, type, flags and stream precede the content (RFC 9113 § 4.1)."""
     assert frames.frame(frames.SETTINGS) == bytes.fromhex("000000 04 00 00000000")
     assert frames.frame(frames.PING, bytes(8)) == bytes.fromhex("000008 06 00 00000000") + bytes(8)
     assert frames.frame(frames.DATA, b"x", 5, frames.END_STREAM) == bytes.fromhex("000001 00 01 00000005 78")
@@ -257,20 +257,20 @@ def test_costly_metadata_fills_the_table_and_no_more() -> None:
 
 
 class Server(asyncio.Protocol):
-    """A server of frames that gives out little room, and then ends the connection."""
+    """A server of frames that announces a small window, and then ends the connection."""
 
     def __init__(self, received: bytearray) -> None:
-        """What is received goes there."""
+        """Received data is added there."""
         self._received = received
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Set a window of four bytes, and later give two more."""
+        """Set a window of four bytes, and later add two."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         transport.write(frames.frame(frames.SETTINGS, bytes.fromhex("0004 00000004")))
 
     def data_received(self, data: bytes) -> None:
-        """Go on once the first four bytes have come."""
+        """Continue once the first four bytes have arrived."""
         self._received += data
         if self._received.endswith(frames.frame(frames.DATA, b"d", 1)):
             for stream in (0, 1):

@@ -37,7 +37,7 @@ apiserver_flowcontrol_dispatched_requests_total{flow_schema="others",priority_le
 
 
 def found(bound: float, binds: float = 1.0, **changed: float) -> Found:
-    """A run in which all pods were bound after so many seconds."""
+    """A run in which all pods were bound after this number of seconds."""
     figures = dict.fromkeys((*report.MEASURES.values(), *report.TROUBLES.values()), 0.0)
     return Found({**figures, "bound_seconds": bound, **changed}, {"POST pods/binding": binds})
 
@@ -70,14 +70,14 @@ def test_without_kube_scheduler_there_are_no_ratios() -> None:
 
 
 def test_pods_that_are_not_bound_are_told() -> None:
-    """The row is there as soon as one run has such pods."""
+    """The row appears as soon as one run has such pods."""
     troubled = {**results(), SchedulerKind.OLDER: [found(6), found(6, not_bound=3)]}
     rows = {heading: cells for heading, *cells in report.of_figures(LINE, troubled).rows}
     assert rows["pods not bound"][-2] == "1.50 (0 to 3)"
 
 
 def test_calls_are_medians_with_the_most_frequent_first() -> None:
-    """A call that a scheduler never makes is 0, and what is rare is left out."""
+    """A missing call is 0, and rare ones are left out."""
     known = {
         SchedulerKind.KUBE: [Found({}, {"POST pods/binding": 1.0, "PUT leases": 0.001})],
         SchedulerKind.LICORNE: [
@@ -89,7 +89,7 @@ def test_calls_are_medians_with_the_most_frequent_first() -> None:
 
 
 def test_metrics_are_read() -> None:
-    """Calls are summed over codes, those about no resource are left out, and users are told apart."""
+    """Calls are summed over codes, those without a resource are left out, and users are distinguished."""
     assert calls.requests(METRICS) == {"POST pods": 9, "POST pods/binding": 5, "POST events": 10}
     assert calls.failed(METRICS) == 12
     assert calls.dispatched(METRICS, "us") == 13
@@ -97,14 +97,14 @@ def test_metrics_are_read() -> None:
 
 
 def test_the_order_of_schedulers_is_reversed_with_each_run() -> None:
-    """So that a machine that becomes slower is to nobody's disadvantage."""
+    """So a machine that becomes slower affects all schedulers alike."""
     first, second = turns(TURN, 1), turns(TURN, 2)
     assert [kind for _, kind in first] == [*TURN]
     assert [kind for number, kind in second if number == 2] == [*reversed(TURN)]
 
 
 def test_lines_have_the_size_that_is_wanted() -> None:
-    """No two of them are alike, and a Deployment leaves nodes to choose."""
+    """No two of them are equal, and a Deployment has several possible nodes."""
     assert lines("priority", 50, None, 100) == [Line("priority", 500, 100, 50)]
     assert every(None, None) == [*LINES]
     assert every(4, 8) == [
@@ -116,7 +116,7 @@ def test_lines_have_the_size_that_is_wanted() -> None:
 
 
 def test_the_load_has_what_is_looked_for() -> None:
-    """Its source names the shapes, the taint, the classes, and the options that it is given."""
+    """Its source has the shapes, the taint, the classes, and the options passed to it."""
     source = SOURCES[LOAD]
     folder = source.module / source.package
     texts = {file.name: file.read_text() for file in folder.glob("*.go")}
@@ -130,10 +130,10 @@ def test_the_load_has_what_is_looked_for() -> None:
 
 
 class Player:
-    """Answers in place of an API server, which has no time for the first deletion."""
+    """Replaces an API server that has no time for the first deletion."""
 
     def __init__(self, metrics: list[str], there: int = 0) -> None:
-        """With what it says of itself each time, and so many deletions that leave something."""
+        """Use these metrics, one after the other, and this number of deletions that leave something."""
         self._metrics = iter(metrics)
         self._there = there
         self.deleted: list[str] = []
@@ -161,7 +161,7 @@ class Player:
 
 
 def plane_of(player: Player, folder: Path) -> Plane:
-    """A control plane with these answers; each look at the CPU of a program finds a second more."""
+    """A control plane with these answers; each read of a program's CPU returns a second more."""
     seconds = Counter[str]()
 
     def cpu_seconds(name: str) -> float:
@@ -182,7 +182,7 @@ echo '{"pods": 4, "created": 4, "not_bound": 0, "created_seconds": 0.5, "bound_s
 def test_a_run_has_the_calls_of_others_and_the_cpu_of_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The load's own calls are taken away, and those of the scheduler are by its user."""
+    """The load's own calls are subtracted, and those of the scheduler are by its user."""
     monkeypatch.setattr(measure, "TAIL_SECONDS", 0)
     program = tmp_path / "load"
     program.write_text(LOADED)
@@ -204,7 +204,7 @@ def test_a_run_has_the_calls_of_others_and_the_cpu_of_all(
 
 
 def test_a_load_that_fails_ends_the_run(tmp_path: Path) -> None:
-    """Its own words are on stderr."""
+    """Its own output is on stderr."""
     program = tmp_path / "load"
     program.write_text("#!/bin/sh\nexit 1\n")
     program.chmod(0o755)
@@ -214,7 +214,7 @@ def test_a_load_that_fails_ends_the_run(tmp_path: Path) -> None:
 
 
 def test_what_was_made_is_deleted_until_it_is_gone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """An API server that has no time for it is asked again; owners go before what they own."""
+    """A busy API server is called again; owners precede their objects."""
     monkeypatch.setattr(measure, "POLL_SECONDS", 0)
     player = Player([], there=len(measure.MADE) + 1)
     asyncio.run(measure.clean(plane_of(player, tmp_path)))
@@ -262,7 +262,7 @@ def play(monkeypatch: pytest.MonkeyPatch, runs: Runs) -> None:
 def test_all_schedulers_are_measured_in_turn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Each run is told as it ends; the report has the tables, and the command that repeats it."""
+    """Each run is printed as it ends; the report has the tables, and the command that repeats it."""
     runs = Runs()
     play(monkeypatch, runs)
     (tmp_path / "performance.md").write_text("# Performance\n\nBy hand.\n")
@@ -312,7 +312,7 @@ def test_a_failed_run_does_not_lose_the_other_lines(
 def test_without_go_or_etcd_the_command_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It names what is missing, and where it is to be had."""
+    """It names the missing program, and its source."""
     monkeypatch.setenv("PATH", str(tmp_path))
     assert main(["bench", "kube"]) == 2
     assert "needs Go 1.26 or newer and etcd" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Programs of a control plane: when they can be used, and what their logs say."""
+"""Programs of a control plane: their availability, and their logs."""
 
 from functools import partial
 from pathlib import Path

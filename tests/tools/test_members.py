@@ -1,4 +1,4 @@
-"""`licorne bench workers` and `failover` at a tiny size. Nothing here says how fast anything is."""
+"""`licorne bench workers` and `failover` at a tiny size. Nothing here depends on speed."""
 
 import json
 import os
@@ -42,7 +42,7 @@ def test_cpu_of_each_worker_is_told() -> None:
 @pytest.mark.bench
 @pytest.mark.parametrize("store", ["local", pytest.param("etcd", marks=pytest.mark.needs("etcd"))])
 def test_an_rm_comes_back_after_each_death_of_its_owner(store: str) -> None:
-    """Every killed owner is replaced, and the times of each stage are told in milliseconds."""
+    """Every killed owner is replaced, and the times of each stage are in milliseconds."""
     result = bench("failover", "--store", store, "--kills", "2", "--nodes", "4", "--pods", "20")
     assert result["store"] == store
     [run] = result["runs"]

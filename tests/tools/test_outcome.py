@@ -1,4 +1,4 @@
-"""How `licorne bench` goes on and ends: its line of progress, and what is printed when it is stopped."""
+"""Progress and end of `licorne bench`: its line of progress, and its output when stopped."""
 
 import json
 import os
@@ -30,7 +30,7 @@ ANY_BENCH = [("core",), ("core", "--against", "pure"), ("growth",), ATTACK]
 
 
 def play(monkeypatch: pytest.MonkeyPatch, events: Iterator[BaseException | None]) -> None:
-    """Measure nothing: each run takes the next event, and fails if that is an exception."""
+    """Measure nothing: each run takes the next event, and raises it if it is an exception."""
 
     def happen() -> None:
         event = next(events)
@@ -56,7 +56,7 @@ def play(monkeypatch: pytest.MonkeyPatch, events: Iterator[BaseException | None]
 
 
 def forever() -> Iterator[None]:
-    """Nothing ever fails."""
+    """Never fail."""
     while True:
         yield None
 
@@ -66,7 +66,7 @@ def forever() -> Iterator[None]:
 def test_a_closed_pipe_is_no_failure(
     arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whoever has read enough may go: nothing is said of it."""
+    """A reader may close the pipe: there is no message."""
     play(monkeypatch, forever())
     reader, writer = os.pipe()
     os.close(reader)
@@ -80,7 +80,7 @@ def test_a_closed_pipe_is_no_failure(
 def test_it_can_be_stopped(
     arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It says so in a line, and no more is begun."""
+    """It prints a line, and begins nothing more."""
     play(monkeypatch, iter([KeyboardInterrupt()]))
     assert main(["bench", *arguments]) == 130
     shown = capsys.readouterr()
@@ -110,7 +110,7 @@ def test_finished_runs_are_kept(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Those of a scenario that is cut off too."""
+    """This includes those of a scenario that is cut off."""
     play(monkeypatch, iter([None, None, end]))
     assert main(["bench", *arguments, "--runs", "3", "--json"]) == code
     found = json.loads(capsys.readouterr().out)
@@ -124,7 +124,7 @@ CONTROL = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 
 
 def on_terminal(*arguments: str) -> str:
-    """What `licorne bench` writes to a terminal that is its stderr, as far as it is printable."""
+    """The printable output of `licorne bench` on a terminal as stderr."""
     ours, theirs = pty.openpty()
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "200"}
     with subprocess.Popen(
@@ -144,7 +144,7 @@ def on_terminal(*arguments: str) -> str:
 
 
 def test_a_step_says_how_far_it_is() -> None:
-    """The work, its step, what is done of how much, and for how long it has been going on."""
+    """The line has the work, its step, its progress, and its duration so far."""
     progress = Progress()
     progress.begin("core, run 1 of 3")
     assert re.fullmatch(r"core, run 1 of 3: \d+ s", str(progress))
@@ -159,7 +159,7 @@ def test_a_step_says_how_far_it_is() -> None:
 
 @pytest.mark.slow
 def test_a_terminal_shows_what_goes_on() -> None:
-    """The line is there before anything is measured, and the lines that are kept are whole."""
+    """The line is printed before any measurement, and permanent lines are complete."""
     shown = on_terminal("core", "--pods", "50")
     assert shown.index("licorne bench: ") < shown.index(" allocations/s")
     assert re.search(r"core \(fifo, 1,000 a request, si\), run 1 of 1: [\d,]+ allocations/s", shown)
@@ -186,7 +186,7 @@ class Steps(Progress):
         super().step(name, of)
 
     def advance(self, by: int = 1) -> None:
-        """So many parts more."""
+        """Add this number of parts."""
         self._parts.append(by)
         super().advance(by)
 
@@ -212,7 +212,7 @@ class Steps(Progress):
     ],
 )
 async def test_a_run_says_how_far_it_is(name: str, step: str) -> None:
-    """In its longest step every part counts, and there are as many as it has said."""
+    """In its longest step every part counts, up to the announced number."""
     steps = Steps()
     scenario = SCENARIOS[name].scaled(nodes=5, pods=50)
     await run_once(scenario, Options(idle_seconds=0.1, bare=False, progress=steps))
@@ -222,7 +222,7 @@ async def test_a_run_says_how_far_it_is(name: str, step: str) -> None:
 
 @pytest.mark.slow
 def test_a_file_has_only_the_lines_that_are_kept() -> None:
-    """Nothing is rewritten where there is no terminal."""
+    """Without a terminal no line is rewritten."""
     done = subprocess.run(
         [*LICORNE, "bench", "core", "--pods", "50", *TINY],
         capture_output=True,

@@ -44,7 +44,7 @@ def results() -> list[Measured]:
 
 
 def part(text: str, heading: str) -> str:
-    """What stands below a heading."""
+    """The text below a heading."""
     return text.partition(f"### {heading}\n")[2].partition("###")[0]
 
 
@@ -73,7 +73,7 @@ def test_it_says_what_was_measured_where_and_how() -> None:
 
 
 def test_every_picture_is_shown() -> None:
-    """Each that is wanted is an SVG with texts, and its name is in the text."""
+    """Each is an SVG with texts, and its name is in the text."""
     found = section(results(), [THIS, OTHER], COMMAND, drawn=True)
     assert set(re.findall(r"\]\((.+\.svg)\)", found.text)) == set(found.pictures)
     assert len(found.pictures) == 3
@@ -91,7 +91,7 @@ def test_the_same_figures_give_the_same_section() -> None:
 
 
 def test_one_server_has_figures_without_ratios() -> None:
-    """Its column has the name of its form where there is no other."""
+    """Its column has the name of its form if there is no other."""
     alone = [Measured(each.scenario, each.sides[:1]) for each in results()]
     found = section(alone, [THIS], COMMAND, drawn=True)
     assert "| core | 85,000 (80,000 to 90,000) |" in found.text
@@ -118,7 +118,7 @@ def test_scenarios_are_named_by_what_tells_them_apart() -> None:
 
 
 def test_a_page_is_made_where_there_is_none(tmp_path: Path) -> None:
-    """Its folder too; the pictures are beside it."""
+    """Its folder is created too; the pictures are beside it."""
     section = Section(title="Growth", text="![x](x.svg)\n", pictures={"x.svg": "<svg/>"})
     page = put_section(tmp_path / "new", section)
     assert page == tmp_path / "new" / PAGE
@@ -127,7 +127,7 @@ def test_a_page_is_made_where_there_is_none(tmp_path: Path) -> None:
 
 
 def test_a_section_comes_last(tmp_path: Path) -> None:
-    """What was there before stays as it is."""
+    """The earlier text is unchanged."""
     (tmp_path / PAGE).write_text("# Title\n\nWritten by hand.\n\n## One\n\n1\n\n### Part\n\n2\n")
     page = put_section(tmp_path, Section(title="Two", text="3"))
     assert page.read_text() == (
@@ -136,7 +136,7 @@ def test_a_section_comes_last(tmp_path: Path) -> None:
 
 
 def test_a_section_is_written_anew_at_its_place(tmp_path: Path) -> None:
-    """The one of the same title goes, with its parts."""
+    """The section of the same title is replaced, with its parts."""
     for title, text in (("One", "1\n\n### Part\n\n2"), ("Two", "3"), ("One", "4"), ("One", "4")):
         put_section(tmp_path, Section(title=title, text=text))
     assert (tmp_path / PAGE).read_text() == "# Performance\n\n## One\n\n4\n\n## Two\n\n3\n"
@@ -162,7 +162,7 @@ def test_a_comment_in_code_begins_no_section(begin: str, end: str, tmp_path: Pat
 
 
 def test_files_are_exchanged_as_a_whole(tmp_path: Path) -> None:
-    """Who has opened one reads all of it; nothing else is left in the folder."""
+    """A reader that has opened one reads all of it; nothing else is left in the folder."""
     section = Section(title="One", text="new", pictures={"x.svg": "new"})
     for name in (PAGE, "x.svg"):
         (tmp_path / name).write_text("old")

@@ -10,13 +10,13 @@ NAMES = ["core", "shim", "a scenario with a long name"]
 
 
 def texts(picture: str) -> list[str]:
-    """The texts of a picture, as such and not as outlines."""
+    """The texts of a picture, as texts and not as outlines."""
     root = ElementTree.fromstring(picture)
     return [found.strip() for found in root.itertext() if found.strip()]
 
 
 def test_figures_are_written_behind_their_points() -> None:
-    """With all names, the unit, and what the colours mean."""
+    """The picture has all names, the unit, and a legend of the colours."""
     series = {
         side: {name: Spread(value, value * 1.1, value * 1.2) for name in NAMES}
         for side, value in (("compiled", 12.0), ("pure", 400.0))
@@ -37,7 +37,7 @@ def test_pairs_are_rings_around_their_median() -> None:
 
 
 def test_a_picture_is_as_high_as_it_has_rows() -> None:
-    """Rows do not come closer where there are many."""
+    """Rows are not compressed if there are many."""
     one, many = (
         by_scenario("rate", names, {"x": dict.fromkeys(names, Spread(1.0, 2.0, 3.0))})
         for names in (["a"], [f"scenario {number}" for number in range(20)])

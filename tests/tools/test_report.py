@@ -23,7 +23,7 @@ RUN = {"allocations_per_second": 1000.0, "cpu_us_per_allocation": 12.34, "reques
 
 
 def test_a_line_has_each_figure_with_its_spread() -> None:
-    """Columns that nobody fills are left out, and a figure that one lacks is a dash."""
+    """Empty columns are left out, and a missing figure is a dash."""
     core1, idle = SCENARIOS["core1"], SCENARIOS["idle"]
     runs = [{**RUN, "cpu_us_per_allocation": cpu} for cpu in (9.0, 1.0, 2.0)]
     other = {name: value for name, value in RUN.items() if name != "requests"}
@@ -61,7 +61,7 @@ def test_data_say_how_the_scenario_was_run() -> None:
 
 
 def test_a_figure_is_quoted_with_its_spread() -> None:
-    """The middle stands before the least and the greatest."""
+    """The median precedes the minimum and the maximum."""
     assert Spread.of([30.12, 28.94, 29.4]).quoted() == "29.4 (28.9 to 30.1)"
     assert Spread.of([1.8, 2.0, 1.9, 1.9]).quoted(times) == "1.90 (1.80 to 2.00)"
 
@@ -76,7 +76,7 @@ def test_what_was_measured_once_has_no_spread() -> None:
     [(0.0, "0"), (0.14449, "0.144"), (421.3, "421"), (1234.5, "1,234"), (50_000.0, "50,000")],
 )
 def test_three_digits_say_enough(value: float, shown: str) -> None:
-    """Whole numbers are shown whole, all others as far as they can be told from noise."""
+    """Whole numbers are printed whole, all others to the digits above noise."""
     assert brief(value) == shown
 
 
@@ -100,7 +100,7 @@ def pairs() -> Pairs:
 
 
 def test_each_comes_first_in_turn() -> None:
-    """What changes steadily on the machine costs both alike."""
+    """A steady change of the machine affects both alike."""
     assert list(turns(3)) == [
         *((1, THIS), (1, OTHER)),
         *((2, OTHER), (2, THIS)),
@@ -109,12 +109,12 @@ def test_each_comes_first_in_turn() -> None:
 
 
 def test_ratios_are_those_of_pairs() -> None:
-    """Each run is divided by the one beside it; a run alone is left out."""
+    """Each run is divided by the one beside it; a single run is left out."""
     assert pairs().ratios("allocations_per_second") == [2.0, 1.5]
 
 
 def test_a_line_has_both_sides_and_the_ratio() -> None:
-    """Each with its spread; what only one side has is left out, and no ratio is a dash."""
+    """Each has its spread; figures of one side only are left out, and a missing ratio is a dash."""
     headers, rows = pairs_table([(SCENARIOS["core"], pairs())])
     assert headers == ["MEASURE", "THIS", "OTHER", "RATIO"]
     assert rows == [

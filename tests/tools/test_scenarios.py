@@ -14,7 +14,7 @@ from licorne_tools.bench.scenarios import SCENARIOS, Asking, Wire, over, predica
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_scenarios_can_be_made_small(name: str) -> None:
-    """A scenario takes any size, and never becomes larger than wanted."""
+    """A scenario accepts any size, and never becomes larger than that."""
     for pods in (1, 3, 200, 1000):
         shape = SCENARIOS[name].scaled(nodes=20, pods=pods, sort="fair")
         assert shape.nodes == 20
@@ -23,7 +23,7 @@ def test_scenarios_can_be_made_small(name: str) -> None:
 
 
 def test_full_size_is_what_is_advertised() -> None:
-    """Without options the shapes are those that the results are compared by."""
+    """Without options the shapes are those of the published results."""
     sizes = {name: (s.queues, s.apps, s.asks, s.nodes) for name, s in SCENARIOS.items()}
     assert sizes["shim"] == (5, 80, 125, 5000)
     assert sizes["shim1"] == sizes["shim"]
@@ -82,7 +82,7 @@ def test_unplaceable_asks_are_larger_than_any_node() -> None:
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_configurations_are_valid(name: str) -> None:
-    """The core takes the configuration of every scenario."""
+    """The core accepts the configuration of every scenario."""
     load(workload.configuration(SCENARIOS[name]))
 
 
@@ -132,7 +132,7 @@ def test_there_are_victims_for_every_claim(nodes: int, pods: int) -> None:
 
 @pytest.mark.parametrize(("nodes", "pods"), [(5000, 10_000), (20, 200)])
 def test_nobody_can_help_the_greedy_ask(nodes: int, pods: int) -> None:
-    """A node could hold it, but what the lender may lose is less than what it lacks there."""
+    """A node could hold it, but the lender may lose less than the shortage on it."""
     shape = SCENARIOS["storm"].scaled(nodes=nodes, pods=pods)
     lent, _ = confirming.room(shape)
     node = next(confirming.storm_nodes(shape)).schedulableResource.resources["vcore"].value
@@ -146,7 +146,7 @@ def test_nobody_can_help_the_greedy_ask(nodes: int, pods: int) -> None:
 
 @pytest.mark.parametrize("batch", [1, 7])
 def test_requests_have_the_wanted_number_of_items(batch: int) -> None:
-    """Over both wires all asks are sent, so many in each request, the rest in the last."""
+    """Over both wires all asks are sent, this number in each request, the remainder in the last."""
     shape = SCENARIOS["shim1"].scaled(pods=400, batch=batch)
     asks = list(workload.asks(shape))
     over_si = [AllocationRequest.FromString(m) for m in workload.requests("x", iter(asks), shape.batch)]
@@ -159,7 +159,7 @@ def test_requests_have_the_wanted_number_of_items(batch: int) -> None:
 
 
 def test_single_items_go_over_both_wires() -> None:
-    """Other scenarios keep to the wire that they are compared by, unless another is named."""
+    """Other scenarios use the wire of their comparison, unless another is named."""
     wires = {name: [each.wire for each in over(s, None)] for name, s in SCENARIOS.items()}
     assert wires["shim1"] == wires["core1"] == wires["wire"] == [Wire.SI, Wire.SESSION]
     assert wires["shim"] == wires["latency"] == [Wire.SI]
@@ -171,7 +171,7 @@ def test_single_items_go_over_both_wires() -> None:
 
 @pytest.mark.parametrize("percent", [0, 1, 10, 30, 50, 99, 100])
 def test_the_wanted_share_of_nodes_is_refused(percent: int) -> None:
-    """In any hundred nodes in a row, and each decision stays."""
+    """The share holds for any hundred consecutive nodes, and each decision is stable."""
     asking = Asking(refused_percent=percent)
     for first in (0, 37):
         assert sum(map(asking.refuses, range(first, first + 100))) == percent

@@ -1,4 +1,4 @@
-"""The RM of the benchmark that is asked about nodes, against a server that keeps to a script."""
+"""The RM of the benchmark with predicates, against a scripted server."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -31,7 +31,7 @@ PLACED = UpdateResponse(
 
 
 class Script:
-    """Sends responses at once, notes what comes back, and places an ask after so many answers."""
+    """Sends responses at once, records requests, and places an ask after a number of answers."""
 
     def __init__(self, responses: Sequence[UpdateResponse], last: UpdateResponse = PLACED) -> None:
         """`last` follows when each message with checks was answered."""
@@ -70,7 +70,7 @@ async def served(behaviour: Behaviour) -> AsyncIterator[str]:
 
 
 async def placed(script: Script, *, refused: frozenset[str] = frozenset(), delay: float = 0) -> int:
-    """How many responses had allocations, with an RM that wants one ask placed."""
+    """The number of responses with allocations, with an RM that submits one ask."""
     async with (
         served(script.run) as target,
         SessionRm(target, "x", refused=refused, delay=delay) as rm,
@@ -93,7 +93,7 @@ async def test_all_checks_of_a_message_are_answered_in_one() -> None:
 
 
 async def test_late_answers_come_in_order_and_each_after_its_own_time() -> None:
-    """None comes early, and they do not wait for each other."""
+    """None is early, and they do not wait for each other."""
     script = Script([checks(number, ["good"]) for number in range(1, 41)])
     await placed(script, delay=LATE)
     ids = [a.id for request in script.requests for a in request.predicate_answers.answers]
@@ -110,7 +110,7 @@ async def test_late_answers_come_in_order_and_each_after_its_own_time() -> None:
     ],
 )
 async def test_a_server_that_errs_is_not_measured(allocations: AllocationResponse) -> None:
-    """Nothing may be rejected, and nothing may be placed where it was refused."""
+    """Nothing may be rejected, and nothing may be placed on a refused node."""
     script = Script([checks(1, ["bad"])], last=UpdateResponse(number=2, allocations=allocations))
     with pytest.raises(BenchError, match="rejected"):
         await placed(script, refused=frozenset({"bad"}))

@@ -1,4 +1,4 @@
-"""`licorne bench targets`: the tables of all targets, with runs and a Go benchmark that are played here."""
+"""`licorne bench targets`: the tables of all targets, with simulated runs and a simulated Go benchmark."""
 
 import json
 import os
@@ -81,7 +81,7 @@ def with_go(folder: Path, monkeypatch: pytest.MonkeyPatch, program: str) -> None
 def test_the_page_has_a_table_for_each_target(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One command writes all; the wire stands beside, and the older core, which ran in turn, with ratios."""
+    """One command writes all; the wire is a column, and the older core, measured in turn, has ratios."""
     with_go(tmp_path, monkeypatch, GO.format(benchmark=BENCHMARK))
     assert main(["bench", "targets", "--runs", "2", "--report", str(tmp_path)]) == 0
     text = (tmp_path / "performance.md").read_text()
@@ -132,7 +132,7 @@ def test_data_have_all_runs(
 def test_without_go_all_but_the_older_core_is_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The command says what is left out, and the page has the rest."""
+    """The message names the part left out, and the page has the others."""
     monkeypatch.setenv("PATH", str(tmp_path))
     assert main(["bench", "targets", "--report", str(tmp_path)]) == 0
     assert "its benchmarks need Go" in capsys.readouterr().err
@@ -155,7 +155,7 @@ def test_a_failure_of_a_benchmark_does_not_lose_the_rest(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """What was measured is printed, the last lines of the benchmark too, and no page is written."""
+    """The measurements are printed, the last lines of the benchmark too, and no page is written."""
     with_go(tmp_path, monkeypatch, program)
     assert main(["bench", "targets", "--report", str(tmp_path / "new")]) == 2
     shown = capsys.readouterr()
@@ -165,7 +165,7 @@ def test_a_failure_of_a_benchmark_does_not_lose_the_rest(
 
 
 def test_a_benchmark_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its server ends with it, which would keep the output open."""
+    """Its server, which would keep the output open, ends with it."""
     monkeypatch.setattr(older_core, "RUN_SECONDS", 0.5)
     program = tmp_path / "benchmark"
     program.write_text("#!/bin/sh\nsleep 1000 &\nwait\n")
@@ -175,7 +175,7 @@ def test_a_benchmark_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_the_benchmarks_have_what_is_looked_for() -> None:
-    """Their sources name the units, the cores and the shapes, which are those of the scenarios."""
+    """Their sources have the units, the cores and the shapes, which are those of the scenarios."""
     asks, pods, backends = (
         (older_core.MODULE / name).read_text()
         for name in ("asks_test.go", "bench_test.go", "backend_test.go")

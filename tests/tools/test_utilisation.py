@@ -24,7 +24,7 @@ LARGEST_WAIT = 240.0
 
 
 def short(load: Load, *, seed: int = 1, minutes: float = 1, reservations: bool = True) -> Figures:
-    """What comes of some minutes."""
+    """The results of some minutes."""
     return played(load, seed=seed, seconds=minutes * 60, reservations=reservations)
 
 
@@ -51,7 +51,7 @@ def test_nothing_is_reserved_without_reservations() -> None:
 
 @pytest.mark.slow
 def test_every_ask_is_placed_or_waits() -> None:
-    """Shortly before the second round of the fake RM's world begins, all asks of one are there."""
+    """Shortly before the second round of the fake RM's world begins, all asks of one exist."""
     found = short(FAKE_RM, minutes=0.95)
     assert found.placed + found.backlog_asks == FAKE_RM.world.asks
     assert 0 < found.cores_percent <= 100
@@ -59,20 +59,20 @@ def test_every_ask_is_placed_or_waits() -> None:
 
 @pytest.mark.slow
 def test_victims_of_preemption_are_counted() -> None:
-    """The owner of the fake RM's world takes back what it is guaranteed, in each round."""
+    """The owner of the fake RM's world reclaims its guarantee, in each round."""
     assert short(FAKE_RM).preempted > 0
 
 
 @pytest.mark.slow
 def test_large_asks_alone_count_as_such() -> None:
-    """Six come in each round of the mixed load, and none in that of the fake RM."""
+    """Each round of the mixed load has six, and that of the fake RM none."""
     assert short(MIXED).large_asks == 6
     assert short(FAKE_RM).large_asks == 0
 
 
 @pytest.mark.slow
 def test_what_a_stopped_queue_refuses_comes_again() -> None:
-    """No ask of those minutes is lost: once the queue is started, as many have come as without."""
+    """No ask of those minutes is lost: once the queue is started, as many are submitted as without."""
     without = short(replace(STOPPED, stopped=""), minutes=3)
     found = short(STOPPED, minutes=3)
     assert found.placed + found.backlog_asks == without.placed + without.backlog_asks
@@ -80,7 +80,7 @@ def test_what_a_stopped_queue_refuses_comes_again() -> None:
 
 
 def test_what_the_core_refuses_ends_the_bench() -> None:
-    """A world whose configuration says nothing of a queue that its applications want."""
+    """This happens in a world whose configuration lacks a queue of its applications."""
     config = MIXED.world.config.replace("name: large", "name: other")
     with pytest.raises(BenchError, match="application large-"):
         short(replace(MIXED, world=replace(MIXED.world, config=config)))
@@ -112,7 +112,7 @@ def test_an_ask_is_due_within_guarantee_and_headroom(
 
 @pytest.mark.slow
 def test_the_table_has_each_load_twice(capsys: pytest.CaptureFixture[str]) -> None:
-    """With reservations and without; no waits of large asks where there are none."""
+    """The lines are with reservations and without; loads without large asks have no waits of them."""
     assert main(["bench", "utilisation", "--minutes", "1"]) == 0
     title, headers, *rows = capsys.readouterr().out.splitlines()
     assert title.endswith("(1 minutes, seed 1)")
@@ -124,7 +124,7 @@ def test_the_table_has_each_load_twice(capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_json_has_all_figures(capsys: pytest.CaptureFixture[str]) -> None:
-    """With what they follow from."""
+    """The JSON also has the figures that these follow from."""
     show([Played(MIXED, True, {3: short(MIXED, seed=3)})], 1, as_data=True)
     [found] = json.loads(capsys.readouterr().out)
     assert (found["name"], found["reservations"]) == ("mixed", True)
@@ -148,7 +148,7 @@ def test_several_seeds_have_their_spread(capsys: pytest.CaptureFixture[str]) -> 
 def test_seeds_are_counted_from_the_first_one(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`--seeds` says how many are played, and `--seed` where they begin."""
+    """`--seeds` is their number, and `--seed` the first."""
     monkeypatch.setattr(bench_utilisation, "loads", lambda: (MIXED,))
     assert main(["bench", "utilisation", "--minutes", "1", "--seed", "3", "--seeds", "2"]) == 0
     title, *_ = capsys.readouterr().out.splitlines()
@@ -158,7 +158,7 @@ def test_seeds_are_counted_from_the_first_one(
 @pytest.mark.slow
 @pytest.mark.parametrize("load", [STOPPED, MIXED], ids=["stopped", "mixed"])
 def test_reservations_leave_no_room_unused(load: Load) -> None:
-    """With them as many cores are used as without, and queues are no longer below guarantee."""
+    """With them as many cores are used as without, and queues are below guarantee no longer."""
     reserving = short(load, minutes=6)
     free = short(load, minutes=6, reservations=False)
     assert reserving.warm_cores_percent >= free.warm_cores_percent - TOLERATED

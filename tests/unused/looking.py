@@ -1,8 +1,8 @@
 """Finds classes, functions and methods of the product that only tests use, or nobody.
 
-A definition is used if its name occurs anywhere in the product: as a name, an attribute, or in a
-text of one word, such as an annotation. An import alone is no use. So a name that two things share
-may hide one of them; what is found is certain but for what others call by a rule:
+A definition is used if its name occurs anywhere in the product: as a name, an attribute, or in a text of one
+word, such as an annotation. An import alone is no use. So a name shared by two definitions may hide one of
+them; findings are certain, with these exceptions:
 
 - What the client exports (`__all__`), with the public methods of those classes.
 - The test kit, `licorne_server.testing`, which is for the tests of others, and the core's
@@ -75,7 +75,7 @@ _Defined = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 @dataclass(frozen=True, slots=True, order=True)
 class Definition:
-    """A class, function or method and where it stands."""
+    """The position of a class, function or method."""
 
     file: str
     line: int
@@ -172,7 +172,7 @@ def _from_outside(tree: ast.Module) -> set[str]:
 
 
 def _bases_of(names: frozenset[str], classes: Sequence[_Class]) -> set[str]:
-    """The names, and those of the classes from which these inherit."""
+    """The names, and those of their base classes."""
     found = set(names)
     while more := {base for each in classes if each.name in found for base in each.bases} - found:
         found |= more
@@ -188,7 +188,7 @@ def _called_from_outside(classes: Sequence[_Class]) -> set[str]:
 
 
 def _definitions(tree: ast.AST, open_to_others: set[str]) -> Iterator[_Defined]:
-    """What has to be used by name: nothing that others call by a rule."""
+    """The definitions that have to be used by name: without those that others call by a rule."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             if not (_is_special(node.name) or _is_registered(node)):
@@ -207,7 +207,7 @@ def _is_registered(node: _Defined) -> bool:
 
 
 def _is_plain(base: ast.expr) -> bool:
-    """Whether it is a base that gives a class its form, and calls no method of it."""
+    """Whether a base only gives a class its form, and calls no method of it."""
     name = base.value if isinstance(base, ast.Subscript) else base
     return isinstance(name, ast.Name) and name.id in _FORMS
 

@@ -1,4 +1,4 @@
-"""The check for code that only tests use: what it finds, and what it trusts others to call."""
+"""The check for code that only tests use: its findings, and its exceptions."""
 
 from pathlib import Path
 
@@ -39,7 +39,7 @@ CALLS = "class Calls:\n    def call(self): ...\n\nclass Client(Calls):\n    def 
 
 
 def write(root: Path, **files: str) -> None:
-    """Write a product of these files; a name says the folder and, behind two dashes, the module."""
+    """Write a product of these files; a name has the folder and, after two dashes, the module."""
     folders = {"core": "core/licorne_core", "client": "clients/python/licorne"}
     folders |= {"kit": "server/licorne_server/testing", "docs": "docs"}
     for name, text in files.items():
@@ -50,7 +50,7 @@ def write(root: Path, **files: str) -> None:
 
 
 def found(root: Path) -> list[str]:
-    """The names of what is unused."""
+    """The names of unused definitions."""
     return [each.name for each in unused(root)]
 
 

@@ -51,7 +51,7 @@ class _Proxy(SimpleHTTPRequestHandler):
     api = ""
 
     def do_GET(self) -> None:
-        """A file, or what the server says; the path is passed on as it came."""
+        """Serve a file, or pass the path on to the server as it is."""
         if not self.path.startswith("/ws/"):
             super().do_GET()
             return
@@ -68,15 +68,15 @@ class _Proxy(SimpleHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
-        """Say nothing of what went well."""
+        """Suppress the log of successful requests."""
 
 
 @contextmanager
 def proxied() -> Iterator[tuple[str, Callable[[str], None]]]:
-    """The origin of the page, and a function that says where the server is."""
+    """The origin of the page, and a function that sets the server's address."""
 
     class Proxy(_Proxy):
-        """One of its own."""
+        """The proxy of this fixture."""
 
     def lead_to(api: str) -> None:
         Proxy.api = api
@@ -129,7 +129,7 @@ async def populate(target: str) -> None:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def served() -> AsyncIterator[Pages]:
-    """The page before the server with the two RMs; the server lets the page read directly too."""
+    """The page before the server with the two RMs; pages may also read the server directly."""
     with proxied() as (origin, lead_to), serving(*settings_file(access={"cors_origins": [origin]})) as server:
         lead_to(server.http)
         await populate(server.target)
@@ -138,7 +138,7 @@ async def served() -> AsyncIterator[Pages]:
 
 @pytest.fixture(scope="module")
 def empty() -> Iterator[Pages]:
-    """The page before a server that no RM has registered with, and that lets no page read."""
+    """The page before a server without RMs, which allows no page to read it."""
     with proxied() as (origin, lead_to), serving() as server:
         lead_to(server.http)
         yield Pages(origin, f"http://{server.http}")

@@ -55,7 +55,7 @@ async def nodes(page: Page) -> list[str]:
 
 
 async def error(page: Page) -> str:
-    """What the page shows as an error."""
+    """The error that the page displays."""
     return await page.locator("#error").inner_text()
 
 
@@ -96,7 +96,7 @@ async def test_usage_ends_at_a_hundred_percent(read: Open) -> None:
 
 
 async def test_names_need_no_encoding(read: Open) -> None:
-    """Queues and partitions are found by names with brackets, colons and at signs, as they are."""
+    """Queues and partitions are found by names with brackets, colons and at signs, without encoding."""
     page = await read(f"partition=[{SECOND}]default")
     assert await error(page) == ""
     assert any(line.startswith(f"root.{LEAF},") for line in await lines(page, "queues"))
@@ -105,7 +105,7 @@ async def test_names_need_no_encoding(read: Open) -> None:
 
 
 async def test_default_is_the_partition_of_the_first_rm(read: Open) -> None:
-    """One page knows no other name than `default`; it shows the RM that came first."""
+    """A page whose only partition name is `default` shows the first RM."""
     page = await read("partition=default")
     assert (await nodes(page))[0].startswith("n1,")
 
@@ -120,14 +120,14 @@ async def test_filter_of_nodes_can_be_typed_into(read: Open) -> None:
 
 
 async def test_reason_of_an_error_is_shown(read: Open) -> None:
-    """An error has the keys that the page reads, and says what is wrong."""
+    """An error has the keys that the page reads, with the reason."""
     shown = await error(await read("partition=nothing"))
     assert shown.startswith("Error: 404 Not Found: ")
     assert "nothing" in shown
 
 
 async def test_server_without_rms_is_an_empty_page(browser: Browser, empty: Pages) -> None:
-    """Where nobody has registered every list is empty, and none is null."""
+    """Without RMs every list is empty, and none is null."""
     async with reading(browser, empty) as read:
         page = await read()
         assert await error(page) == ""

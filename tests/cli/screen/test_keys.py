@@ -1,4 +1,4 @@
-"""What keys and the mouse change of the screen."""
+"""Effects of keys and the mouse on the screen."""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -31,7 +31,7 @@ async def viewer() -> AsyncIterator[Viewer]:
 
 
 def names(lines: list[str]) -> list[str]:
-    """The queues that are to be seen, line by line."""
+    """The visible queues, line by line."""
     table = lines[lines.index(next(line for line in lines if "USE OF MAX" in line)) + 1 :]
     return [next(word for word in line.split() if word not in "▾▸") for line in table if "%" in line]
 
@@ -44,7 +44,7 @@ async def opened(viewer: Viewer) -> str:
 
 
 async def test_the_cursor_moves_and_stays_within(viewer: Viewer) -> None:
-    """By a row, by many, to the ends; never beyond."""
+    """The cursor moves by one row, by many, and to the ends, never beyond."""
     steps = {
         "up": "root",
         "down": "root.a",
@@ -63,7 +63,7 @@ async def test_the_cursor_moves_and_stays_within(viewer: Viewer) -> None:
 
 
 async def test_folding(viewer: Viewer) -> None:
-    """What is below a queue is hidden and shown, by three keys; a hidden queue says how many."""
+    """Three keys hide and show the descendants of a queue; a folded queue shows their number."""
     lines = await viewer.press("down", "space")
     assert names(lines) == FOLDED
     assert any("▸ a (1)" in line for line in lines)
@@ -77,7 +77,7 @@ async def test_folding(viewer: Viewer) -> None:
 
 
 async def test_a_cursor_on_a_hidden_queue_goes_to_the_one_above(viewer: Viewer) -> None:
-    """Of its own tree."""
+    """When its queue is folded away, the cursor moves to the ancestor that is still visible."""
     await viewer.press("down", "down", "-")
     assert await opened(viewer) == "root.a"
 
@@ -97,7 +97,7 @@ async def test_sorting(viewer: Viewer) -> None:
 
 
 async def test_filtering(viewer: Viewer) -> None:
-    """What is typed is shown at once with the queues above it, whatever is folded."""
+    """Matches of the typed filter appear at once with their ancestors, even in folded queues."""
     lines = await viewer.press("-", "/", "D", "E", "e", "P", "x", "backspace")
     assert names(lines) == ["[blue]default", "a", "deep"]
     assert "filter: DEeP" in lines[1]
@@ -110,7 +110,7 @@ async def test_filtering(viewer: Viewer) -> None:
 
 
 async def test_resources(viewer: Viewer) -> None:
-    """The dominant one of each queue, then each that there is for all, and back."""
+    """The key cycles through the dominant resource of each queue, then each resource, and back."""
     row = next(line for line in viewer.lines if " c " in line)
     assert "memory" in row
     assert "75%" in row
@@ -119,7 +119,7 @@ async def test_resources(viewer: Viewer) -> None:
 
 
 async def test_a_viewer_who_scrolled_stays_there() -> None:
-    """Also when figures grow, or queues come above what is seen."""
+    """The scroll position is kept when figures grow, or queues are added above the visible ones."""
     queues = [root(1), *(queue(f"root.q{number:03}") for number in range(200))]
     async with Viewer(seen(cluster("blue", queues))).at() as viewer:
         before = names(await viewer.press(*["pagedown"] * 3))
@@ -131,7 +131,7 @@ async def test_a_viewer_who_scrolled_stays_there() -> None:
 
 
 async def test_opening(viewer: Viewer) -> None:
-    """An opened queue asks for its own; its applications are gone through; two ways lead back."""
+    """An opened queue reads its own contents; keys move through its applications; two keys close it."""
     lines = await viewer.press("down", "down", "enter")
     assert "asking for its applications" in lines
     apps = [Application(application_id=f"app-{number:02}") for number in range(60)]
@@ -149,14 +149,14 @@ async def test_opening(viewer: Viewer) -> None:
 
 
 async def test_an_opened_queue_may_go(viewer: Viewer) -> None:
-    """Then the page says so, and one can go back."""
+    """If an opened queue is removed, the page says so, and can be closed."""
     await viewer.press("down", "enter")
     assert "queue root.a is gone" in await viewer.looks_again(Snapshot(time=NOON, clusters=()))
     assert not any("gone" in line for line in await viewer.press("escape", "enter", "left", "right"))
 
 
 async def test_the_help_is_read_to_its_end(viewer: Viewer) -> None:
-    """It scrolls; another key leads back to where one was."""
+    """The help scrolls to its end; another key returns to the former page."""
     await viewer.press("down", "enter")
     assert any(line.startswith("arrows") for line in await viewer.press("?"))
     assert any(line.startswith("on hold") for line in await viewer.press(*["pagedown"] * 9))
@@ -164,7 +164,7 @@ async def test_the_help_is_read_to_its_end(viewer: Viewer) -> None:
 
 
 async def test_a_click_chooses_and_a_second_one_opens(viewer: Viewer) -> None:
-    """As the cursor and the enter key do."""
+    """A click acts like the cursor keys, a second one like Enter."""
     await viewer.click(at=(5, 5))
     assert await opened(viewer) == "root.a.deep"
     lines = await viewer.click(at=(5, 5))
@@ -172,7 +172,7 @@ async def test_a_click_chooses_and_a_second_one_opens(viewer: Viewer) -> None:
 
 
 def test_a_bar_says_in_signs_what_it_says_in_colours() -> None:
-    """Guarantees that are kept, exceeded and missing, and a maximum that is reached."""
+    """Signs mark guarantees that are kept, exceeded or missed, and a reached maximum."""
     amounts = [(40, 50, 100), (51, 50, 100), (100, 50, 100), (0, 50, 100), (100, 0, 100), (1, 0, 0)]
     bars = [bar(*amount, 10) for amount in amounts]
     assert [text.plain for text in bars] == [

@@ -23,7 +23,7 @@ async def top(town: Town) -> AsyncIterator[Tty]:
 
 
 async def test_keys_do_what_the_foot_says(top: Tty) -> None:
-    """Filter, open, go back, sort, choose a resource, fold, read the help, quit."""
+    """The keys of the footer work: filter, open, go back, sort, choose a resource, fold, help, quit."""
     await top.shows("prod")
     lines = await top.until(lambda lines: "q quit ? help" in lines[-1])
     assert len(lines) == 24
@@ -58,7 +58,7 @@ async def test_keys_do_what_the_foot_says(top: Tty) -> None:
 
 
 async def test_the_screen_follows_the_window(top: Tty) -> None:
-    """Narrower and lower, then wider and higher: the foot stays on the last line."""
+    """After the window shrinks and grows, the footer is still on the last line."""
     top.resize(60, 8)
     lines = await top.until(lambda lines: len(lines) == 8)
     assert all(len(line) <= 60 for line in lines)
@@ -73,7 +73,7 @@ async def test_the_screen_follows_the_window(top: Tty) -> None:
     [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGQUIT, 131), (signal.SIGINT, 0)],
 )
 async def test_a_signal_gives_the_terminal_back(top: Tty, number: signal.Signals, code: int) -> None:
-    """Whatever ends it; the exit code says what it was, and an interrupt is a good end."""
+    """Any signal restores the terminal; the exit code names it, and an interrupt is a success."""
     assert top.attributes() != top.mode
     top.process.send_signal(number)
     assert await top.ended() == code
@@ -82,14 +82,14 @@ async def test_a_signal_gives_the_terminal_back(top: Tty, number: signal.Signals
 
 
 async def test_control_c_is_an_interrupt(top: Tty) -> None:
-    """As typed on the keyboard."""
+    """Control-C on the keyboard acts as an interrupt."""
     top.press("\x03")
     assert await top.ended() == 0
     assert top.is_as_before()
 
 
 async def test_it_is_stopped_and_goes_on(top: Tty) -> None:
-    """Control-Z gives the terminal to the shell, and `fg` takes it anew."""
+    """Control-Z returns the terminal to the shell, and `fg` takes it again."""
     top.press("\x1a")
     await top.until(lambda _: top.is_stopped and top.is_as_before())
     taken = top.output.count(ALTERNATE)
@@ -123,7 +123,7 @@ async def test_a_dumb_terminal_gets_lines(town: Town) -> None:
 
 @pytest.mark.slow
 async def test_colours_are_left_out_if_they_are_not_wanted(town: Town) -> None:
-    """With NO_COLOR set; with it unset they are there."""
+    """With NO_COLOR set there are no colours; with it unset there are."""
     for env, coloured in [({}, True), ({"NO_COLOR": "1"}, False)]:
         async with Tty("top", "--target", town.shell.target, env=env) as tty:
             await tty.shows("[green]default")
@@ -148,7 +148,7 @@ async def test_one_look_leaves_the_screen_alone(town: Town) -> None:
 
 @pytest.mark.slow
 async def test_a_server_that_goes_is_asked_again() -> None:
-    """What was seen stays, marked as old; keys work on; when it is back, so is the truth."""
+    """The last data remain, marked as old, and keys work; after the server's return data are current."""
     async with ServerProcess() as server, Tty("top", "--target", server.target, *QUICK) as tty:
         await tty.shows("no RM has registered")
         await server.kill()
@@ -164,7 +164,7 @@ async def test_a_server_that_goes_is_asked_again() -> None:
 
 
 async def test_no_server_at_all_takes_no_screen() -> None:
-    """One line says so, as for every command."""
+    """Without a server the command prints one line, like every command."""
     async with Tty("top", "--target", "127.0.0.1:1") as tty:
         assert await tty.ended() == 2
         await tty.shows("licorne: cannot reach 127.0.0.1:1")

@@ -1,4 +1,4 @@
-"""Whole screens, as they stand in `pictures`; `--rewrite` draws them anew."""
+"""Whole screens, as recorded in `pictures`; `--rewrite` records them again."""
 
 import re
 from collections.abc import Callable
@@ -83,7 +83,7 @@ def many() -> Snapshot:
 
 
 def preempting() -> Snapshot:
-    """Victims have been told to stop, and what they free is promised."""
+    """Victims whose stop was requested, and promises of their resources."""
     queues = [
         root(58, preempting={"vcore": 8000}),
         queue("root.shared", allocated=60, max=60, preempting=8, promised=8, is_leaf=False),
@@ -160,7 +160,7 @@ async def drawn(name: str, width: int, height: int = HEIGHT) -> list[str]:
 
 @pytest.mark.parametrize("name", SCENES)
 async def test_screens(name: str, *, rewrite: bool) -> None:
-    """At every width the screen is what its file shows."""
+    """At every width the screen equals its recording."""
     parts = []
     for width in WIDTHS:
         lines = await drawn(name, width)
@@ -174,7 +174,7 @@ async def test_screens(name: str, *, rewrite: bool) -> None:
 
 @pytest.mark.parametrize("size", [(1, 1), (20, 2), (33, 5), (59, 9), (200, 13)])
 async def test_every_size_is_filled_and_never_more(size: tuple[int, int]) -> None:
-    """As many lines as the terminal has, none wider."""
+    """A screen has as many lines as the terminal, and none wider."""
     for name in ("at_maximum", "opened", "help"):
         lines = await drawn(name, *size)
         assert len(lines) == size[1]
@@ -183,7 +183,7 @@ async def test_every_size_is_filled_and_never_more(size: tuple[int, int]) -> Non
 
 @pytest.mark.parametrize("width", WIDTHS)
 async def test_full_and_almost_full_look_different(width: int) -> None:
-    """73 %, 85 %, 99.9 % and 100 % differ in their bars, and what is full is named so."""
+    """73 %, 85 %, 99.9 % and 100 % differ in their bars, and a full queue is named so."""
     lines = await drawn("at_maximum", width)
     rows = [next(line for line in lines if f"{name} " in line) for name in ("a73", "b85", "c99")]
     full = next(line for line in lines if "e100 " in line)
@@ -205,7 +205,7 @@ def test_figures_say_of_which_resource_they_are(snapshot: Callable[[], Snapshot]
 
 
 async def test_notes_are_cut_before_figures() -> None:
-    """At 60 columns it is known how much of which resource is used of how much."""
+    """At 60 columns the resource, its usage and its maximum are still displayed."""
     lines = [line.split() for line in await drawn("at_maximum", 60)]
     over = next(row for row in lines if row[:1] == ["f120"])
     assert over[2:7] == ["120%", "cores", "48", "40", "over"]
@@ -224,7 +224,7 @@ async def test_what_failed_stands_where_the_status_was() -> None:
 
 
 async def test_it_may_be_drawn_while_parts_come_and_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A tick or a snapshot may come with some parts not mounted yet, or removed already."""
+    """A tick or a snapshot may arrive while some parts are not mounted yet, or were removed already."""
     for kind in (Static, DataTable, Footer, Input):
         for moment in ("on_mount", "on_unmount"):
             monkeypatch.setattr(kind, moment, lambda part: part.app.show(), raising=False)
@@ -232,7 +232,7 @@ async def test_it_may_be_drawn_while_parts_come_and_go(monkeypatch: pytest.Monke
 
 
 async def test_nobody_there() -> None:
-    """Without RMs it says so, where others would be empty."""
+    """Without RMs the screen says so."""
     async with Viewer(seen()).at() as viewer:
         assert "no RM has registered, so there are no queues" in viewer.lines
 

@@ -1,4 +1,4 @@
-"""What a look asks the server for, and what it makes of the answers."""
+"""The calls of a snapshot, and the result of the answers."""
 
 import asyncio
 from argparse import Namespace
@@ -20,14 +20,14 @@ PROD = Opened(partition="[blue]default", path="root.prod")
 
 
 class Counting(grpc.UnaryUnaryClientInterceptor):
-    """Counts the calls of each method, and of queues those of each partition."""
+    """Counts the calls of each method, and for queues those of each partition."""
 
     def __init__(self) -> None:
-        """None yet."""
+        """Start without calls."""
         self.calls: Counter[str] = Counter()
 
     def intercept_unary_unary(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
-        """Count one."""
+        """Count a call."""
         method = client_call_details.method.rpartition("/")[2]
         self.calls[f"{method} {getattr(request, 'partition', '')}".rstrip()] += 1
         return continuation(client_call_details, request)
@@ -35,7 +35,7 @@ class Counting(grpc.UnaryUnaryClientInterceptor):
 
 @pytest.fixture
 def counting() -> Counting:
-    """Who counts."""
+    """The counting interceptor."""
     return Counting()
 
 
@@ -47,12 +47,12 @@ def stub(town: Town, counting: Counting) -> Iterator[StateStub]:
 
 
 async def look(source: Source, opened: Opened | None = None) -> Snapshot:
-    """As the screens do it: the server is in this loop."""
+    """A snapshot taken in a thread, as the server is in this loop."""
     return await asyncio.to_thread(source.look, opened)
 
 
 async def test_a_look_asks_for_each_list_once(stub: StateStub, counting: Counting) -> None:
-    """Nothing of nodes or applications, however many there are."""
+    """The calls do not include lists of nodes or applications, however many there are."""
     snapshot = await look(Source(stub, 30.0))
     assert counting.calls == {
         "ListRms": 1,
@@ -65,7 +65,7 @@ async def test_a_look_asks_for_each_list_once(stub: StateStub, counting: Countin
 
 
 async def test_a_named_partition_is_all_that_is_asked_for(stub: StateStub, counting: Counting) -> None:
-    """Of the queues; and one that is not there is said to be missing."""
+    """Only the queues of the named partition are read; a missing partition is reported."""
     source = Source(stub, 30.0, lambda: partitions_looked_at(stub, wanted))
     wanted = Namespace(timeout=30.0, rm_id="", partition="[green]default", token=None, tls_cert=None)
     snapshot = await look(source)
@@ -77,7 +77,7 @@ async def test_a_named_partition_is_all_that_is_asked_for(stub: StateStub, count
 
 
 async def test_an_opened_queue_asks_for_its_own(stub: StateStub, counting: Counting) -> None:
-    """Its applications, and the explanation of one; other partitions stay as they were."""
+    """The calls are for its applications and the explanation of one; other partitions are not read again."""
     source = Source(stub, 30.0)
     await look(source)
     counting.calls.clear()
@@ -106,7 +106,7 @@ async def test_an_opened_queue_asks_for_its_own(stub: StateStub, counting: Count
 async def test_nothing_is_explained_if_nothing_waits(
     stub: StateStub, counting: Counting, opened: Opened
 ) -> None:
-    """Neither of a queue without waiting asks, nor of an application that has gone."""
+    """There is no explanation for a queue without waiting asks, or for a removed application."""
     snapshot = await look(Source(stub, 30.0), opened)
     assert snapshot.inside is not None
     assert snapshot.inside.explanation is None

@@ -12,7 +12,7 @@ from support.peers.town import Town
 
 
 async def test_without_a_terminal_it_is_a_line(town: Town) -> None:
-    """How full each partition is and what there is in all of them, without control codes."""
+    """The line has the usage of each partition and the totals, without control codes."""
     result = await town.shell("top", "--count", "1")
     assert (result.code, result.err) == (0, "")
     [line] = result.out.splitlines()
@@ -22,7 +22,7 @@ async def test_without_a_terminal_it_is_a_line(town: Town) -> None:
 
 
 async def test_looks_are_as_many_as_wanted(town: Town) -> None:
-    """As JSON every look is an object of its own, with the partitions as the server has them."""
+    """In JSON every snapshot is an object of its own, with the partitions of the server."""
     result = await town.shell("top", "--count", "3", "--interval", "0", "-o", "json")
     looks = re.findall(r"^\{.*?^\}", result.out, re.MULTILINE | re.DOTALL)
     assert len(looks) == 3
@@ -39,7 +39,7 @@ async def test_one_partition(town: Town, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["fault", "lue]default", "]default", "[blue]fault"])
 async def test_a_part_of_a_name_is_no_name(town: Town, name: str) -> None:
-    """A partition is found under its whole name only."""
+    """A partition is found under its full name only."""
     result = await town.shell("top", "--count", "1", "--partition", name)
     assert (result.code, result.out) == (3, "")
     known = "[blue]default, [green]default"
@@ -47,7 +47,7 @@ async def test_a_part_of_a_name_is_no_name(town: Town, name: str) -> None:
 
 
 async def test_the_partitions_of_an_rm(town: Town, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An RM may be named by an option or by the environment: others are left out."""
+    """The RM is named by an option or by the environment: others are left out."""
     named = await town.shell("top", "--once", "--rm", "green")
     monkeypatch.setenv("LICORNE_RM", "green")
     for result in (named, await town.shell("top", "--once")):
@@ -58,7 +58,7 @@ async def test_the_partitions_of_an_rm(town: Town, monkeypatch: pytest.MonkeyPat
 
 
 def test_an_interrupt_is_a_good_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who has seen enough and says so gets the exit code of success."""
+    """An interrupt ends the command with the exit code of success."""
 
     def interrupted(*_: object) -> int:
         raise KeyboardInterrupt
@@ -81,7 +81,7 @@ async def test_one_look_is_enough_for_a_script(town: Town) -> None:
 
 
 async def test_a_line_tells_of_a_lost_rm(town: Town) -> None:
-    """Its partition is shown as it was, and marked."""
+    """The partition of a lost RM is displayed as it was last, and marked."""
     await town.green.close()
 
     async def lost() -> bool:

@@ -1,4 +1,4 @@
-"""What one configuration may hold: the most passes, and one more is refused with its place."""
+"""Caps of one configuration: the maximum is accepted, and one more is refused with its place."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -16,30 +16,30 @@ LETTERS = r"\pL"
 
 
 def partitions(number: int) -> str:
-    """So many, of one queue each."""
+    """This number of partitions, of one queue each."""
     names = (f"{{name: p{count}, queues: [{{name: root}}]}}" for count in range(number))
     return f"partitions: [{','.join(names)}]"
 
 
 def queues(number: int) -> str:
-    """So many in one partition, root included."""
+    """This number of queues in one partition, including root."""
     return f"{HEAD}, queues: [{','.join(f'{{name: q{count}}}' for count in range(number - 1))}]}}]}}]"
 
 
 def inserted_root(number: int) -> str:
-    """So many below a root that the text does not have, which counts too."""
+    """This number of queues below an implicit root, which counts too."""
     names = ",".join(f"{{name: q{count}}}" for count in range(number - 1))
     return f"partitions: [{{name: default, queues: [{names}]}}]"
 
 
 def limits(number: int) -> str:
-    """So many, for one user each."""
+    """This number of limits, for one user each."""
     each = (f"{{limit: '', users: [u{count}], maxapplications: 1}}" for count in range(number))
     return f"{HEAD}, limits: [{','.join(each)}]}}]}}]"
 
 
 def limit_names(number: int) -> str:
-    """So many users and groups in two limits."""
+    """This number of users and groups in two limits."""
     half = number // 2
     users = ",".join(f"u{count}" for count in range(half))
     groups = ",".join(f"g{count}" for count in range(number - half))
@@ -55,13 +55,13 @@ def with_rules(*rules: str) -> str:
 
 
 def rules(number: int) -> str:
-    """So many, of which the last is the parent of the one before it."""
+    """This number of rules, the last of which is the parent of the one before it."""
     rest = ["{name: user}"] * (number - 2)
     return with_rules(*rest, "{name: user, parent: {name: user, create: true}}")
 
 
 def filter_names(number: int) -> str:
-    """So many users and groups in one filter."""
+    """This number of users and groups in one filter."""
     half = number // 2
     users = ",".join(f"u{count}" for count in range(half))
     groups = ",".join(f"g{count}" for count in range(number - half))
@@ -69,19 +69,19 @@ def filter_names(number: int) -> str:
 
 
 def patterns(number: int) -> str:
-    """So many rules with a regular expression each."""
+    """This number of rules with a regular expression each."""
     return with_rules(*["{name: user, filter: {users: ['a+']}}"] * number)
 
 
 def instructions(number: int) -> str:
-    """Rules whose regular expressions have so many instructions together."""
+    """Rules whose regular expressions have this total number of instructions."""
     size = number // 5
     texts = [of_size(size)] * 4 + [of_size(number - 4 * size)]
     return with_rules(*[f"{{name: user, filter: {{users: ['{text}']}}}}" for text in texts])
 
 
 def acl_names(number: int) -> str:
-    """So many users and groups who may submit, and administer."""
+    """This number of users and groups in both access lists."""
     half = number // 2
     users = ",".join(f"u{count}" for count in range(half))
     groups = ",".join(f"g{count}" for count in range(number - half - 1))
@@ -89,14 +89,14 @@ def acl_names(number: int) -> str:
 
 
 def resources(number: int) -> str:
-    """So many different ones; what is named again does not count again."""
+    """This number of distinct resources; a repetition does not count."""
     names = ",".join(f"r{count}: 1" for count in range(number))
     sizes = f"resources: {{max: {{{names}}}, guaranteed: {{r0: 1}}}}"
     return f"{HEAD}, queues: [{{name: a, {sizes}}}]}}]}}]"
 
 
 def in_force(number: int) -> str:
-    """So many properties of all queues: of root a hundred, which the others inherit."""
+    """This number of properties of all queues: root has a hundred, which the others inherit."""
     of_root = ",".join(f"p{count}: x" for count in range(100))
     children = [f"{{name: q{count}}}" for count in range(number // 100 - 1)]
     if number % 100:
@@ -105,7 +105,7 @@ def in_force(number: int) -> str:
 
 
 def of_size(size: int) -> str:
-    """A regular expression that is compiled to so many instructions."""
+    """A regular expression of this number of compiled instructions."""
     begin = Pattern("(?:a{1000}){1}").size - 1000
     left, text = size - begin, ""
     while left > 0:
@@ -116,7 +116,7 @@ def of_size(size: int) -> str:
 
 
 class Kind(NamedTuple):
-    """A cap, a text that has so many, and where the one too many stands."""
+    """A cap, a text with a given number, and the place of the excess item."""
 
     cap: caps.Cap
     text: Callable[[int], str]
@@ -140,7 +140,7 @@ KINDS = (
 
 
 def only_problem(text: str) -> Problem:
-    """What is wrong with the text."""
+    """The only problem of the text."""
     with pytest.raises(ConfigError) as refusal:
         load(text)
     (problem,) = refusal.value.problems
@@ -155,14 +155,14 @@ def in_filter(text: str) -> str:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.text.__name__)
 def test_the_most_of_a_kind_is_taken(kind: Kind) -> None:
-    """As many as are allowed pass."""
+    """The maximum number is accepted."""
     assert load(kind.text(kind.cap.limit)).partitions
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.text.__name__)
 def test_one_too_many_is_refused(kind: Kind) -> None:
-    """One more is the only problem that is told, with number, limit and place."""
+    """The only problem is the excess item, with number, limit and place."""
     problem = only_problem(kind.text(kind.cap.limit + 1))
     limit = kind.cap.limit
     assert problem.message == f"{limit + 1} {kind.cap.what}, at most {limit} are allowed"
@@ -189,7 +189,7 @@ def test_size_of_an_expression() -> None:
 
 
 def test_an_expression_that_cannot_be_compiled_at_all() -> None:
-    """One that would be larger by far is given up early, and the message tells of the limit."""
+    """An expression far above the limit is abandoned early, and the message has the limit."""
     with pytest.raises(ProgramTooLarge, match="more than 4096 instructions, at most 4096 are"):
         Pattern(f"({LETTERS}{{1,30}}){{1,30}}")
 
@@ -244,7 +244,7 @@ def test_amounts_in_a_property() -> None:
 
 
 def test_warnings_have_an_end() -> None:
-    """Of very many warnings the first are shown, and that there are more."""
+    """Of very many warnings the first are kept, with a note that there are more."""
 
     def warnings(number: int) -> tuple[str, ...]:
         names = ",".join(["same"] * (number + 1))

@@ -56,7 +56,7 @@ def merge_bomb() -> str:
     ],
 )
 def test_bombs(bomb: Callable[[], str], message: str) -> None:
-    """Each is refused with one plain problem, and a bomb before it can go off."""
+    """Each is refused with one plain problem, before it can expand."""
     assert refused_in_few_calls(bomb()) == message
 
 
@@ -67,7 +67,7 @@ def test_too_many_values_are_not_read_to_their_end(monkeypatch: pytest.MonkeyPat
 
 
 def refused_in_few_calls(text: str) -> str:
-    """What is wrong with a text, which takes next to no work to say."""
+    """The problem of a text, found with hardly any work."""
     calls = Counter[str]()
     setprofile(lambda frame, event, argument: calls.update((event,)))
     try:
@@ -88,7 +88,7 @@ def refused_in_few_calls(text: str) -> str:
     ],
 )
 def test_what_is_not_yaml(text: str, line: int, column: int, message: str) -> None:
-    """A text that is not YAML says where and why."""
+    """The problem of an invalid YAML text has place and reason."""
     problem = only_problem(text)
     assert (problem.line, problem.message) == (line, f"not valid YAML: {message}")
     assert problem.column == column
@@ -120,7 +120,7 @@ def test_scalars_are_what_was_written() -> None:
 
 
 def test_problems_are_counted() -> None:
-    """A text with thousands of mistakes is given up after some hundreds, and says so."""
+    """Checking of a text with thousands of mistakes ends after some hundreds, with a note."""
     with pytest.raises(ConfigError) as refusal:
         load("partitions: [{queues: [" + "{}," * 10_000 + "]}]")
     assert 100 < len(refusal.value.problems) < 1000

@@ -36,7 +36,7 @@ def test_every_key() -> None:
 
 @pytest.mark.parametrize("value", ["", "maybe", "-5", "9" * 30, "1.5", "ten"])
 def test_bad_values_count_as_not_given(value: str) -> None:
-    """What cannot be understood leaves the default."""
+    """An invalid value leaves the default."""
     assert read_extra(dict.fromkeys(KEYS, value)) == ExtraConfig()
 
 
@@ -47,12 +47,12 @@ def test_health_check_can_be_switched_off(interval: str) -> None:
 
 
 def test_log_levels() -> None:
-    """Levels go by name or number; other keys that look alike are left alone."""
+    """Levels are set by name or number; other keys that look similar are ignored."""
     extra = {"log.a.level": "5", "log.b.level": "info", "log..level": "1", "blog.level": "info"}
     assert read_extra(extra).log_levels == {"a": "fatal", "b": "info"}
 
 
 @given(st.dictionaries(st.one_of(st.sampled_from(KEYS), st.text()), st.text()))
 def test_nothing_is_an_error(extra: dict[str, str]) -> None:
-    """Whatever an RM sends along, settings come out."""
+    """Whatever an RM sends, the result is settings."""
     assert read_extra(extra).event_max_streams > 0

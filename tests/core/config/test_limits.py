@@ -73,7 +73,7 @@ def limit(entry: str) -> str:
     ],
 )
 def test_limits_that_make_no_sense(entry: str, message: str) -> None:
-    """Each mistake in a limit is refused with one message that says what it is."""
+    """Each mistake in a limit is refused with one message that describes it."""
     assert complaint(limit(entry)) == message
 
 
@@ -106,7 +106,7 @@ def test_good_limits() -> None:
     ],
 )
 def test_limits_of_one_queue_together(first: str, second: str, message: str) -> None:
-    """A name stands in one limit of a queue only, and the wildcard comes last."""
+    """A name may be in one limit of a queue only, and the wildcard is last."""
     entries = ", ".join(f"{{{names}, maxapplications: 1}}" for names in (first, second))
     assert complaint(f"queues: [{{name: q, limits: [{entries}]}}]") == message
 
@@ -203,7 +203,7 @@ def test_limits_below_limits(above: str, below: str, message: str) -> None:
 
 
 def test_a_queue_between_does_not_hide_the_limit_above() -> None:
-    """Where the nearest limit for a name says nothing of a type, the next one above it binds."""
+    """If the nearest limit for a name omits a type, the next limit above applies."""
     lowest = "{name: r, limits: [{users: [sue], maxresources: {vcore: 3}}]}"
     between = f"{{name: q, limits: [{{users: [sue], maxresources: {{gpu: 1}}}}], queues: [{lowest}]}}"
     above = "{users: [sue], maxresources: {vcore: 2}}"
@@ -227,13 +227,13 @@ def test_a_queue_between_does_not_hide_the_limit_above() -> None:
     ],
 )
 def test_limits_that_do_not_meet(above: str, below: str) -> None:
-    """Other names, other kinds and other types do not bind, and a name's own limit comes first."""
+    """Other names, other kinds and other types do not apply, and a name's own limit precedes."""
     assert not messages(nested(above, below))
 
 
 @pytest.mark.parametrize("kind", ["users", "groups"])
 def test_limits_of_one_branch_do_not_bind_another(kind: str) -> None:
-    """What a queue and those below it allow a name means nothing to the queues beside it."""
+    """The limits of a queue and its descendants do not apply to its siblings."""
     body = """
     queues:
       - name: a

@@ -49,7 +49,7 @@ partitions:
 
 @pytest.mark.parametrize("text", ["", "  \n", "---", "---\n", "# nothing\n", "\n\n# a\n---\n...\n"])
 def test_nothing_means_the_default(text: str) -> None:
-    """No text, and a text without anything in it, is the built-in configuration."""
+    """No text, and a text without content, is the built-in configuration."""
     assert load(text) == load(DEFAULT_CONFIG)
 
 
@@ -66,7 +66,7 @@ def test_the_default() -> None:
 
 
 def test_default_is_parsed_once() -> None:
-    """All who give nothing share one object."""
+    """All RMs without a configuration share one object."""
     assert load("# nothing") is built_in()
     assert load("") is built_in()
 
@@ -80,14 +80,14 @@ def test_submitted_is_the_configuration_or_what_is_wrong() -> None:
 
 
 def test_checksum() -> None:
-    """It is the upper-case SHA-256 of the text."""
+    """The checksum is the upper-case SHA-256 of the text."""
     assert load(RICH).checksum == sha256(RICH.encode()).hexdigest().upper()
     assert checksum_of("") == sha256(b"").hexdigest().upper()
 
 
 @pytest.mark.parametrize("quote", ['"', "'", ""])
 def test_the_checksum_is_not_part_of_itself(quote: str) -> None:
-    """A checksum that is written into the text changes nothing, wherever it stands."""
+    """A checksum inside the text changes nothing, wherever it is."""
     total = checksum_of(RICH)
     line = f"checksum: {quote}{total}{quote}"
     assert load(f"{RICH}{line}\n").checksum == total
@@ -98,7 +98,7 @@ def test_the_checksum_is_not_part_of_itself(quote: str) -> None:
 
 
 def test_what_is_no_checksum_counts() -> None:
-    """Only 64 hex digits are cut out; any other text of that name is part of the sum."""
+    """Only 64 hex digits are cut out; any other text of that name is hashed."""
     short = RICH + 'checksum: "abc"\n'
     assert load(short).checksum == sha256(short.encode()).hexdigest().upper()
 
@@ -114,7 +114,7 @@ def test_what_is_no_checksum_counts() -> None:
     ],
 )
 def test_what_is_no_checksum_is_told(text: str, found: str) -> None:
-    """What cannot be cut out as a checksum gives a warning, and is an error in strict mode."""
+    """Any other form of checksum gives a warning, and an error in strict mode."""
     config = partition_text("queues: [{name: a, submitacl: ann}]") + f"checksum: {text}\n"
     message = f"'{found}' is not 64 hex digits and counts as part of the text"
     assert load(config).warnings == (f"4:11: checksum: {message}",)
@@ -124,7 +124,7 @@ def test_what_is_no_checksum_is_told(text: str, found: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "~", checksum_of(RICH), checksum_of(RICH).lower()])
 def test_checksums_that_are_fine(text: str) -> None:
-    """64 hex digits of either case, or nothing at all, are nothing to tell about."""
+    """64 hex digits of either case, and an empty value, give no warning."""
     assert load(f"{RICH}checksum: {text}\n", strict=True).warnings == ()
 
 
@@ -141,7 +141,7 @@ def test_loading_is_repeatable() -> None:
 
 
 def test_a_rich_configuration_is_sound() -> None:
-    """What uses everything has no problem and no warning, in strict mode either."""
+    """A configuration with all keys has no problem and no warning, even in strict mode."""
     assert load(RICH, strict=True).warnings == ()
 
 
@@ -153,7 +153,7 @@ def test_errors_read_as_lines() -> None:
 
 
 def is_loaded_or_refused(text: str) -> None:
-    """Loading ends in a configuration, or in problems that can be shown."""
+    """Loading ends in a configuration, or in printable problems."""
     for strict in (False, True):
         for problem in problems(text, strict=strict):
             assert problem.message.isprintable()
@@ -163,7 +163,7 @@ def is_loaded_or_refused(text: str) -> None:
 
 @given(st.text())
 def test_any_text_is_loaded_or_refused(text: str) -> None:
-    """No text whatsoever brings anything but a configuration or a typed error."""
+    """Any text gives a configuration or a typed error."""
     is_loaded_or_refused(text)
 
 

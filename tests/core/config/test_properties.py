@@ -1,4 +1,4 @@
-"""Queue properties: what is inherited and what it means (spec § 2.4)."""
+"""Queue properties: inheritance and meaning (spec § 2.4)."""
 
 from dataclasses import asdict
 
@@ -20,14 +20,14 @@ from support.core.configurations import find, loaded, partition_text, root
 
 @pytest.mark.row(41)
 def test_any_property_may_be_set() -> None:
-    """Keys that mean nothing to us are kept, with their values as they were typed."""
+    """Unknown keys are kept, with their values verbatim."""
     body = "queues: [{name: a, properties: {team: blue, cost.centre: 0815, since: 12:30}}]"
     assert root(body).queues[0].properties == {"team": "blue", "cost.centre": "0815", "since": "12:30"}
 
 
 @pytest.mark.row(42)
 def test_a_bad_value_is_no_error() -> None:
-    """A sort policy that does not exist gives a warning with its place, and fifo."""
+    """An unknown sort policy gives a warning with its place, and fifo."""
     body = "queues: [{name: a, properties: {application.sort.policy: foo}}]"
     config = loaded(partition_text(body))
     queue = find(config.partitions[0].root, "root.a")
@@ -73,7 +73,7 @@ def test_inheritance() -> None:
 
 @pytest.mark.row(48)
 def test_only_disabled_preemption_is_inherited() -> None:
-    """Preemption that is disabled stays so below; the queue itself may say otherwise."""
+    """Disabled preemption is inherited, unless the queue itself sets it."""
     assert merge_properties({"preemption.policy": "Disabled"}, {}) == {"preemption.policy": "Disabled"}
     own = {"preemption.policy": "fence", "priority.offset": "3"}
     assert merge_properties({"preemption.policy": "disabled", "priority.offset": "9"}, own) == own
@@ -154,7 +154,7 @@ def test_settings() -> None:
 
 
 def test_state_aware_is_a_policy_of_its_own() -> None:
-    """The word stateaware is kept apart from fifo."""
+    """The word stateaware is distinguished from fifo."""
     policy = settings_of({"application.sort.policy": "stateaware"}).app_sort
     assert policy == POLICY
 
@@ -199,7 +199,7 @@ def test_state_aware_is_a_policy_of_its_own() -> None:
     ],
 )
 def test_bad_values_count_as_not_given(key: str, value: str) -> None:
-    """Each bad value gives the default and one warning that names key and value."""
+    """Each invalid value gives the default and one warning with key and value."""
     warnings: list[str] = []
     assert settings_of({key: value}, warnings) == QueueSettings()
     (warning,) = warnings
@@ -223,7 +223,7 @@ def test_bad_values_count_as_not_given(key: str, value: str) -> None:
     ],
 )
 def test_bad_ageing(text: str, why: str) -> None:
-    """What cannot be understood of ageing is named, and there is none."""
+    """An invalid ageing is named, and there is none."""
     warnings: list[str] = []
     assert settings_of({"ageing": text}, warnings) == QueueSettings()
     assert warnings == [f"ageing: '{text}' {why}; taken as off"]
@@ -252,7 +252,7 @@ def test_bad_ageing(text: str, why: str) -> None:
     ],
 )
 def test_durations(text: str, seconds: float | None) -> None:
-    """Durations are read as Go reads them."""
+    """Durations are parsed as in Go."""
     assert parse_duration(text) == seconds
 
 
@@ -265,7 +265,7 @@ def test_any_text_is_a_duration_or_not(text: str) -> None:
 
 @given(st.dictionaries(st.text(), st.text()), st.dictionaries(st.text(), st.text()))
 def test_own_properties_always_win(parent: dict[str, str], own: dict[str, str]) -> None:
-    """Nothing that a queue says itself is lost in merging."""
+    """No property of the queue itself is lost in merging."""
     merged = merge_properties(parent, own)
     assert own.items() <= merged.items()
     assert merged.keys() == parent.keys() | own.keys()

@@ -32,7 +32,7 @@ def test_slips_are_seen_through(written: str, meant: str) -> None:
     ],
 )
 def test_own_names_mean_themselves(name: str) -> None:
-    """A usual name, and one that is like none of them, is taken as it is."""
+    """A usual name, and one that resembles none of them, is accepted as it is."""
     assert meant_by(name) == ""
 
 
@@ -57,9 +57,9 @@ def test_own_names_mean_themselves(name: str) -> None:
     ],
 )
 def test_every_place_warns(body: str, path: str) -> None:
-    """Quotas, templates, limits and weights name the place and what is meant; `--strict` refuses.
+    """Quotas, templates, limits and weights give the place and the suggestion; `--strict` refuses.
 
-    With the usual name, or with one's own, nothing is said.
+    A usual or a custom name gives no warning.
     """
     message = "resource 'cpu' says nothing about vcore, did you mean 'vcore'?"
     (warning,) = loaded(partition_text(body % "cpu")).warnings

@@ -93,7 +93,7 @@ def test_fixed_paths_that_cannot_be(rule: str, message: str) -> None:
     ],
 )
 def test_fixed_paths_that_can_be(rule: str) -> None:
-    """Leaves that are there, ones that may be made, and parents for the rest are fine."""
+    """Existing leaves, leaves that may be created, and parents for the remaining path are valid."""
     assert rule_problems(rule) == []
 
 
@@ -199,7 +199,7 @@ def test_rules_that_cannot_work(rule: str, message: str) -> None:
     ],
 )
 def test_fixed_values_with_foreign_characters(value: str, found: str) -> None:
-    """Every part of a fixed value must be a queue's name; the message ends with one that is not."""
+    """Every part of a fixed value must be a queue name; the message ends with one that is not."""
     (message,) = rule_problems(f"{{name: fixed, create: true, value: '{value}'}}")
     assert message.startswith(f"illegal fixed queue name '{value}': invalid queue name")
     assert message.endswith(f" allowed, found {found}")
@@ -225,7 +225,7 @@ def test_fixed_values_with_foreign_characters(value: str, found: str) -> None:
     ],
 )
 def test_filters_that_cannot_work(filters: str, message: str) -> None:
-    """A filter needs a known type, and a single entry that is a name or a regular expression."""
+    """A filter needs a valid type, and a single entry that is a name or a regular expression."""
     assert rule_problems(f"{{name: user, filter: {{{filters}}}}}") == [message]
 
 
@@ -233,5 +233,5 @@ def test_filters_that_cannot_work(filters: str, message: str) -> None:
     "filters", ["users: [a]", "users: ['s.e']", "groups: ['dev*']", "users: ['1', '2 3']", ""]
 )
 def test_filters_that_work(filters: str) -> None:
-    """Names, single expressions and lists with bad names in them are taken."""
+    """Names, single expressions and lists with invalid names in them are accepted."""
     assert rule_problems(f"{{name: user, filter: {{{filters}}}}}") == []

@@ -27,7 +27,7 @@ def test_node_sort_weights() -> None:
 
 
 def test_spread_is_over_an_attribute() -> None:
-    """The policy that spreads asks names the node attribute it goes by; weights count as ever."""
+    """The policy that spreads asks has a node attribute; weights count as before."""
     body = """
         nodesortpolicy: {type: spread, attribute: si/zone, resourceweights: {vcore: 2}}
         queues: [{name: a}]
@@ -87,14 +87,14 @@ def test_preemption_flags(preemption: str, enabled: bool, quota: bool) -> None:
 @pytest.mark.row(45)
 @pytest.mark.parametrize("value", ["'true'", "1", "yes", "no", "on", "off", "0", "maybe", "[true]"])
 def test_flags_take_true_and_false_only(value: str) -> None:
-    """Nothing but a plain true or false is a flag."""
+    """Only a plain true or false is a flag."""
     body = f"preemption: {{enabled: {value}}}\nqueues: [{{name: a}}]"
     assert complaint(body).startswith("expected true or false, found ")
 
 
 @pytest.mark.parametrize("value", ["-1", "1.5", "'3'", "12:30", "0x10", "1e3", "18446744073709551616"])
 def test_counts_take_whole_numbers_only(value: str) -> None:
-    """Nothing but a plain whole number is a count."""
+    """Only a plain whole number is a count."""
     message = complaint(f"queues: [{{name: a, maxapplications: {value}}}]")
     assert message.startswith("expected a whole number from 0 to 18446744073709551615, found ")
 
@@ -107,7 +107,7 @@ def test_counts_are_decimal(value: str, count: int) -> None:
 
 @pytest.mark.parametrize("kind", ["os", "ldap", "test", "''"])
 def test_user_group_resolver(kind: str) -> None:
-    """The known resolvers are taken, another one is refused."""
+    """The supported resolvers are accepted, another one is refused."""
     body = "usergroupresolver: {type: %s}\nqueues: [{name: a}]"
     assert partition(body % kind).user_group_resolver == kind.strip("'")
     assert complaint(body % "magic").startswith("unknown user group resolver 'magic'")

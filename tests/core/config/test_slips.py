@@ -1,4 +1,4 @@
-"""What people write by mistake: the message, or the warning, says what to write instead."""
+"""Common mistakes: the message, or the warning, has the correction."""
 
 import pytest
 
@@ -29,7 +29,7 @@ INNER = "\npartitions:\n  - name: default\n    queues:\n      - name: root\n"
 @pytest.mark.parametrize("key", ["submitacl", "adminacl"])
 @pytest.mark.parametrize("text", ["ann, ben", "ann ,ben"])
 def test_a_blank_beside_a_comma(key: str, text: str) -> None:
-    """A list that a blank cuts in two is told with what it means, and what to write."""
+    """A list that a blank splits in two gives its meaning, and the correction."""
     body = f"queues: [{{name: root, {key}: '{text}'}}]"
     config = loaded(partition_text(body))
     (warning,) = config.warnings
@@ -39,19 +39,19 @@ def test_a_blank_beside_a_comma(key: str, text: str) -> None:
 
 @pytest.mark.parametrize("text", ["ann,ben", "ann ben", "ann,ben dev,ops", " dev", "*", "ann,ben "])
 def test_lists_as_they_are_meant(text: str) -> None:
-    """A blank between users and groups says nothing wrong."""
+    """A blank between users and groups gives no warning."""
     assert problems(partition_text(f"queues: [{{name: root, submitacl: '{text}'}}]"), strict=True) == ()
 
 
 def test_blanks_behind_all_commas() -> None:
-    """Three lists are refused as ever, with what is probably meant."""
+    """Three lists are refused, with the probable meaning."""
     assert complaint("queues: [{name: root, submitacl: 'ann, ben, eve'}]") == (
         "multiple spaces found in ACL: 'ann, ben, eve', did you mean 'ann,ben,eve'?"
     )
 
 
 def test_a_queue_beside_root() -> None:
-    """Two queues on top of which one is root are told where they are, at the other one."""
+    """Two top-level queues of which one is root are refused, at the place of the other one."""
     body = "queues: [{name: Root, queues: [{name: a}]}, {name: b}, {name: c}]"
     config = loaded(partition_text(body))
     (warning,) = config.warnings
@@ -75,14 +75,14 @@ def test_a_queue_beside_root() -> None:
     ],
 )
 def test_yaml_says_what_to_write(text: str, line: int, column: int, end: str) -> None:
-    """Tabs and signs that mean something to YAML are refused with what to write instead."""
+    """Tabs and signs with a meaning in YAML are refused with the correction."""
     (problem,) = problems(text)
     assert (problem.line, problem.column) == (line, column)
     assert problem.message.endswith(end)
 
 
 def test_a_config_map() -> None:
-    """The text in it counts, as if it came alone; all places are those of the whole text."""
+    """The text in it is read as if it was alone; all places are those of the whole text."""
     config = load(MAP)
     inner = INNER + "        submitacl: 'ann, ben'\n"
     assert (config.text, config.checksum) == (inner, checksum_of(inner))
@@ -109,14 +109,14 @@ def test_a_config_map() -> None:
     ],
 )
 def test_problems_in_a_config_map(more: str, line: int, column: int, message: str) -> None:
-    """Whatever is wrong in the text inside is told at its place in the whole text."""
+    """A problem in the embedded text has its place in the whole text."""
     (problem,) = problems(f"{MAP}            {more}\n")
     assert (problem.line, problem.column) == (line, column)
     assert problem.message.startswith(message)
 
 
 def test_a_config_map_in_one_line() -> None:
-    """A text that has no lines of its own has the place of its value."""
+    """A text without lines of its own has the place of its value."""
     data = INNER.replace("root", "r.t").replace("\n", "\\n")
     (problem,) = problems(f'apiVersion: v1\nkind: ConfigMap\ndata: {{queues.yaml: "{data}"}}\n')
     assert (problem.line, problem.column) == (3, 21)
@@ -125,7 +125,7 @@ def test_a_config_map_in_one_line() -> None:
 
 @pytest.mark.parametrize("data", ["", "data: {}", "data: {other.yaml: a}", "data: {queues.yaml: []}"])
 def test_a_config_map_without_configuration(data: str) -> None:
-    """It is refused with what to give instead."""
+    """It is refused with the expected content."""
     (problem,) = problems(f"apiVersion: v1\nkind: ConfigMap\n{data}\n")
     assert problem.message == (
         "a ConfigMap without a text 'queues.yaml' in its data: give the configuration alone"
@@ -155,7 +155,7 @@ yunikornDefaults:
     ],
 )
 def test_the_values_of_a_chart(text: str) -> None:
-    """The only text in them that is a configuration counts, and its places are those of the whole text."""
+    """The only configuration among their texts is used, and its places are those of the whole text."""
     config = load(text)
     assert config.partitions[0].root.submit_acl.everyone
     (warning,) = config.warnings
@@ -167,7 +167,7 @@ def test_the_values_of_a_chart(text: str) -> None:
 
 
 def test_several_texts_in_the_values_of_a_chart() -> None:
-    """None is taken: they are named with their lines."""
+    """None is used: the message names them with their lines."""
     (problem,) = problems(VALUES + "configuration: |\n  partitions: []\n")
     assert problem.message == (
         "several texts have a configuration: yunikornDefaults.queues.yaml in line 5, "
@@ -179,7 +179,7 @@ def test_several_texts_in_the_values_of_a_chart() -> None:
     "other", ["partitions: 3", "partitions:\n    count: 3", "partitions: # three\n    3"]
 )
 def test_other_texts_with_partitions_in_the_values_of_a_chart(other: str) -> None:
-    """A text whose partitions are no list is none of ours, beside one that is or alone."""
+    """A text whose partitions are no list is ignored, beside a configuration or alone."""
     text = f"kafka.topic: |\n  {other}\n"
     (warning,) = load(VALUES + text).warnings
     assert "of which yunikornDefaults.queues.yaml is read" in warning
@@ -189,7 +189,7 @@ def test_other_texts_with_partitions_in_the_values_of_a_chart(other: str) -> Non
 
 
 def test_keys_of_a_config_map_that_mean_nothing() -> None:
-    """What is nearly a key of the extra configuration is told."""
+    """A near misspelling of a key of the extra configuration is reported."""
     text = MAP.replace("log.level", "log.core.scheduler.levle")
     assert text != MAP
     first, second, _ = load(text).warnings
@@ -222,7 +222,7 @@ def test_keys_of_a_config_map_that_mean_nothing() -> None:
     ],
 )
 def test_slips_in_the_names_of_properties(name: str, meant: str) -> None:
-    """Names with a part that may be anything are compared by what is fixed in them."""
+    """Names with a variable part are compared by their fixed part."""
     body = f"queues: [{{name: a, properties: {{{name}: 5/day}}}}]"
     told = [one for one in loaded(partition_text(body)).warnings if "means nothing" in one]
     assert [one.partition("did you mean ")[2] for one in told] == ([f"'{meant}'?"] if meant else [])
@@ -243,7 +243,7 @@ def test_slips_in_the_names_of_properties(name: str, meant: str) -> None:
     ],
 )
 def test_slips_in_the_extra_configuration(name: str, meant: str) -> None:
-    """What is nearly a key of it is told, and what others read is left alone."""
+    """A near misspelling of a key is reported, and keys of other programs are ignored."""
     assert meant_key(name) == meant
 
 
@@ -256,7 +256,7 @@ def test_slips_in_the_extra_configuration(name: str, meant: str) -> None:
     ],
 )
 def test_a_property_among_resources(name: str, key: str) -> None:
-    """The name of a property is no resource; it is told where it belongs."""
+    """The name of a property is no resource; the message has its right place."""
     body = f"queues: [{{name: a, resources: {{max: {{vcore: 4, {name}: 10}}}}}}]"
     (warning,) = loaded(partition_text(body)).warnings
     assert warning.endswith(f"'{name}' is no resource here, but a property: '{key}' belongs in 'properties'")
@@ -295,7 +295,7 @@ def test_memory_that_is_less_than_anybody_means(amount: str, told: bool) -> None
     ],
 )
 def test_a_tree_that_nobody_may_use(body: str, told: bool) -> None:
-    """It is told that no application can be submitted."""
+    """A warning says that no application can be submitted."""
     warnings = load(partition_text(body)).warnings
     assert [CLOSED in one for one in warnings] == [True] * told
 
@@ -312,7 +312,7 @@ def test_a_tree_that_nobody_may_use(body: str, told: bool) -> None:
     ],
 )
 def test_access_lists_that_close_nothing(root: str, below: str, told: str) -> None:
-    """Below a queue that is open everybody may submit, whatever is written there."""
+    """Below a queue that is open everybody may submit, whatever the queue's own list."""
     body = f"queues: [{{name: root, {root}, queues: [{{name: a, queues: [{{name: b, {below}}}]}}]}}]"
     warnings = loaded(partition_text(body)).warnings
     ends = f"closes nothing: everybody may submit below queue {told}, which is open"
@@ -323,6 +323,6 @@ def test_access_lists_that_close_nothing(root: str, below: str, told: str) -> No
     ("acl", "told"), [("team-a-group", True), ("data_team", True), (" team-a", False), ("steam,ann", False)]
 )
 def test_a_user_that_is_named_like_a_group(acl: str, told: bool) -> None:
-    """Groups stand behind a blank, which is easily forgotten."""
+    """Groups follow a blank, which is easily forgotten: a warning names it."""
     warnings = loaded(partition_text(f"queues: [{{name: root, submitacl: '{acl}'}}]")).warnings
     assert ["is a user's name: groups stand behind a blank" in one for one in warnings] == [True] * told

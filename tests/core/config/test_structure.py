@@ -1,4 +1,4 @@
-"""Partitions and queues: what is read, inserted, normalized and refused (spec §§ 2.1, 2.5)."""
+"""Partitions and queues: parsing, insertion, normalization and refusals (spec §§ 2.1, 2.5)."""
 
 import pytest
 
@@ -10,7 +10,7 @@ NOT_SET = "scheduler config is not set"
 
 @pytest.mark.row(20)
 def test_root_is_inserted_above_several_queues() -> None:
-    """More than one queue on top become the children of a root that nobody may submit to."""
+    """Several top-level queues become the children of a root to which nobody may submit."""
     top = root("queues: [{name: a}, {name: b}]")
     assert (top.name, top.parent, [child.name for child in top.queues]) == ("root", True, ["a", "b"])
     assert not top.submit_acl.everyone
@@ -82,7 +82,7 @@ def test_partition_names_that_mean_something_else(name: str) -> None:
     "text", ["~", "null", "partitions: []", "partitions:", "{}", "partitions: ~", "checksum: ''"]
 )
 def test_no_partitions(text: str) -> None:
-    """A document that is there but has no partition in it is not a configuration."""
+    """A document without a partition is not a configuration."""
     assert [problem.message for problem in problems(text)] == [NOT_SET]
 
 
@@ -109,7 +109,7 @@ def test_the_level_of_duplicates_is_told() -> None:
 
 @pytest.mark.row(24)
 def test_one_name_on_two_levels() -> None:
-    """A name may come again below another parent, or below itself."""
+    """A name may be repeated below another parent, or below itself."""
     top = root("queues: [{name: t}, {name: p, queues: [{name: t, queues: [{name: t}]}]}]")
     assert find(top, "root.p.t.t").name == "t"
 
@@ -132,7 +132,7 @@ def test_names_that_are_no_queue_names(name: str, found: str) -> None:
 
 @pytest.mark.parametrize("queue", ["{parent: true}", "{name: ~}"])
 def test_a_queue_without_a_name(queue: str) -> None:
-    """A queue needs a name, and the message says that there is none."""
+    """A queue needs a name, and the message says that it is missing."""
     assert complaint(f"queues: [{queue}]") == f"{INVALID_QUEUE_NAME}, found no name"
 
 
@@ -157,7 +157,7 @@ def test_leaf_and_parent() -> None:
 
 @pytest.mark.row(28)
 def test_parent_false_with_children() -> None:
-    """The flag that contradicts the tree gives a warning, and is an error in strict mode."""
+    """The contradicting flag gives a warning, and is an error in strict mode."""
     body = "queues: [{name: a, parent: false, queues: [{name: x}]}]"
     config = loaded(partition_text(body))
     (warning,) = config.warnings
@@ -170,14 +170,14 @@ def test_parent_false_with_children() -> None:
 @pytest.mark.row(29)
 @pytest.mark.parametrize("resources", ["max: {memory: 1}", "guaranteed: {vcore: 1}", "max: {}"])
 def test_root_has_no_resources(resources: str) -> None:
-    """Root's size is the cluster's; even an empty maximum is refused there."""
+    """Root's size is the cluster's; even an empty maximum is refused."""
     body = f"queues: [{{name: root, resources: {{{resources}}}}}]"
     assert complaint(body) == "root queue must not have resource limits set"
 
 
 @pytest.mark.parametrize("resources", ["{}", "~", "{max: ~}"])
 def test_root_with_nothing_in_resources(resources: str) -> None:
-    """An empty resources key at root says nothing and is fine."""
+    """An empty resources key at root is accepted."""
     assert root(f"queues: [{{name: root, resources: {resources}}}]").max is None
 
 
@@ -220,7 +220,7 @@ def test_all_of_a_queue() -> None:
     ],
 )
 def test_resources_that_are_taken_as_they_are_written(key: str, sizes: str) -> None:
-    """Zeros, alone or beside amounts, and no maximum at all are taken without a warning."""
+    """Zeros, alone or beside amounts, and a missing maximum are accepted without a warning."""
     body = f"queues: [{{name: a, {key}: {{{sizes}}}{'}' * key.count('{')}}}]"
     assert loaded(partition_text(body), strict=True).warnings == ()
 
@@ -228,7 +228,7 @@ def test_resources_that_are_taken_as_they_are_written(key: str, sizes: str) -> N
 @pytest.mark.row(32)
 @pytest.mark.parametrize("quantity", ["1.5", "-1", "K", "5m", "~", "[1]", "''"])
 def test_bad_quantities_have_a_place(quantity: str) -> None:
-    """A quantity that cannot be read is refused where it stands, in queue and template alike."""
+    """An invalid quantity is refused at its place, in queues and templates alike."""
     for key in ("resources", "childtemplate: {resources"):
         body = f"queues: [{{name: a, {key}: {{max: {{memory: {quantity}}}}}{'}' * key.count('{')}}}]"
         (problem,) = problems(partition_text(body))[:1]
@@ -261,7 +261,7 @@ def test_access_lists() -> None:
     ],
 )
 def test_unknown_keys_are_refused(body: str, line: int, key: str, hint: str) -> None:
-    """A key that nobody knows is refused with its line, and what it may be meant for."""
+    """An unknown key is refused with its line, and a suggestion."""
     (problem,) = [each for each in problems(partition_text(body)) if "unknown" in each.message]
     meant = f", did you mean '{hint}'?" if hint else ""
     assert problem.message == f"unknown key '{key}'{meant}"
@@ -270,7 +270,7 @@ def test_unknown_keys_are_refused(body: str, line: int, key: str, hint: str) -> 
 
 
 def test_all_problems_at_once() -> None:
-    """Every problem is told in one go, in the order of the text, each with its place."""
+    """All problems are reported at once, in the order of the text, each with its place."""
     found = problems("""\
         partitions:
           - name: default
@@ -301,7 +301,7 @@ def test_all_problems_at_once() -> None:
 
 @pytest.mark.row(46, 47)
 def test_child_templates() -> None:
-    """A template keeps its limits and properties; what says nothing is no template."""
+    """A template keeps its limits and properties; an empty one is no template."""
     top = root("""
         queues:
           - name: root
@@ -331,6 +331,6 @@ def test_child_templates() -> None:
 
 @pytest.mark.row(84)
 def test_the_recovery_queue_cannot_be_configured() -> None:
-    """Its name directly below root is kept, as an application that must be taken ends up there."""
+    """Its name directly below root is reserved for applications that must be accepted."""
     text = "queues: [{name: root, queues: [{name: '@recovery@', parent: true}]}]"
     assert messages(text) == ["queue name '@recovery@' is kept for recovery"]

@@ -1,4 +1,4 @@
-"""What must hold between the queues of a tree (spec § 2.5 #10 to #13, #17)."""
+"""Rules between the queues of a tree (spec § 2.5 #10 to #13, #17)."""
 
 import pytest
 

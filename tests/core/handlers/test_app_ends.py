@@ -36,13 +36,13 @@ def driver() -> Driver:
 
 
 def listed(driver: Driver, state: str) -> list[str]:
-    """The applications that are shown under a state."""
+    """The applications that are listed under a state."""
     return [report.app_id for report in applications_in(driver.views, DEFAULT, state=state)]
 
 
 @pytest.mark.row(105)
 def test_every_state_comes_with_its_event(driver: Driver) -> None:
-    """What is told of a state names the event that led there, from acceptance to expiry."""
+    """Each state has the event that led to it, from acceptance to expiry."""
     effects = driver.do(asks(ask("job", "k", memory=1)), releases(release("job")))
     effects += driver.wait(TERMINATED_TIME + 31)
     assert messages(effects) == [
@@ -64,7 +64,7 @@ def test_an_application_without_an_ask_stays_new(driver: Driver) -> None:
 
 @pytest.mark.row(109)
 def test_a_rejected_application_is_shown_for_three_days(driver: Driver) -> None:
-    """It is listed with its reason until then, and the RM hears of its end."""
+    """It is listed with its reason until then, and the RM gets its end."""
     reasons = refused_apps(driver.do(apps(app("one", "nowhere"), app("two", "nowhere"))))
     shown = {r.app_id: r.message for r in applications_in(driver.views, DEFAULT, state="rejected")}
     assert shown == reasons
@@ -76,8 +76,7 @@ def test_a_rejected_application_is_shown_for_three_days(driver: Driver) -> None:
 
 @pytest.mark.row(109)
 def test_a_rejection_stays_listed_when_the_id_is_accepted(driver: Driver) -> None:
-    """As the events it tells why, for three days, beside the living application of the id, of which the
-    RM then hears nothing."""
+    """It is listed for three days, beside the accepted application of its id; its end is not sent."""
     driver.do(apps(app("one", "nowhere"), app("two", "nowhere")))
     driver.wait(60.0)
     assert refused_apps(driver.do(apps(app("one", "root.a")))) == {}
@@ -99,7 +98,7 @@ def test_a_rejection_stays_listed_when_the_id_is_accepted(driver: Driver) -> Non
 
 @pytest.mark.row(109)
 def test_an_id_is_shown_as_it_ended_last(driver: Driver) -> None:
-    """What has completed hides an older rejection of its id, and a later rejection hides it in turn."""
+    """A completed application hides an older rejection of its id, and a later rejection hides it in turn."""
 
     def shown() -> str:
         return driver.app("job").state
@@ -119,7 +118,7 @@ def test_an_id_is_shown_as_it_ended_last(driver: Driver) -> None:
 
 @pytest.mark.row(109)
 def test_the_latest_rejection_of_an_id_is_shown(driver: Driver) -> None:
-    """A second rejection takes the place of the first, and is listed for three days of its own."""
+    """A second rejection replaces the first, and is listed for three days of its own."""
     driver.do(apps(app("one", "nowhere"), app("two", "nowhere")))
     driver.wait(60.0)
     again = refused_apps(driver.do(apps(app("one", "root.a.b"))))
@@ -132,14 +131,14 @@ def test_the_latest_rejection_of_an_id_is_shown(driver: Driver) -> None:
 
 @pytest.mark.row(108, 109)
 def test_a_second_submission_of_a_living_id_is_not_listed(driver: Driver) -> None:
-    """What is said twice is answered, and changes no list."""
+    """A repeated submission is answered, and changes no list."""
     assert list(refused_apps(driver.do(apps(app("job", "root.a", user="bob"))))) == ["job"]
     assert (listed(driver, "rejected"), listed(driver, "active")) == ([], ["job"])
 
 
 @pytest.mark.row(109)
 def test_a_new_registration_forgets_who_was_rejected(driver: Driver) -> None:
-    """An RM that registers anew starts with an empty list, and hears of no expiry."""
+    """After a new registration the list is empty, and no expiry is sent."""
     driver.do(apps(app("one", "nowhere")))
     driver.do(register(config("[{name: a}]")))
     assert listed(driver, "rejected") == []
@@ -148,7 +147,7 @@ def test_a_new_registration_forgets_who_was_rejected(driver: Driver) -> None:
 
 @pytest.mark.row(11, 108)
 def test_one_id_twice_in_one_request(driver: Driver) -> None:
-    """The first is accepted and stays as it was submitted, the second is rejected."""
+    """The first is accepted and remains as submitted, the second is rejected."""
     both = apps(app("new", "root.a"), app("new", "root.a", user="bob"))
     (answer,) = driver.do(both)
     assert isinstance(answer, ApplicationsAnswered)
@@ -159,7 +158,7 @@ def test_one_id_twice_in_one_request(driver: Driver) -> None:
 
 @pytest.mark.row(107)
 def test_removing_what_completes_says_nothing(driver: Driver) -> None:
-    """Without allocations there is nothing to tell, the timer is off, and the id is free."""
+    """Without allocations nothing is sent, the timer is off, and the id is free."""
     driver.do(asks(ask("job", "k", memory=1)), releases(release("job")))
     assert driver.do(remove_apps("job")) == []
     assert refused_apps(driver.do(apps(app("job", "root.a")))) == {}
@@ -169,7 +168,7 @@ def test_removing_what_completes_says_nothing(driver: Driver) -> None:
 @pytest.mark.row(106)
 @pytest.mark.parametrize("on_node", [None, "n1"], ids=["an ask", "an allocation"])
 def test_what_comes_while_completing_wakes(driver: Driver, on_node: str | None) -> None:
-    """An ask or an existing allocation within the thirty seconds is taken, and it runs again."""
+    """An ask or an allocation within the thirty seconds is accepted, and the application runs again."""
     driver.do(asks(ask("job", "k", memory=1)), releases(release("job")))
     driver.wait(29.0)
     effects = driver.do(asks(ask("job", "late", memory=1, on_node=on_node)))
@@ -178,7 +177,7 @@ def test_what_comes_while_completing_wakes(driver: Driver, on_node: str | None) 
 
 
 def test_an_ask_of_a_completed_application_is_refused(driver: Driver) -> None:
-    """It is known no more, unless it is submitted again."""
+    """A completed application does not exist any more, unless it is submitted again."""
     driver.do(asks(ask("job", "k", memory=1)), releases(release("job")))
     driver.wait(31.0)
     late = ask("job", "late", memory=1)
@@ -187,7 +186,7 @@ def test_an_ask_of_a_completed_application_is_refused(driver: Driver) -> None:
 
 @pytest.mark.row(17)
 def test_a_rollback_that_comes_too_late_is_ignored(driver: Driver) -> None:
-    """Nobody's key, a key that waits, and a removed application are left as they are."""
+    """A rollback has no effect on an unknown key, a pending ask, or a removed application."""
     driver.do(asks(*(ask("job", f"k{i}", memory=1) for i in range(3))))
     failed = TerminationType.SCHEDULING_FAILED_ON_RM
     for app_id, key in (("job", "k2"), ("job", "k9"), ("nobody", "k0"), ("job", "")):
@@ -197,7 +196,7 @@ def test_a_rollback_that_comes_too_late_is_ignored(driver: Driver) -> None:
 
 @pytest.mark.row(57)
 def test_a_removed_partition_lets_its_applications_fail() -> None:
-    """Each is told to be Failing and Failed, what runs is released, and asks are just gone."""
+    """Each is reported as Failing and Failed, allocations are released, and asks removed."""
     second = config("[{name: a}]", name="second").removeprefix("partitions:\n")
     driver = Driver()
     driver.do(register(config("[{name: a}]") + second))

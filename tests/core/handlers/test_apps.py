@@ -1,4 +1,4 @@
-"""Applications as an RM sees them: their order, their states, and what is refused."""
+"""Applications as seen by an RM: their order, their states, and refusals."""
 
 from collections import Counter
 

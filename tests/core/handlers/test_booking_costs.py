@@ -1,4 +1,4 @@
-"""What an ask and an allocation cost does not grow with what nobody limits or reads."""
+"""The cost of an ask and an allocation does not depend on dimensions without limits or readers."""
 
 from functools import partial
 
@@ -47,7 +47,7 @@ def cost(*, types: int = 1, levels: int = 1, groups: tuple[str, ...] = ()) -> tu
 
 
 def test_a_member_costs_nothing_in_queues_without_a_limit() -> None:
-    """What a group has there is not booked: its limit stands at root, however deep its queues."""
+    """The group's usage is not booked below root, where its only limit is, however deep the queues."""
     more = []
     for levels in (1, 6):
         (_, alone), (_, member) = cost(levels=levels), cost(levels=levels, groups=("dev",))
@@ -56,14 +56,14 @@ def test_a_member_costs_nothing_in_queues_without_a_limit() -> None:
 
 
 def test_a_resource_type_costs_an_ask_and_an_allocation_little() -> None:
-    """So many lines for each type that an ask names more, whatever else there is."""
+    """Each further type of an ask costs a fixed number of lines, whatever the cluster."""
     (few_asked, few_placed), (asked, placed) = cost(types=2), cost(types=16)
     assert asked - few_asked <= 14 * PER_ASK
     assert placed - few_placed <= 14 * PER_ALLOCATION
 
 
 def test_an_ask_costs_nothing_for_other_runtimes() -> None:
-    """With backfill a declared runtime belongs to the class, and asks may have as many as they like."""
+    """With backfill a declared runtime belongs to the class; the number of distinct runtimes is free."""
     lines = []
     for others in (10, 500):
         scheduler = Scheduler()

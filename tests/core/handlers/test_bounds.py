@@ -1,4 +1,4 @@
-"""What is refused at the door, and what must not pile up (reliability A7, security)."""
+"""Refusals at the entrance, and bounds on growth (reliability A7, security)."""
 
 import pytest
 
@@ -43,7 +43,7 @@ def started(text: str = LEAF, *capacities: int) -> Driver:
 
 
 def node_refusals(effects: list[Effect]) -> list[str]:
-    """Why nodes were not taken."""
+    """The reasons for refused nodes."""
     return [
         refusal.reason
         for effect in effects
@@ -54,7 +54,7 @@ def node_refusals(effects: list[Effect]) -> list[str]:
 
 @pytest.mark.row(110)
 def test_sums_never_leave_int64() -> None:
-    """What takes a total beyond int64 is refused by itself: asks, allocations, foreign ones."""
+    """An item that raises a total beyond int64 is refused alone: asks, allocations, foreign ones."""
     driver = started(LEAF, 10, 10)
     huge = INT64_MAX
     assert refused(driver.do(asks(ask("one", "k1", vcore=huge)))) == {}
@@ -66,7 +66,7 @@ def test_sums_never_leave_int64() -> None:
 
 
 def test_many_asks_of_one_size_are_measured_together() -> None:
-    """The last of them that takes the total beyond int64 is refused, though each alone is small."""
+    """The last of them that raises the total beyond int64 is refused, though each alone is small."""
     driver = started(LEAF, 10)
     eighth = INT64_MAX // 8
     same = [ask("one", f"k{number}", vcore=eighth) for number in range(9)]
@@ -93,7 +93,7 @@ def test_what_is_available_stays_exact_below_zero() -> None:
 
 
 def test_one_resource_type_too_many_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A partition hears of so many resource types and no more, from asks and nodes alike."""
+    """A partition accepts a fixed number of resource types, from asks and nodes together."""
     driver = started(LEAF, 10)
     odd = [Ask(AllocationKey(f"k{n}"), AppId("one"), AskClass.of({f"type{n}": 1})) for n in range(300)]
     monkeypatch.setattr(bounds, "MAX_RESOURCE_TYPES", 256)
@@ -109,7 +109,7 @@ def test_one_resource_type_too_many_is_refused(monkeypatch: pytest.MonkeyPatch) 
 def test_what_is_refused_takes_no_place_among_the_resource_types(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """An ask with too many types leaves the places that there are to those that come after it."""
+    """An ask with too many types leaves the remaining places to later asks."""
     monkeypatch.setattr(bounds, "MAX_RESOURCE_TYPES", 4)
     driver = started(LEAF, 10)
     many = Ask(AllocationKey("many"), AppId("one"), AskClass.of(dict.fromkeys("abcdef", 1)))
@@ -120,9 +120,9 @@ def test_what_is_refused_takes_no_place_among_the_resource_types(
 
 @pytest.mark.slow
 def test_nothing_is_kept_of_what_has_gone() -> None:
-    """Classes, blockers and heaps are as few as what is there, after any amount of churn.
+    """Classes, blockers and heaps are as few as their objects, after any amount of churn.
 
-    Of the pools of nodes one of each kind stays, which knows no node and no ask.
+    Of the pools of nodes one of each kind remains, without nodes and asks.
     """
     driver = started(LEAF, 10, 10)
     for number in range(400):
@@ -142,7 +142,7 @@ def test_nothing_is_kept_of_what_has_gone() -> None:
 
 
 def test_applications_that_come_and_go_without_nodes_leave_nothing() -> None:
-    """A partition that takes no turns keeps no applications that were removed."""
+    """A partition that takes no turns keeps no removed applications."""
     driver = started()
     for number in range(50):
         driver.do(apps(app(f"x{number}", "root.a")), asks(ask(f"x{number}", "k", vcore=1)))
@@ -161,7 +161,7 @@ def test_rejections_of_one_id_have_one_timer() -> None:
 
 @pytest.mark.row(57)
 def test_a_removed_partition_says_what_becomes_of_everything() -> None:
-    """What runs there is released, its applications fail, and one that was completing completes."""
+    """Its allocations are released, its applications fail, and one that was completing completes."""
     driver = Driver()
     driver.do(register(TWO), nodes(node("n1", partition="gpu", vcore=10)))
     driver.do(apps(app("runs", "root.a", partition="gpu"), app("done", "root.a", partition="gpu")))
@@ -174,7 +174,7 @@ def test_a_removed_partition_says_what_becomes_of_everything() -> None:
 
 
 def test_a_node_without_partition_is_sought_in_default_first() -> None:
-    """A request for a node that two partitions have goes to default, else to whoever has it."""
+    """A request for a node of two partitions applies to default, else to the partition that has it."""
     driver = Driver()
     driver.do(register(TWO))
     driver.do(nodes(node("n1", vcore=1), node("n1", partition="gpu", vcore=2)))
@@ -194,7 +194,7 @@ def test_a_new_registration_keeps_the_holds_of_the_server() -> None:
 
 
 def test_the_end_of_a_replay_that_never_began_asks_for_one() -> None:
-    """The RM is told, and is not scheduled before it has replayed."""
+    """The RM gets an error, and is not scheduled before it has replayed."""
     driver = started(LEAF, 10)
     rm = RmId(RM)
     effects = driver.do(EndReplay(rm_id=rm, nodes=0, applications=0, allocations=0))
@@ -206,7 +206,7 @@ def test_the_end_of_a_replay_that_never_began_asks_for_one() -> None:
 
 
 def test_resizing_is_no_release() -> None:
-    """Counters of what was made and released do not move when an allocation is resized."""
+    """Counters of allocations and releases do not change when an allocation is resized."""
     driver = started(LEAF, 10)
     driver.do(asks(ask("one", "k1", vcore=1)))
     for size in (2, 3, 4):
@@ -217,7 +217,7 @@ def test_resizing_is_no_release() -> None:
 
 
 def test_the_share_that_is_shown_is_the_present_one() -> None:
-    """Root and leaf show what is taken of the cluster, even while nothing is scheduled."""
+    """Root and leaf report their share of the cluster, even while nothing is scheduled."""
     driver = started(LEAF, 100)
     driver.do(asks(ask("one", "k1", vcore=50)))
     driver.do(BeginReplay(rm_id=RmId(RM)), asks(ask("one", "k2", on_node="n0", vcore=40)))
@@ -225,7 +225,7 @@ def test_the_share_that_is_shown_is_the_present_one() -> None:
 
 
 def test_asks_that_fit_nowhere_do_not_make_a_turn_endless() -> None:
-    """A turn stops after so many tries, and the next one goes on where it stopped."""
+    """A turn stops after a number of tries, and the next one continues after them."""
     driver = started(LEAF, *([10] * 20))
     driver.do(SetHold(rm_id=RmId(RM), hold=Hold.DRAINING, on=True))
     driver.do(asks(*(ask("one", f"k{n}", priority=1, vcore=11 + n % 150) for n in range(300))))
@@ -243,7 +243,7 @@ def test_asks_that_fit_nowhere_do_not_make_a_turn_endless() -> None:
 
 
 def test_one_task_group_too_many_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An application names so many task groups and no more; those that it has stay open."""
+    """An application may name a fixed number of task groups; the existing ones stay open."""
     monkeypatch.setattr(bounds, "MAX_TASK_GROUPS", 3)
     driver = started(LEAF, 10)
     many = [ask("one", f"k{n}", placeholder=True, group=f"g{n}", vcore=1) for n in range(5)]
@@ -256,7 +256,7 @@ def test_one_task_group_too_many_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_the_rest_of_a_command_is_not_counted_again() -> None:
-    """A large command in a replay counts once, in however many slices it is done."""
+    """A large command in a replay counts once, however many slices it takes."""
     driver = Driver(tuning=Tuning(slice_size=1))
     driver.do(register(config("[{name: a}]")), nodes(node("n", vcore=9)), apps(app("one", "root.a")))
     driver.do(asks(*(ask("one", f"k{number}", on_node="n", vcore=1) for number in range(5))))

@@ -21,7 +21,7 @@ def queue_of(driver: Driver, app_id: str) -> str:
 
 
 def only(effects: list[Effect]) -> Effect:
-    """The one effect there is."""
+    """The single effect."""
     assert len(effects) == 1
     return effects[0]
 
@@ -44,7 +44,7 @@ def test_an_rm_needs_a_name_that_partitions_can_carry(rm_id: str) -> None:
 
 @pytest.mark.row(55)
 def test_an_update_replaces_the_extra_configuration_or_leaves_it() -> None:
-    """A map that comes along is the whole of it from then on; without one nothing changes."""
+    """A map replaces the whole extra configuration; without one nothing changes."""
     driver = Driver()
     driver.do(register(RULES, extra={"log.level": "INFO", "health.checkInterval": "1s"}))
     driver.do(reload(OTHER_RULES, extra={"log.level": "WARN"}), reload(RULES))
@@ -52,7 +52,7 @@ def test_an_update_replaces_the_extra_configuration_or_leaves_it() -> None:
 
 
 def test_a_refused_update_does_not_change_the_policy_group() -> None:
-    """The policy group is that of the last update that was taken, with a new text or without."""
+    """The policy group is that of the last accepted update, with a new text or without."""
     driver = Driver()
     driver.do(register(RULES))
     for text, group in ((BROKEN_RULES, ""), (RULES, "blue"), (BROKEN_RULES, "blue")):

@@ -1,4 +1,4 @@
-"""A queue that drains takes nothing new, and leaves nothing behind (reliability Q1, § 2.7.4)."""
+"""A draining queue accepts nothing new, and leaves nothing behind (reliability Q1, § 2.7.4)."""
 
 import gc
 
@@ -50,7 +50,7 @@ WAYS: dict[str, tuple[str, NewApplication]] = {
 @pytest.mark.row(50)
 @pytest.mark.parametrize(("rule", "new"), WAYS.values(), ids=WAYS)
 def test_no_way_leads_into_a_draining_queue(rule: str, new: NewApplication) -> None:
-    """Whichever rule names it, the next rule is asked, and without one the application rejected."""
+    """Whichever rule names it, the next rule is evaluated; without one the application is rejected."""
     alone = draining(rule)
     (reason,) = refused_apps(alone.do(apps(new))).values()
     assert reason.startswith(f"failed to place application new: {NO_RULE}: rule 1 (")
@@ -61,7 +61,7 @@ def test_no_way_leads_into_a_draining_queue(rule: str, new: NewApplication) -> N
 
 @pytest.mark.row(50, 61)
 def test_a_draining_default_queue_is_no_way_out() -> None:
-    """What no rule places is not put into root.default while that drains."""
+    """An unplaced application is not put into root.default while that drains."""
     driver = Driver()
     driver.do(register(config("[{name: default}, {name: stays}]")))
     driver.do(apps(app("first", "root.default")), reload(config(WITHOUT)))
@@ -70,7 +70,7 @@ def test_a_draining_default_queue_is_no_way_out() -> None:
 
 @pytest.mark.row(84)
 def test_a_forced_application_goes_to_recovery_instead() -> None:
-    """What runs already is taken all the same, but not into the queue that is on its way out."""
+    """An application with allocations is accepted all the same, but not into the draining queue."""
     driver = draining("name: provided, create: true")
     forced = [app("one", "root.old", tags=FORCED), app("two", "root.up.more", tags=FORCED)]
     assert refused_apps(driver.do(apps(*forced))) == {}
@@ -80,7 +80,7 @@ def test_a_forced_application_goes_to_recovery_instead() -> None:
 
 @pytest.mark.row(50)
 def test_a_queue_that_is_gone_leaves_nothing() -> None:
-    """Neither a user nor a group counts there any more, and no deadline is kept for it."""
+    """Neither a user nor a group counts in a removed queue any more, and it has no deadline."""
     limit = "limits: [{users: [ann], maxapplications: 9}, {groups: [dev], maxapplications: 9}]"
     driver = Driver()
     driver.do(register(config(f"[{{name: old, {limit}}}, {{name: stays}}]")))
@@ -101,7 +101,7 @@ def test_a_queue_that_is_gone_leaves_nothing() -> None:
 
 @pytest.mark.row(50, 104)
 def test_a_name_that_comes_back_starts_clean() -> None:
-    """A queue of the name of one that is gone has none of its settings, usage or counts."""
+    """A queue under a former name has none of the former settings, usage or counts."""
     sized = "[{name: old, maxapplications: 1, resources: {max: {memory: 1}}}, {name: stays}]"
     driver = Driver()
     driver.do(register(config(sized)), nodes(node("n1", memory=9)))
@@ -115,7 +115,7 @@ def test_a_name_that_comes_back_starts_clean() -> None:
 
 
 def test_a_dynamic_queue_that_is_gone_leaves_nothing() -> None:
-    """A dynamic queue that came and went leaves nothing behind, also while there are no nodes."""
+    """A removed dynamic queue leaves nothing behind, also without nodes."""
     driver = Driver()
     rules = "placementrules: [{name: provided, create: true}]"
     driver.do(register(config("[{name: a}]", rest=rules)))

@@ -1,4 +1,4 @@
-"""Gangs as an RM sees them, where a transcript does not show it (spec § 6)."""
+"""Gangs as seen by an RM, where a transcript does not show it (spec § 6)."""
 
 from dataclasses import replace
 
@@ -52,7 +52,7 @@ def test_a_replacement_counts_from_its_placeholder() -> None:
 
 
 def test_a_replacement_on_its_node_voids_the_refusals_there() -> None:
-    """What the RM said of the node, it said of one with the placeholder on it."""
+    """The RM refused the node in a state with the placeholder on it."""
     driver = Driver()
     driver.do(register(config("[{name: a}]"), predicates=PredicatePolicy(deadline=10)))
     driver.do(nodes(node("n1", memory=4)), apps(app("job", "root.a", gang={"memory": 1})))
@@ -85,7 +85,7 @@ def test_a_replacement_on_its_node_makes_way_for_a_daemon() -> None:
 
 
 def test_a_placeholder_that_the_rm_agrees_to_is_replaced_at_once() -> None:
-    """A real ask that came before the RM has agreed to its placeholder's node need not wait."""
+    """A real ask that arrived before the RM accepted its placeholder's node need not wait."""
     driver = Driver()
     driver.do(register(config("[{name: a}]"), predicates=PredicatePolicy(deadline=10)))
     driver.do(nodes(node("n1", memory=4)), apps(app("job", "root.a", gang={"memory": 2})))
@@ -99,7 +99,7 @@ def test_a_placeholder_that_the_rm_agrees_to_is_replaced_at_once() -> None:
 
 
 def test_time_is_not_up_on_hold() -> None:
-    """In a replay the rest of a gang may be on its way: the gang fails after it at the earliest."""
+    """During a replay further members may be on their way: the gang fails after it at the earliest."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")), nodes(node("n1", memory=1)))
     driver.do(apps(app("job", "root.a", gang={"memory": 2}, style="Hard", timeout=10)))
@@ -124,7 +124,7 @@ def test_nothing_completes_on_hold() -> None:
 
 
 def test_placeholders_that_wait_time_out_when_the_others_are_replaced() -> None:
-    """Members may come before the gang is complete; the time of the rest goes on (spec § 6.8)."""
+    """Members may arrive before the gang is complete; the timeout of the others continues (spec § 6.8)."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")), nodes(node("n1", memory=1)))
     driver.do(apps(app("job", "root.a", gang={"memory": 2}, timeout=10)))
@@ -138,7 +138,7 @@ def test_placeholders_that_wait_time_out_when_the_others_are_replaced() -> None:
 
 
 def test_the_time_ends_with_the_last_placeholder_that_waits() -> None:
-    """Who comes later has the whole time, even if the last one was withdrawn and never placed."""
+    """Later placeholders have the whole time, even if the last one was withdrawn before its placement."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")), nodes(node("n1", memory=2)))
     driver.do(apps(app("job", "root.a", gang={"memory": 3}, timeout=10)))
@@ -156,7 +156,7 @@ def test_the_time_ends_with_the_last_placeholder_that_waits() -> None:
     [("Soft", ["Resuming", "Accepted"]), ("Hard", ["Failing", "Failed"])],
 )
 def test_a_gang_that_keeps_no_room_when_time_is_up(style: str, after: list[str]) -> None:
-    """The placeholders that were placed are gone by then: there is no end to wait for."""
+    """The placed placeholders have ended by then: there is no end to wait for."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")), nodes(node("n1", memory=1)))
     driver.do(apps(app("job", "root.a", gang={"memory": 3}, style=style, timeout=10)))
@@ -170,7 +170,7 @@ def test_a_gang_that_keeps_no_room_when_time_is_up(style: str, after: list[str])
 
 
 def test_an_application_whose_last_placeholders_time_out_completes() -> None:
-    """It ran on with what had come, and that has gone before the placeholders that wait."""
+    """It continued with its members, which have ended before the pending placeholders."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")), nodes(node("n1", memory=1)))
     driver.do(apps(app("job", "root.a", gang={"memory": 3}, timeout=10)))
@@ -183,7 +183,7 @@ def test_an_application_whose_last_placeholders_time_out_completes() -> None:
 
 
 def test_a_replacement_that_grew_is_held_to_the_maximum() -> None:
-    """The RM resized it while it waited, and it takes its place whatever the maximum says."""
+    """The RM resized it while it waited, and it replaces its placeholder whatever the maximum."""
     driver = Driver()
     leaf = "{name: a, resources: {max: {memory: 3}}, properties: {quota.preemption.delay: 5s}}"
     text = config(f"[{leaf}]", rest="preemption: {quotapreemptionenabled: true}")
@@ -213,7 +213,7 @@ def a_gang_in_slices(count: int, *, fits: int, style: str = "Soft") -> Driver:
 @pytest.mark.parametrize("style", ["Soft", "Hard"])
 @pytest.mark.parametrize("fits", [1, 4, 7])
 def test_a_timeout_of_many_placeholders_is_sliced(style: str, fits: int) -> None:
-    """Each tick stops two at the most; in the end all were told to stop, in their order."""
+    """Each tick stops at most two; in the end all were asked to stop, in their order."""
     driver = a_gang_in_slices(7, fits=fits, style=style)
     told: list[tuple[str, str, str, str]] = []
     ticks = 0
@@ -227,7 +227,7 @@ def test_a_timeout_of_many_placeholders_is_sliced(style: str, fits: int) -> None
 
 
 def test_nothing_is_decided_in_the_middle_of_a_timeout() -> None:
-    """Whoever asks meanwhile waits for its end: the placeholders that are left are not his."""
+    """An ask that arrives meanwhile waits for its end: the remaining placeholders are not for it."""
     driver = a_gang_in_slices(5, fits=5)
     assert len(released(driver.send(Tick(decisions=16)))) == 2
     driver.send(asks(ask("job", "r", group="g", memory=1)))
@@ -236,9 +236,9 @@ def test_nothing_is_decided_in_the_middle_of_a_timeout() -> None:
 
 
 def asked_about(style: str = "Hard") -> Driver:
-    """A gang of which one placeholder keeps room, and the RM is asked about three.
+    """A gang with one placed placeholder, while the RM is asked about three.
 
-    Its time is up, and the first of these waits again; a step is done at once.
+    Its time is up, and the first of these waits again; one step is done at once.
     """
     driver = Driver(tuning=Tuning(timeout_size=1))
     driver.do(register(config("[{name: a}]"), predicates=PredicatePolicy(deadline=100)))
@@ -258,7 +258,7 @@ def asked_about(style: str = "Hard") -> Driver:
 
 
 def test_an_application_may_go_before_its_timeout_has_stopped_anything() -> None:
-    """Nothing is told to stop then."""
+    """No placeholder is asked to stop then."""
     driver = asked_about()
     assert states(driver.send(remove_apps("job")), "job") == ["Completing"]
     assert driver.run() == []
@@ -286,7 +286,7 @@ def test_what_came_in_the_middle_of_a_timeout_stays() -> None:
 
 
 def test_what_went_in_the_middle_of_a_timeout_is_not_told_to_stop() -> None:
-    """An ask that the RM releases before its turn has come is gone, and nothing is told of it."""
+    """An ask that the RM releases before its turn is removed without a message."""
     driver = a_gang_in_slices(6, fits=1)
     driver.send(Tick(decisions=16))
     driver.send(releases(release("job", "p4")))
@@ -303,7 +303,7 @@ def test_an_application_that_is_removed_in_the_middle_of_its_timeout_is_gone() -
 
 
 def test_a_hard_gang_fails_though_its_last_placeholder_went_in_the_middle() -> None:
-    """The RM has stopped what it was told to stop before the asks behind that were dropped."""
+    """The requested stops are confirmed before the pending asks after them are dropped."""
     driver = a_gang_in_slices(6, fits=1, style="Hard")
     driver.send(Tick(decisions=16))
     driver.send(releases(release("job", "p0", why=TerminationType.TIMEOUT)))
@@ -311,7 +311,7 @@ def test_a_hard_gang_fails_though_its_last_placeholder_went_in_the_middle() -> N
 
 
 def test_a_soft_gang_runs_on_though_its_last_placeholder_went_in_the_middle() -> None:
-    """It runs then as it would run later, and does not complete because its asks are dropped."""
+    """It runs as it would run later, and does not complete because its asks are dropped."""
     driver = a_gang_in_slices(6, fits=1)
     driver.send(Tick(decisions=16))
     went = driver.send(releases(release("job", "p0", why=TerminationType.TIMEOUT)))

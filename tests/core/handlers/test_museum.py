@@ -1,4 +1,4 @@
-"""Bugs that schedulers of this kind have had, each as a scene that shows what should happen."""
+"""Known bugs of schedulers of this kind, each as a scene with the right outcome."""
 
 from licorne_core.messages.commands import TerminationType
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
@@ -17,7 +17,7 @@ def started(queues: str, *names: str) -> Driver:
 
 
 def test_siblings_below_one_guarantee_do_not_preempt_each_other() -> None:
-    """What one took from the other it would lose to it again, for ever: neither takes anything."""
+    """Each would lose what it took to the other, for ever: neither preempts."""
     driver = started(f"[{FAMILY}, {{name: other}}]", "n1", "n2", "n3")
     driver.do(apps(app("one", "root.p.a"), app("two", "root.p.b"), app("rest", "root.other")))
     driver.do(asks(*(ask("one", f"a{i}", policy="so", memory=1) for i in (1, 2))))
@@ -30,7 +30,7 @@ def test_siblings_below_one_guarantee_do_not_preempt_each_other() -> None:
 
 
 def test_a_promise_ends_with_its_ask() -> None:
-    """Once the preemptor is gone, what its victim leaves belongs to whoever comes first."""
+    """Once the preemptor is removed, the room of its victim is free for any ask."""
     driver = started(f"[{{name: rich}}, {POOR}]", "n1", "n2")
     driver.do(apps(app("rich", "root.rich"), app("poor", "root.poor")))
     driver.do(asks(*(ask("rich", f"r{i}", policy="so", memory=1) for i in (1, 2))))

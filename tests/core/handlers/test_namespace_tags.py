@@ -22,7 +22,7 @@ def tags(namespace: str, **sizes: int) -> dict[str, str]:
 
 
 def details(facts: Sequence[Fact]) -> list[EventDetail]:
-    """What those who watch hear of, without whom."""
+    """Fields of the events, without the subject."""
     return [record.detail for fact in facts for record in fact.records()]
 
 
@@ -57,7 +57,7 @@ def test_a_configured_queue_forgets_the_tags() -> None:
 
 @pytest.mark.row(84)
 def test_tags_leave_the_recovery_queue_alone() -> None:
-    """What is recovered is not bounded by the sizes that it brings along."""
+    """Recovered applications are not limited by the sizes in their tags."""
     given = {**tags("a,b", vcore=1), "application.create.force": "true"}
     driver = started(("one", {**given, "namespace": ""}))
     assert driver.queue("root.@recovery@").max == {}
@@ -83,13 +83,13 @@ def test_tags_leave_the_recovery_queue_alone() -> None:
     ],
 )
 def test_what_cannot_be_read_is_ignored(text: str) -> None:
-    """A tag that makes no sense sets nothing, and the application is taken."""
+    """An invalid tag sets nothing, and the application is accepted."""
     driver = started(("one", {"namespace": "ns", "namespace.resourcequota": text}))
     assert driver.queue("root.ns").max == {}
 
 
 def test_a_guarantee_that_comes_later_changes_the_order_of_applications() -> None:
-    """In a fair queue those come first that have least of what is guaranteed now."""
+    """In a fair queue the applications with the smallest share of the present guarantee are first."""
     fair = "childtemplate: {properties: {application.sort.policy: fair}}"
     root = f"[{{name: root, submitacl: '*', {fair}, queues: [{{name: fixed}}]}}]"
     rules = "[{name: tag, value: namespace, create: true}]"
@@ -106,7 +106,7 @@ def test_a_guarantee_that_comes_later_changes_the_order_of_applications() -> Non
 
 
 def refusals(driver: Driver, new: NewApplication) -> dict[str, str]:
-    """What the RM reads of an application that is refused; nothing for one that is taken."""
+    """The reasons sent to the RM for a refused application; empty for an accepted one."""
     return {
         rejection.app_id: rejection.reason
         for effect in driver.do(apps(new))
@@ -116,7 +116,7 @@ def refusals(driver: Driver, new: NewApplication) -> dict[str, str]:
 
 
 def gang(app_id: str, wanted: int, quota: int | None = None) -> NewApplication:
-    """A gang of namespace ns that wants so many cores, with a quota if it brings one."""
+    """A gang of namespace ns that requests this number of cores, with a quota if given."""
     given = {"namespace": "ns"} if quota is None else tags("ns", vcore=quota)
     return app(app_id, tags=given, gang={"vcore": wanted})
 
@@ -141,7 +141,7 @@ def test_a_gang_is_measured_against_the_quota_that_it_brings() -> None:
 
 @pytest.mark.row(83, 130)
 def test_a_refused_gang_leaves_no_quota_behind() -> None:
-    """Neither a size of any kind, nor an event of it, nor a turn for those who wait."""
+    """It leaves no size, no event, and no turn for waiting asks."""
     before = {**tags("ns", vcore=3), "namespace.resourcemaxapps": "1"}
     driver = started(("one", before), ("two", before))
     driver.do(asks(ask("one", "k", vcore=3), ask("two", "waits", vcore=1)))
@@ -161,7 +161,7 @@ def test_a_refused_gang_leaves_no_quota_behind() -> None:
 
 @pytest.mark.parametrize("wanted", [{"vcore": 5}, {"vcore": -1}])
 def test_a_refused_gang_leaves_no_queue_behind(wanted: dict[str, int]) -> None:
-    """None of the queues that were created for it is there, and nobody hears of any."""
+    """None of the queues that were created for it exists, and there is no event of any."""
     deep = "[{name: tag, value: namespace, create: true, parent: {name: user, create: true}}]"
     driver = Driver()
     driver.do(register(config("[{name: fixed}]", rest=f"placementrules: {deep}")))

@@ -29,7 +29,7 @@ NUMBERS = numbers()
 
 
 def cluster(*, rest: str = "", size: int = 10, count: int = 3, tuning: Tuning | None = None) -> Driver:
-    """Nodes n00, n01, … of so many cores, each with one core in use; nothing waits."""
+    """Nodes n00, n01, … of this number of cores, each with one core in use; no ask waits."""
     core = Driver(tuning=tuning)
     core.do(register(config(QUEUES, rest=rest)), apps(app("one", "root.a"), app("two", "root.b")))
     core.do(nodes(*(node(f"n{number:02}", vcore=size) for number in range(count))))
@@ -38,7 +38,7 @@ def cluster(*, rest: str = "", size: int = 10, count: int = 3, tuning: Tuning | 
 
 
 def where(core: Driver, *sizes: int) -> list[str]:
-    """The nodes of asks of these sizes that come one by one."""
+    """The nodes of asks of these sizes, submitted one by one."""
     found = []
     for size in sizes:
         found += [on for _, _, on in placed(core.do(asks(ask("two", f"k{next(NUMBERS)}", vcore=size))))]
@@ -46,7 +46,7 @@ def where(core: Driver, *sizes: int) -> list[str]:
 
 
 def test_packs_as_long_as_an_ask_lacks_a_node() -> None:
-    """Spread before it comes and ten seconds after it is gone; packed meanwhile."""
+    """Nodes are packed while the ask waits; the order is spread before it and ten seconds after its end."""
     core = cluster()
     assert where(core, 1, 1, 1) == ["n00", "n01", "n02"]
     core.do(asks(ask("two", "large", vcore=10)))
@@ -78,7 +78,7 @@ def test_spreads_while_others_wait(waiting: object) -> None:
 
 
 def test_a_reload_of_weights_keeps_nodes_packed() -> None:
-    """The order is made anew as it was."""
+    """The order is rebuilt, and still packs."""
     core = cluster()
     core.do(asks(ask("two", "large", vcore=10)))
     core.do(reload(config(QUEUES, rest="nodesortpolicy: {type: auto, resourceweights: {vcore: 2.0}}")))

@@ -1,4 +1,4 @@
-"""Nodes as an RM sees them: coming, changing, going, and the order in which they fill."""
+"""Nodes as seen by an RM: creation, changes, removal, and the order of use."""
 
 from collections import Counter
 from dataclasses import replace
@@ -29,13 +29,13 @@ def wave(count: int, start: int = 0, **size: int) -> list[Ask]:
 
 
 def used(driver: Driver, *asked: Ask) -> list[str]:
-    """The nodes that asks go to, in order."""
+    """The nodes of the placed asks, in order."""
     return [node_id for _, _, node_id in placed(driver.do(asks(*asked)))]
 
 
 @pytest.mark.row(115)
 def test_what_others_take_of_a_node_is_told_apart() -> None:
-    """Our own allocations, those of other schedulers, and what is left, also after a new size."""
+    """Own allocations, foreign ones, and the remaining room are distinguished, also after a resize."""
     driver = fleet({"vcore": 10})
     others = ask("", "theirs", on_node="n0", size={"vcore": 3, "gpu": 1})
     others.tags = {"foreign": "default"}
@@ -57,7 +57,7 @@ def test_a_node_may_come_back_under_its_id() -> None:
 
 @pytest.mark.row(118)
 def test_a_node_that_is_replaced_is_accepted_when_the_old_one_is_gone() -> None:
-    """In one request what was on the old node is released before the new one is accepted."""
+    """Allocations on the old node are released before the new one is accepted, within one request."""
     driver = fleet({"vcore": 1000})
     driver.do(asks(*wave(1, vcore=500)))
     effects = driver.send(nodes(node("n0", NodeAction.DECOMISSION), node("n0", vcore=1)))
@@ -79,7 +79,7 @@ def test_only_the_ratio_of_weights_matters() -> None:
 
 @pytest.mark.row(115)
 def test_an_update_without_a_size_changes_nothing() -> None:
-    """Neither does one of a node that nobody has, or with attributes alone; none is answered."""
+    """The same holds for an update of an unknown node, or with attributes alone; none is answered."""
     driver = fleet({"vcore": 1000})
     before = digest_of(driver.scheduler)
     bare = [node(node_id, NodeAction.UPDATE) for node_id in ("n0", "n9")]
@@ -112,7 +112,7 @@ def test_an_order_to_a_partition_that_is_gone() -> None:
     ids=["no cores at all", "no weight", "others", "none that the node has"],
 )
 def test_what_a_node_has_none_of_does_not_count(policy: str, utilization: float) -> None:
-    """Types with no capacity or no weight are left out of the mean, above and below the line."""
+    """Types with no capacity or no weight are left out of the mean, in numerator and denominator."""
     driver = fleet({"vcore": 0, "memory": 10, "gpu": 1}, policy=policy)
     driver.do(asks(ask("app", "k", memory=5, gpu=1)))
     assert driver.node("n0").utilization == pytest.approx(utilization)

@@ -1,4 +1,4 @@
-"""Names of partitions: shown as configured, found in any case of letters (spec §§ 1.6.5, 2.5)."""
+"""Names of partitions: displayed as configured, found in any case (spec §§ 1.6.5, 2.5)."""
 
 import pytest
 
@@ -39,7 +39,7 @@ def refusals(effects: list[Effect]) -> list[str]:
 @pytest.mark.row(22)
 @pytest.mark.parametrize("spelt", SPELLINGS)
 def test_requests_find_a_partition_in_any_case(spelt: str) -> None:
-    """Nodes, applications and asks go to the partition however its name is spelt."""
+    """Nodes, applications and asks reach the partition in any case of its name."""
     driver = started("default", "Gpu")
     for number in range(2):
         name = f"{spelt}{number}"
@@ -52,14 +52,14 @@ def test_requests_find_a_partition_in_any_case(spelt: str) -> None:
 @pytest.mark.row(22)
 @pytest.mark.parametrize("spelt", SPELLINGS)
 def test_who_looks_finds_a_partition_in_any_case(spelt: str) -> None:
-    """Reports are found by any spelling, and show the configured one."""
+    """Reports are found by any spelling, and have the configured one."""
     driver = started("Gpu")
     assert driver.views.resolve(spelt) == GPU
     assert [report.bare_name for report in driver.views.partitions()] == ["Gpu"]
 
 
 def test_another_spelling_in_a_reload_is_the_same_partition() -> None:
-    """A partition that a new configuration spells otherwise goes on, and keeps its name."""
+    """A partition that a new configuration spells otherwise continues, and keeps its name."""
     driver = started("Gpu")
     driver.do(apps(app("job", "root.a", partition="Gpu")))
     changed, *others = driver.do(reload(of_name("gpu", "more")))
@@ -70,7 +70,7 @@ def test_another_spelling_in_a_reload_is_the_same_partition() -> None:
 
 
 def test_a_partition_that_is_gone_is_known_in_any_case() -> None:
-    """What is sent to a removed partition is refused alike, and one that is back is found."""
+    """Requests to a removed partition are refused alike, and a new one is found."""
     driver = started("default", "Gpu")
     driver.do(apps(app("before", "root.a", partition="gpu")))
     driver.do(reload(of_name("default")))
@@ -82,7 +82,7 @@ def test_a_partition_that_is_gone_is_known_in_any_case() -> None:
 
 
 def test_another_rms_partition_is_not_found_by_its_name() -> None:
-    """A name in the brackets of an RM is looked up with that RM only."""
+    """A name with an RM in brackets is looked up for that RM only."""
     driver = started("Gpu")
     driver.do(register(of_name("other"), rm="rm2"))
     (refusal,) = refusals(driver.do(apps(app("job", "root.a", partition="[rm1]gpu"), rm="rm2")))

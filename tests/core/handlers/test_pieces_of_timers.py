@@ -1,4 +1,4 @@
-"""No deadline keeps others waiting: what one tick does for it does not grow with what is due."""
+"""No deadline delays others: the work of a tick does not grow with the number of due items."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -63,7 +63,7 @@ DYNAMIC = "placementrules: [{name: provided, create: true}]"
 
 
 def _asks(n: int) -> Iterator[Command]:
-    """Asks of one size that fit nowhere: what no node takes is told."""
+    """Asks of one size that fit nowhere and are reported."""
     yield register(config("[{name: a}]"))
     yield nodes(node("n1", vcore=10))
     yield apps(app("one", "root.a"))
@@ -81,7 +81,7 @@ def _starting(n: int) -> Iterator[Command]:
 
 
 def _completing(n: int) -> Iterator[Command]:
-    """Applications that have nothing left, all at the same time."""
+    """Applications without asks and allocations, all at the same time."""
     yield register(config("[{name: a}]"))
     yield nodes(node("n1", vcore=10 * n))
     yield apps(*(app(f"app-{number}", "root.a") for number in range(n)))
@@ -166,7 +166,7 @@ def _failed(n: int) -> Iterator[Command]:
 
 
 def _completing_gang(n: int) -> Iterator[Command]:
-    """A gang that has nothing left but its placeholders."""
+    """A gang with nothing but its placeholders."""
     yield register(config("[{name: a}]"))
     yield nodes(node("n1", vcore=10 * n))
     yield apps(app("one", "root.a", gang={"vcore": n}, timeout=300))
@@ -189,7 +189,7 @@ def _crowded(n: int) -> Iterator[Command]:
 
 
 def _crowded_in_doubt(n: int) -> Iterator[Command]:
-    """The same while the RM is being asked about the node of one more."""
+    """The same while the RM is being asked about the node of one more placeholder."""
     register_first, *others = _crowded(n)
     assert isinstance(register_first, RegisterRm)
     yield replace(register_first, predicates=PredicatePolicy(deadline=60))
@@ -215,7 +215,7 @@ def _above_max(n: int) -> Iterator[Command]:
 
 
 def _large_above_max(n: int) -> Iterator[Command]:
-    """A leaf that has more than its maximum, and nothing that is small enough to go."""
+    """A leaf above its maximum, without an allocation small enough to stop."""
     yield register(config(f"[{_limited('a', most=8 * n - 1)}]", rest=ENFORCED))
     yield nodes(node("n1", memory=8 * n))
     yield apps(app("one", "root.a"))
@@ -223,7 +223,7 @@ def _large_above_max(n: int) -> Iterator[Command]:
 
 
 def _leaves_above_max(n: int) -> Iterator[Command]:
-    """A queue of very many leaves that has more than its maximum."""
+    """A queue of very many leaves that is above its maximum."""
     leaves = ", ".join(f"{{name: q{number}}}" for number in range(n))
     queue = _limited("p", f", queues: [{leaves}]")
     yield register(config(f"[{queue}]", rest=ENFORCED))
@@ -233,7 +233,7 @@ def _leaves_above_max(n: int) -> Iterator[Command]:
 
 
 def _applications_above_max(n: int) -> Iterator[Command]:
-    """A leaf of very many applications, one of which has more than the maximum."""
+    """A leaf of very many applications, one of which is above the maximum."""
     yield from _above_max(4)
     yield apps(*(app(f"app-{number}", "root.a") for number in range(4 * n)))
 
@@ -253,7 +253,7 @@ def _some_time_above_max(n: int) -> Iterator[Command]:
 
 
 def _drained(n: int) -> Iterator[Command]:
-    """A node with very many allocations, and so much time that one goes in more than a week."""
+    """A node with very many allocations, and a long time: one stop in more than a week."""
     yield register(config("[{name: a}]"))
     yield nodes(node("n1", vcore=2 * n))
     yield apps(app("one", "root.a"))
@@ -262,7 +262,7 @@ def _drained(n: int) -> Iterator[Command]:
 
 
 def _noticed(n: int) -> Iterator[Command]:
-    """A leaf that gives notice, and has very much more than its maximum."""
+    """A leaf with notice that is far above its maximum."""
     notice = "properties: {quota.preemption.delay: 5s, preemption.notice: 60s}"
     yield register(config(f"[{{name: a, resources: {{max: {{memory: 1}}}}, {notice}}}]", rest=ENFORCED))
     yield nodes(node("n1", memory=n))
@@ -271,7 +271,7 @@ def _noticed(n: int) -> Iterator[Command]:
 
 
 def _lost(n: int) -> Iterator[Command]:
-    """Places of members of one gang that were lost with their nodes; it has an ask left."""
+    """Rooms of members of one gang that were lost with their nodes; the gang has one ask left."""
     properties = "{topology.levels: rack, topology.swap-seconds: '60'}"
     yield register(config("[{name: a}]", properties=properties))
     yield nodes(*(node(f"n{number}", vcore=1, attributes={"rack": "r"}) for number in range(n)))
@@ -282,7 +282,7 @@ def _lost(n: int) -> Iterator[Command]:
 
 
 def _hours(n: int) -> Iterator[Command]:
-    """Leaves with budgets of hours whose windows begin together."""
+    """Leaves with budgets of hours whose windows begin at the same time."""
     budget = "properties: {budget.vcore-hours: 1/hour}"
     leaves = ", ".join(f"{{name: q{number}, {budget}}}" for number in range(n))
     yield register(config(f"[{leaves}]"))
@@ -299,7 +299,7 @@ def _ageing(n: int) -> Iterator[Command]:
 
 
 def _fragmented(n: int) -> Iterator[Command]:
-    """Nodes that are all half full, and an ask that would need a whole one: they are ordered anew."""
+    """Nodes that are all half full, and an ask that would need a whole one: the order is rebuilt."""
     yield register(config("[{name: a}]"))
     yield nodes(*(node(f"n{number}", vcore=2) for number in range(4 * n)))
     yield apps(app("one", "root.a"))
@@ -337,14 +337,14 @@ SCENES: dict[Due, tuple[Scene, ...]] = {
 
 
 class Longest(NamedTuple):
-    """The lines of the longest tick of a scene, and what was due in all ticks."""
+    """The lines of the longest tick of a scene, and the items due in all ticks."""
 
     lines: int
     due: frozenset[Due]
 
 
 class _Played:
-    """A core whose RM says when it was asked, and nothing else; the lines of ticks are counted."""
+    """A core whose RM answers nothing; the lines of ticks are counted."""
 
     def __init__(self) -> None:
         self.scheduler = Scheduler(tuning=SMALL)
@@ -352,7 +352,7 @@ class _Played:
         self.most = 0
 
     def do(self, command: Command) -> None:
-        """Hand in a command and its rest."""
+        """Process a command with its remainder."""
         effects = self.scheduler.handle(command, self.now)
         self._hear(effects)
 
@@ -400,7 +400,7 @@ def _grown(scene: Scene) -> tuple[Longest, Longest]:
 
 
 def test_every_deadline_has_its_scene() -> None:
-    """One that is added says where very many of it are due at once, or much is looked at for it."""
+    """A new kind of deadline has a scene with very many of it due at once, or with much work for it."""
     assert {*SCENES} == {*Due}
 
 
@@ -432,7 +432,7 @@ def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     ("due", "scene"), [(due, scene) for due, scenes in SCENES.items() for scene in scenes]
 )
 def test_no_tick_grows_with_what_is_due(due: Due, scene: Scene) -> None:
-    """Twice as many things that are due at a time take more ticks, and no longer ones."""
+    """Twice as many due items take more ticks, and no longer ones."""
     few, many = _grown(scene)
     assert due in few.due & many.due
     assert many.lines <= GROWTH * few.lines

@@ -41,7 +41,7 @@ BEFORE = config(QUEUES.replace("{name: default}", "{name: default}, {name: old}"
 
 
 def in_the_middle() -> Driver:
-    """A partition in the middle of everything: nothing in it is at rest."""
+    """A partition in which every kind of operation is in progress."""
     driver = Driver()
     driver.do(register(BEFORE, extra={"log.level": "INFO"}))
     driver.do(nodes(node("n1", vcore=9000), node("n2", NodeAction.CREATE_DRAIN, vcore=9000)))
@@ -64,7 +64,7 @@ def driver() -> Driver:
 
 
 def told(effects: list[Effect]) -> str:
-    """Why the only thing that was asked for was refused."""
+    """The reason for the only refusal."""
     (refusal,) = effects
     assert isinstance(refusal, ConfigurationRefused | RegistrationFailed)
     assert refusal.problems
@@ -77,7 +77,7 @@ def told(effects: list[Effect]) -> str:
 def test_a_refused_configuration_changes_not_one_bit(
     driver: Driver, command: Callable[[str], Command], text: str, reason: str
 ) -> None:
-    """It is refused with its reason, by an update and by a registration, and nothing has moved."""
+    """It is refused with its reason, by an update and by a registration, without any change."""
     before = digest_of(driver.scheduler)
     assert reason in told(driver.send(command(text)))
     assert digest_of(driver.scheduler) == before
@@ -94,7 +94,7 @@ def test_a_refused_configuration_changes_not_one_bit(
     ids=["a managed leaf", "a dynamic leaf", "a draining leaf"],
 )
 def test_a_leaf_in_use_stays_a_leaf(driver: Driver, text: str) -> None:
-    """What only those who are in the queues have against an update leaves no trace either."""
+    """A refusal because of the contents of queues leaves no trace either."""
     before = digest_of(driver.scheduler)
     assert "has applications and cannot become a parent" in told(driver.send(reload(text)))
     assert digest_of(driver.scheduler) == before
@@ -109,7 +109,7 @@ def test_the_same_text_changes_not_one_bit(driver: Driver) -> None:
 
 
 def test_a_digest_shows_every_change() -> None:
-    """Of two texts that differ in one amount, the one that is taken shows in the digest."""
+    """Of two texts that differ in one amount, the accepted one changes the digest."""
     driver = in_the_middle()
     before = digest_of(driver.scheduler)
     driver.send(reload(GOOD.replace("vcore: 8", "vcore: 7")))

@@ -31,7 +31,7 @@ class Town:
     """Full nodes, and an RM that agrees to everything but the places of an owner's asks."""
 
     def __init__(self, size: int) -> None:
-        """So many nodes, each with a guest of its size."""
+        """Create this number of nodes, each with a guest of its size."""
         self.core = Driver()
         self.stops: list[tuple[float, str]] = []
         homes = [f"n{n}" for n in range(size)]
@@ -44,7 +44,7 @@ class Town:
 
     @staticmethod
     def guest(home: str) -> Command:
-        """A guest that comes to a node."""
+        """A new guest on a node."""
         return asks(ask("guest", f"on-{home}", on_node=home, memory=1, policy="s"))
 
     def do(self, command: Command) -> None:
@@ -72,7 +72,7 @@ def wants(town: Town) -> None:
 
 
 def test_stops_in_vain_are_few_and_far_between() -> None:
-    """After a refusal the ask pauses for 15 seconds, then for 30, and after three it has nobody stopped."""
+    """After a refusal the ask pauses for 15 seconds, then for 30, and after three it preempts no more."""
     town = Town(6)
     wants(town)
     town.wait(150)
@@ -80,7 +80,7 @@ def test_stops_in_vain_are_few_and_far_between() -> None:
 
 
 def test_the_end_of_the_pause_is_explained() -> None:
-    """Who asks why an ask waits is told when it may preempt again."""
+    """The explanation of a waiting ask has the time at which it may preempt again."""
     town = Town(2)
     wants(town)
     checks = town.core.explain("owner", "k").checks
@@ -89,7 +89,7 @@ def test_the_end_of_the_pause_is_explained() -> None:
 
 
 def test_a_refused_node_is_cleared_again_once_it_has_changed() -> None:
-    """What the RM said of a node counts as long as the node is as it was."""
+    """A refusal of a node is valid as long as the node is unchanged."""
     town = Town(1)
     wants(town)
     town.do(town.guest("n0"))
@@ -108,7 +108,7 @@ def test_a_reload_forgets_refused_nodes() -> None:
 
 
 def test_nodes_that_are_gone_are_not_remembered() -> None:
-    """Only the nodes that are there, as they were at the refusal, are passed over."""
+    """Only existing nodes, in their state at the refusal, are passed over."""
     town = Town(3)
     wants(town)
     town.do(nodes(node("n0", NodeAction.DECOMISSION)))

@@ -1,4 +1,4 @@
-"""Releases by the RM: what is freed, what is acknowledged, and what is ignored (spec § 1.6.11)."""
+"""Releases by the RM: freed amounts, acknowledgements, and ignored releases (spec § 1.6.11)."""
 
 import pytest
 
@@ -17,14 +17,14 @@ def driver() -> Driver:
 
 
 def books(driver: Driver) -> tuple[object, ...]:
-    """What the application has and waits for."""
+    """The allocated and pending amounts of the application."""
     report = driver.app("app")
     return report.allocated, report.pending, report.allocation_count, report.pending_count
 
 
 @pytest.mark.row(15)
 def test_a_timeout_without_key_leaves_asks_alone(driver: Driver) -> None:
-    """TIMEOUT frees allocations only, and is itself an answer: nothing is told back."""
+    """TIMEOUT frees allocations only, and is itself an answer: nothing is sent."""
     effects = driver.do(releases(release("app", why=TerminationType.TIMEOUT)))
     assert released(effects) == []
     assert keys(effects) == ["k2"]
@@ -33,7 +33,7 @@ def test_a_timeout_without_key_leaves_asks_alone(driver: Driver) -> None:
 @pytest.mark.row(16)
 @pytest.mark.parametrize("why", list(TerminationType), ids=lambda why: why.name)
 def test_a_repeated_release_is_harmless(driver: Driver, why: TerminationType) -> None:
-    """A second release of one key, of any type, says nothing and changes nothing."""
+    """A second release of one key, of any type, is not answered and changes nothing."""
     driver.do(releases(release("app", "k2")))
     driver.do(releases(release("app", "k0", why=why)))
     if why is TerminationType.SCHEDULING_FAILED_ON_RM:
@@ -44,7 +44,7 @@ def test_a_repeated_release_is_harmless(driver: Driver, why: TerminationType) ->
 
 
 def test_the_most_that_an_application_had_is_remembered(driver: Driver) -> None:
-    """It rises with what it has, stays when that goes, and rises again only above it."""
+    """It rises with the usage, remains when that falls, and rises again only above it."""
 
     def most() -> object:
         return driver.app("app").max_allocated

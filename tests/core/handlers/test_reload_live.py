@@ -31,7 +31,7 @@ class Town(Driver):
     """A core in which applications compete with equal asks of one unit of memory."""
 
     def __init__(self, queues: str, *queue_of_app: str, memory: int = 100, rest: str = "") -> None:
-        """One node; app-0, app-1 and so on come a second after each other, each to its queue."""
+        """One node; app-0, app-1 and so on are submitted a second after each other, each to its queue."""
         super().__init__()
         self.do(register(config(queues, rest=rest)), nodes(node("n1", memory=memory)))
         for number, queue in enumerate(queue_of_app):
@@ -39,12 +39,12 @@ class Town(Driver):
             self.do(apps(app(f"app-{number}", queue)))
 
     def want(self, app_id: str, count: int, priority: int = 0) -> None:
-        """So many asks; nothing is decided yet."""
+        """Submit this number of asks; nothing is decided yet."""
         wave = [ask(app_id, f"{app_id}-{i}", priority=priority, memory=1) for i in range(count)]
         self.send(asks(*wave))
 
     def serve(self, count: int) -> list[str]:
-        """The applications that so many decisions are for."""
+        """The applications served by this number of decisions."""
         return [app_id for app_id, _, _ in placed(self.send(Tick(decisions=count)))]
 
     def follow(self, queues: str, rest: str = "") -> None:
@@ -56,7 +56,7 @@ class Town(Driver):
 
 @pytest.mark.row(90)
 def test_offsets_and_fences_are_derived_anew() -> None:
-    """An offset that comes, grows a fence and goes again moves the queue among its siblings."""
+    """An offset that is added, becomes a fence and is removed moves the queue among its siblings."""
     town = Town(TWO % "", "root.a", "root.b")
     town.want("app-0", 20, priority=3)
     town.want("app-1", 20, priority=5)
@@ -84,7 +84,7 @@ def test_what_a_parent_hands_down_is_derived_anew() -> None:
 
 
 def test_roots_number_of_applications_is_that_of_registration() -> None:
-    """A reload that says otherwise is taken, and has no effect on root (spec § 2.7.3)."""
+    """A reload with another number is accepted, and has no effect on root (spec § 2.7.3)."""
     text = "partitions: [{name: default, queues: [{name: root, maxapplications: %s, submitacl: '*'"
     text += ", queues: [{name: a, maxapplications: %s}]}]}]"
     town = Driver()
@@ -97,7 +97,7 @@ def test_roots_number_of_applications_is_that_of_registration() -> None:
 
 @pytest.mark.row(39, 40)
 def test_access_follows_the_reload() -> None:
-    """Who is not let in any more submits nothing new; what runs goes on and asks for more."""
+    """A user without access submits nothing new; running applications continue and may ask for more."""
     open_to = "partitions: [{name: default, queues: [{name: root, queues: [{name: a, %s}]}]}]"
     town = Driver()
     town.do(register(open_to % "submitacl: ann"), nodes(node("n1", memory=9)))
@@ -126,7 +126,7 @@ def test_another_node_order_counts_for_the_next_ask() -> None:
 
 @pytest.mark.row(45)
 def test_both_preemption_flags_follow() -> None:
-    """The flags that are shown are those of the configuration in force."""
+    """The reported flags are those of the configuration in force."""
     town = Town(ONE % "")
     report = town.views.partitions()[0]
     assert (report.preemption_enabled, report.extended["quota_preemption_enabled"]) == (True, False)
@@ -137,7 +137,7 @@ def test_both_preemption_flags_follow() -> None:
 
 @pytest.mark.row(84)
 def test_the_recovery_queue_is_left_alone() -> None:
-    """A template that comes with a reload is not for it, and what was recovered goes on."""
+    """A template in a reload does not apply to it, and recovered applications continue."""
     town = Town(ONE % "")
     town.do(apps(app("forced", "nowhere", tags={"application.create.force": "true"})))
     before = town.queue("root.@recovery@")
@@ -152,7 +152,7 @@ def test_the_recovery_queue_is_left_alone() -> None:
 
 @pytest.mark.row(27)
 def test_a_leaf_without_applications_becomes_a_parent() -> None:
-    """What is below it takes applications, and it takes none itself."""
+    """Its children accept applications, and it accepts none itself."""
     town = Town(TWO % "")
     town.follow(TWO % "queues: [{name: x}]")
     refusals = refused_apps(town.do(apps(app("up", "root.a"), app("down", "root.a.x"))))
@@ -162,7 +162,7 @@ def test_a_leaf_without_applications_becomes_a_parent() -> None:
 
 @pytest.mark.row(27)
 def test_a_parent_becomes_a_leaf_when_those_below_have_gone() -> None:
-    """Until then nothing new comes below it, so that it does not wait for ever."""
+    """Until then its children accept nothing new, so that it does not wait for ever."""
     creates = "placementrules: [{name: provided, create: true}]"
     town = Town(TWO % "parent: true", "root.a.made", rest=creates)
     town.follow(TWO % "", rest=creates)
@@ -186,7 +186,7 @@ def test_a_parent_becomes_a_leaf_when_those_below_have_gone() -> None:
 
 @pytest.mark.row(22, 57)
 def test_a_partition_that_comes_back_is_a_new_one() -> None:
-    """It has its queues and nothing else; applications and nodes are to be told again."""
+    """It has only its queues; applications and nodes have to be submitted again."""
     second = config("[{name: a}]", name="second").removeprefix("partitions:\n")
     both = config("[{name: a}]") + second
     town = Town("[{name: a}]")
@@ -203,7 +203,7 @@ def test_a_partition_that_comes_back_is_a_new_one() -> None:
 
 
 def test_a_rest_ends_when_it_was_to_end() -> None:
-    """Back-off that a reload switches off ends with the rest that is going on."""
+    """A running back-off that a reload switches off still ends at its time."""
     rests = "application.unschedasks.backoff: '1', application.unschedasks.backoff.delay: 5s"
     town = Town(ONE % rests, "root.a", memory=5)
     town.do(nodes(node("n2", memory=5)))

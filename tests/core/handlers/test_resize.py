@@ -1,4 +1,4 @@
-"""Known keys again: what a resize changes, and what nothing changes (spec § 5.3.5)."""
+"""Repeated keys: the effect of a resize, and repetitions without effect (spec § 5.3.5)."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def town() -> Driver:
 
 @pytest.mark.row(111)
 def test_nothing_but_the_size_of_a_known_key_changes() -> None:
-    """Priority and age of a pending ask, and the node of an allocation, stay what they were."""
+    """Priority and age of a pending ask, and the node of an allocation, are unchanged."""
     core = town()
     first = ask("job", "k1", vcore=11, priority=5, created=core.now - 9)
     core.do(asks(first, ask("job", "k2", vcore=4)))
@@ -37,7 +37,7 @@ def test_nothing_but_the_size_of_a_known_key_changes() -> None:
 
 @pytest.mark.row(111, 112)
 def test_what_is_known_already_changes_nothing() -> None:
-    """The same ask and the same allocation, sent again, move no bit but the count of asks."""
+    """The same ask and the same allocation, sent again, change nothing but the count of asks."""
     core = town()
     known = [ask("job", "k1", vcore=4), ask("job", "k2", vcore=11)]
     core.do(asks(*known))

@@ -1,4 +1,4 @@
-"""Several RMs in one core: each has its own, and comes, goes and replays on its own."""
+"""Several RMs in one core: each registers, leaves and replays independently."""
 
 import pytest
 
@@ -25,7 +25,7 @@ def driver() -> Driver:
 
 @pytest.mark.row(7)
 def test_an_rm_that_leaves_leaves_alone(driver: Driver) -> None:
-    """A removed RM's partitions are gone and its messages are refused; the other goes on."""
+    """A removed RM's partitions are removed and its messages refused; the other continues."""
     driver.do(RemoveRm(rm_id=RmId("one")))
     (answer,) = driver.do(nodes(node("n2", memory=1), rm="one"))
     assert answer == NotRegistered(

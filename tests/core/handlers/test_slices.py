@@ -1,4 +1,4 @@
-"""Large commands that are carried out slice by slice, and what may come in between."""
+"""Large commands that are carried out slice by slice, and commands between the slices."""
 
 import json
 from collections.abc import Sequence
@@ -37,14 +37,14 @@ WIDE = 1_200
 
 
 def wide(count: int, memory: int = 9, name: str = "default") -> str:
-    """A configuration of so many queues beside root.a, each with a maximum."""
+    """A configuration of this number of queues beside root.a, each with a maximum."""
     size = {"resources": {"max": {"memory": memory}}}
     queues = [{"name": "a"}, *({"name": f"q{n}"} | size for n in range(count))]
     return config(json.dumps(queues), name=name)
 
 
 def slices_of(driver: Driver) -> int:
-    """How many more slices the command that was begun takes."""
+    """The number of further slices of the command."""
     slices = 0
     while driver.rest is not None:
         driver.begin(driver.rest)
@@ -53,7 +53,7 @@ def slices_of(driver: Driver) -> int:
 
 
 def test_a_large_registration_takes_slices() -> None:
-    """No slice builds more queues than the tuning says, and the answer comes with the last."""
+    """No slice builds more queues than the tuning allows, and the answer follows the last one."""
     driver = Driver()
     assert driver.begin(register(wide(WIDE))) == []
     assert not driver.views.rms()
@@ -62,7 +62,7 @@ def test_a_large_registration_takes_slices() -> None:
 
 
 def test_a_large_reload_takes_slices() -> None:
-    """So does another configuration, whether it changes queues or takes them away."""
+    """The same holds for another configuration that changes or removes queues."""
     driver = Driver()
     driver.do(register(wide(WIDE)))
     for changed in (wide(WIDE, memory=8), wide(1)):
@@ -71,14 +71,14 @@ def test_a_large_reload_takes_slices() -> None:
 
 
 def removed_queues(facts: Sequence[Fact]) -> int:
-    """How many of them say that a queue was removed."""
+    """The number of facts of removed queues."""
     records = [record for fact in facts for record in fact.records()]
     removed = [record for record in records if record.change is EventChange.REMOVE]
     return sum(record.type is EventType.QUEUE and not record.reference_id for record in removed)
 
 
 def test_a_partition_of_many_queues_is_dropped_in_slices() -> None:
-    """Those who watch hear of each queue, and of no more in a slice than the tuning says."""
+    """Each queue has its event, and a slice has no more of them than the tuning allows."""
     driver = Driver()
     driver.do(register(wide(WIDE, name="other")))
     driver.facts.clear()
@@ -92,7 +92,7 @@ def test_a_partition_of_many_queues_is_dropped_in_slices() -> None:
 
 
 def test_another_order_of_very_many_nodes_takes_slices() -> None:
-    """A slice looks at no more nodes than count as much as the queues of a slice."""
+    """A slice processes no more nodes than are equivalent to the queues of a slice."""
     driver = Driver(tuning=Tuning(slice_size=10))
     driver.do(register(config("[{name: a}]")))
     driver.do(nodes(*[node(f"n{number}", vcore=number + 1) for number in range(400)]))
@@ -103,7 +103,7 @@ def test_another_order_of_very_many_nodes_takes_slices() -> None:
 
 
 def foreign_left(driver: Driver) -> list[int]:
-    """How many foreign allocations are left after each slice of the command that was begun."""
+    """The number of foreign allocations left after each slice of the command."""
     partition = driver.partition
     left = [len(partition.foreign)]
     while driver.rest is not None:
@@ -118,7 +118,7 @@ def foreign_left(driver: Driver) -> list[int]:
     ids=["node goes", "partition goes"],
 )
 def test_foreign_allocations_of_a_node_that_goes_are_forgotten_in_slices(ends: Command) -> None:
-    """No slice forgets more of them than the tuning says, and the node goes with the last."""
+    """No slice removes more of them than the tuning allows, and the node is removed with the last."""
     driver = Driver(tuning=Tuning(slice_size=10))
     driver.do(register(config("[{name: a}]")), nodes(node("n", vcore=99), node("m", vcore=1)))
     partition = driver.partition
@@ -131,7 +131,7 @@ def test_foreign_allocations_of_a_node_that_goes_are_forgotten_in_slices(ends: C
 
 
 def _longest_slice(command: Command, count: int) -> int:
-    """The lines of the longest slice of a command, with so many asks and allocations there."""
+    """The lines of the longest slice of a command, beside this number of asks and allocations."""
     driver = Driver(tuning=Tuning(slice_size=50))
     driver.do(register(config("[{name: a}]")), nodes(node("n", vcore=count)))
     driver.do(apps(app("app", "root.a")))
@@ -185,7 +185,7 @@ def test_queues_are_cleaned_some_at_a_time() -> None:
 
 
 def test_no_deadline_comes_between_two_slices() -> None:
-    """What is due while a command has a rest is done once it has ended."""
+    """Work that is due between the slices of a command is done after its end."""
     driver = Driver(tuning=Tuning(slice_size=1))
     driver.do(register(wide(3)))
     driver.do(reload(wide(1)))
@@ -254,7 +254,7 @@ def test_a_registration_that_is_given_up_leaves_nothing() -> None:
 
 
 def test_an_rm_that_goes_takes_its_rest_along() -> None:
-    """What is left of a reload means nothing once its RM is gone."""
+    """The remainder of a reload has no effect once its RM is removed."""
     driver = Driver(tuning=Tuning(slice_size=1))
     driver.do(register(wide(1)))
     driver.begin(reload(wide(3)))
@@ -267,7 +267,7 @@ def test_an_rm_that_goes_takes_its_rest_along() -> None:
 
 
 def test_a_placeholder_that_goes_with_its_node_has_no_time_in_any_slice() -> None:
-    """The books hold between the slices of a removal, also for a gang whose only placeholder was there."""
+    """The books hold between the slices, also for a gang whose only placeholder was on the node."""
     driver = Driver(tuning=Tuning(slice_size=1))
     driver.do(register(config("[{name: a}]")), nodes(node("n1", vcore=1)))
     driver.do(apps(app("job", "root.a", gang={"vcore": 1})))

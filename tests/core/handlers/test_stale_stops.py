@@ -1,4 +1,4 @@
-"""A stop that was decided before, in a world that has changed: it is asked again whether it holds."""
+"""A stop whose reasons have changed since the decision: they are checked again."""
 
 from collections.abc import Iterable
 
@@ -86,7 +86,7 @@ AT_ONCE: dict[str, Command] = {
 
 @pytest.mark.parametrize("reason", AT_ONCE)
 def test_a_notice_ends_with_its_reason(reason: str) -> None:
-    """The RM is told at once that the victim goes on, and it is stopped at no deadline."""
+    """The RM is notified at once that the victim continues, and it is not stopped at the deadline."""
     driver = town()
     wants(driver)
     effects = driver.do(AT_ONCE[reason])
@@ -95,7 +95,7 @@ def test_a_notice_ends_with_its_reason(reason: str) -> None:
 
 
 def test_room_that_others_take_is_seen_at_the_deadline() -> None:
-    """What another scheduler put on the node leaves no room for the ask: its victim goes on."""
+    """If another scheduler has used the room on the node, the stop is pointless: the victim continues."""
     driver = town()
     wants(driver)
     driver.do(asks(FOREIGN))
@@ -105,7 +105,7 @@ def test_room_that_others_take_is_seen_at_the_deadline() -> None:
 
 
 def test_an_ask_whose_notice_was_withdrawn_has_another_victim() -> None:
-    """The victim on a cordoned node goes on, and that on the other node is given notice in its place."""
+    """The victim on a cordoned node continues, and that on the other node gets a notice in its place."""
     driver = town()
     wants(driver)
     assert noticed([*driver.do(cordon("n1")), *driver.wait(1)]) == ["old"]
@@ -114,7 +114,7 @@ def test_an_ask_whose_notice_was_withdrawn_has_another_victim() -> None:
 
 
 def test_a_notice_that_holds_survives_a_reload() -> None:
-    """Of a configuration that changes nothing for them neither side hears, and the deadline is kept."""
+    """A configuration without a change for them sends nothing to either side, and the deadline is kept."""
     driver = town()
     wants(driver)
     driver.wait(20)
@@ -133,7 +133,7 @@ REQUIRED: dict[str, Command] = {
 
 @pytest.mark.parametrize("reason", REQUIRED)
 def test_a_notice_for_a_required_node_ends_with_its_reason(reason: str) -> None:
-    """At the deadline at the latest, the laws of required nodes are asked again: preemption may be off."""
+    """At the deadline at the latest, the laws of required nodes are checked again: preemption may be off."""
     driver = town()
     driver.do(cordon("n2"), reload(queues(rest="preemption: {enabled: false}")))
     driver.do(nodes(node("n3", memory=2)), cordon("n3"))
@@ -165,7 +165,7 @@ QUOTA = {
 
 @pytest.mark.parametrize("reason", QUOTA)
 def test_a_notice_for_a_maximum_ends_with_its_reason(reason: str) -> None:
-    """A maximum that is not enforced any more, or not there, is no reason to stop anybody."""
+    """A maximum that is not enforced any more, or was removed, is no reason to stop a victim."""
     driver = Driver()
     driver.do(register(enforced(4)), nodes(node("n1", memory=4)))
     for name in ("a", "b"):
@@ -189,7 +189,7 @@ ENDED: dict[str, Command] = {
 
 
 def hurried() -> Driver:
-    """The same town without notice, in which the guest on n1 was told to stop; a daemon would find room."""
+    """The same town without notice; the guest on n1 was asked to stop, and a daemon would find room."""
     driver = town()
     calm = queues().replace(f"preemption.notice: {NOTICE}s", "")
     driver.do(reload(calm), apps(app("daemon", "root.guest")), nodes(node("n3", memory=1)))
@@ -210,7 +210,7 @@ def test_victims_in_vain_do_not_count(reason: str) -> None:
 
 
 def test_a_node_that_its_rm_drains_is_still_used() -> None:
-    """What it was kept for comes there; nobody else has to stop."""
+    """The beneficiary is placed on it; no other victim is stopped."""
     driver = hurried()
     driver.do(nodes(node("n1", NodeAction.DRAIN_NODE)))
     effects = driver.do(releases(release("guest", "young")))
@@ -219,13 +219,13 @@ def test_a_node_that_its_rm_drains_is_still_used() -> None:
 
 
 def test_once_is_once_where_nothing_was_in_vain() -> None:
-    """A victim that its RM never stops is the only one: the ask waits for it and no other goes."""
+    """A victim that its RM never stops is the only one: the ask waits for it without another victim."""
     driver = hurried()
     assert not stopped(driver.wait(120))
 
 
 def test_a_node_that_the_rm_refuses_is_not_cleared_again() -> None:
-    """It agreed to be asked for the node, and refuses it once it is clear: then the other one is cleared."""
+    """The RM accepts the check for the node, but refuses the cleared node: then the other one is cleared."""
     driver = Driver()
     policy = PredicatePolicy(deadline=5.0, fail_mode=FailMode.CLOSED)
     calm = queues().replace(f"preemption.notice: {NOTICE}s", "")
@@ -249,7 +249,7 @@ def test_a_node_that_the_rm_refuses_is_not_cleared_again() -> None:
 
 
 def test_a_drain_ends_with_its_node() -> None:
-    """What runs on a node that came again under the name of a drained one, and was uncordoned, goes on."""
+    """Allocations on a new node of the name of a drained one, which was uncordoned, continue."""
     driver = town()
     driver.do(drain("n1", 100))
     driver.do(nodes(node("n1", NodeAction.DECOMISSION)), cordon("n1", schedulable=True))

@@ -1,4 +1,4 @@
-"""The tables of commands, decisions and deadlines: nothing that there is has no entry."""
+"""The tables of commands, decisions and deadlines are complete."""
 
 from typing import Any, get_args, get_type_hints
 
@@ -16,7 +16,7 @@ from support.core.unions import kinds_of
 
 
 def test_every_command_is_carried_out() -> None:
-    """All of one RM but its registration, which comes before it is known."""
+    """The table has all commands of one RM except its registration, which precedes the RM."""
     assert set(scheduler._COMMANDS) == kinds_of(OfRm) - {RegisterRm}
     kernel = [module for module in vars(scheduler).values() if hasattr(module, "COMMANDS")]
     every = (*kernel, *(module for _, module in modules("handlers")))
@@ -31,7 +31,7 @@ def test_every_command_of_no_rm_is_carried_out() -> None:
 
 @pytest.mark.pure
 def test_every_decision_is_carried_out() -> None:
-    """All by which no single ask is placed; those of extensions are of their own kinds."""
+    """The table has all decisions except single placements; extensions have kinds of their own."""
     found: set[Any] = set(get_args(Together))
     kinds: list[Any] = [*Stage.__subclasses__(), *Remedy.__subclasses__()]
     for kind in kinds:
@@ -43,7 +43,7 @@ def test_every_decision_is_carried_out() -> None:
 
 
 def test_every_deadline_does_something() -> None:
-    """In steps or at once, but for the one that goes on with what another has begun."""
+    """Each is handled in steps or at once, except the one that continues another's work."""
     assert {*Due} <= set(turn._DEADLINES) <= {*Due, *BITS}
     idle = {due for due, one in turn._DEADLINES.items() if one.fire is None and one.work is None}
     assert idle == {Due.GO_ON}

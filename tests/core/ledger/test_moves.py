@@ -1,4 +1,4 @@
-"""What a request counts in follows from its state, by hand as by the table."""
+"""The accounts of a request follow from its state, by hand as by the table."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -21,7 +21,7 @@ QUEUES = config(
 
 
 class Placed(NamedTuple):
-    """One ask, and the event by which it comes to its node."""
+    """One ask, and the event by which it is placed."""
 
     app: str
     vcore: int
@@ -104,7 +104,7 @@ def test_a_placing_by_hand_counts_as_the_table_says(placed: list[Placed]) -> Non
 def test_a_posting_leads_from_the_accounts_of_one_state_to_those_of_the_next(
     state: Any, event: RequestEvent
 ) -> None:
-    """What is left and entered is the difference of two rows, and no account is in both."""
+    """The accounts left and entered are the difference of two rows, and no account is in both."""
     left, entered = POSTINGS[state, event]
     before, after = set(ACCOUNTS[state]), set(ACCOUNTS[TRANSITIONS[state, event]])
     assert before - set(left) | set(entered) == after

@@ -1,4 +1,4 @@
-"""Booking is arithmetic that can be taken back in any order (DESIGN § 2)."""
+"""Booking is arithmetic that can be undone in any order (DESIGN § 2)."""
 
 import json
 from collections.abc import Mapping
@@ -59,7 +59,7 @@ class World(NamedTuple):
                 book_foreign((), items, node)
 
     def unbook(self, kind: str, size: Mapping[str, int], which: int) -> None:
-        """Take the same booking back."""
+        """Undo the same booking."""
         items, node, app = items_of(size), self.nodes[which % 2], self.apps[which // 2]
         match kind:
             case "book":
@@ -81,7 +81,7 @@ class World(NamedTuple):
         return json.dumps(told, sort_keys=True)
 
     def dump_but_amounts(self) -> str:
-        """The same without what bookings are meant to change."""
+        """The state without the amounts that bookings change."""
         told = json.loads(self.dump())
         return json.dumps([{k: v for k, v in thing.items() if k not in AMOUNTS} for thing in told])
 
@@ -147,7 +147,7 @@ def test_what_is_taken_back_in_any_order_was_never_there(
 @pytest.mark.slow
 @given(bookings)
 def test_booking_changes_amounts_and_nothing_else(wanted: list[tuple[str, dict[str, int], int]]) -> None:
-    """No version, result, score or ranking is touched, and nobody is woken."""
+    """No version, result, score or ranking changes, and no item is woken."""
     world = new_world()
     for node in world.nodes:
         node.results[("class", True)] = "refused"  # type: ignore[index]
@@ -174,7 +174,7 @@ def test_a_booking_counts_in_every_quota_on_its_way_and_in_no_other() -> None:
 
 
 def test_demand_counts_in_the_application_and_in_its_queues() -> None:
-    """What is pending is nobody's usage: no user and no node has it."""
+    """Pending amounts are no usage: no user and no node has them."""
     world = new_world()
     world.book("demand", {"vcore": 4}, 2)
     first, second = world.apps
@@ -184,7 +184,7 @@ def test_demand_counts_in_the_application_and_in_its_queues() -> None:
 
 
 def test_a_type_that_the_node_has_not_leaves_no_trace() -> None:
-    """What is booked over a node's capacity shows below zero, and is gone with the booking."""
+    """An amount beyond a node's capacity appears as negative, and disappears with the booking."""
     world = new_world()
     world.book("on node", {"gpu": 2}, 1)
     assert world.nodes[1].available == {"vcore": 100, "gpu": -2}

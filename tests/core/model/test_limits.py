@@ -1,4 +1,4 @@
-"""Limits of users and groups: which count, and what a reload changes (spec § 10)."""
+"""Limits of users and groups: which apply, and the effect of a reload (spec § 10)."""
 
 import pytest
 
@@ -36,7 +36,7 @@ def town(text: str, *new: NewApplication) -> Driver:
 
 
 def want(driver: Driver, app_id: str, count: int = 9) -> None:
-    """So many asks of one thousandth of a core."""
+    """This number of asks of one thousandth of a core."""
     driver.do(asks(*(ask(app_id, f"{app_id}{i}", vcore=1) for i in range(count))))
 
 
@@ -46,7 +46,7 @@ def usage_names(driver: Driver, kind: str) -> list[str]:
 
 
 def has(driver: Driver, *app_ids: str) -> int:
-    """What the applications have together."""
+    """The total usage of the applications."""
     reports = [report for report in applications_in(driver.views, DEFAULT) if report.app_id in app_ids]
     return sum(report.allocated.get("vcore", 0) for report in reports)
 
@@ -112,7 +112,7 @@ def test_a_group_stays_as_long_as_it_is_limited(before: str, after: str, found: 
 
 @pytest.mark.row(156)
 def test_one_of_two_leaves_a_group_with_what_it_has() -> None:
-    """What the other one has still counts for the group at root, and nothing else does."""
+    """The usage of the other still counts for the group at root, and nothing else does."""
     both = "[{name: a, limits: [%s]}, {name: b, limits: [%s]}]"
     driver = town(
         config(both % (groups("ops"), groups("ops"))),
@@ -130,7 +130,7 @@ def test_one_of_two_leaves_a_group_with_what_it_has() -> None:
 
 @pytest.mark.row(156)
 def test_usage_stays_with_the_group_that_is_kept() -> None:
-    """After a reload what an application has still counts for its group, and bounds its members."""
+    """After a reload an application's usage still counts for its group, and limits its members."""
     text = leaf(groups("ops", cores=2))
     driver = town(text, app("job", "root.a", user="sue", groups=["dev", "ops"]))
     want(driver, "job", 1)
@@ -155,7 +155,7 @@ def test_the_tightest_of_all_limits_counts() -> None:
 
 @pytest.mark.row(155)
 def test_a_user_limit_is_for_each_user_listed() -> None:
-    """Both users of one limit have as much as it says, and one who has it all stops nobody else."""
+    """Each user of one limit has the full amount, and one who has used it blocks nobody else."""
     limit = "{users: [sue, bob], maxresources: {vcore: 2m}}"
     driver = town(leaf(limit), *(app(user, "root.a", user=user) for user in ("sue", "bob", "eve")))
     for user in ("sue", "bob", "eve"):
@@ -164,7 +164,7 @@ def test_a_user_limit_is_for_each_user_listed() -> None:
 
 
 def test_replayed_allocations_count_and_are_never_refused() -> None:
-    """What runs already is taken above the limit, and nothing more is given."""
+    """Existing allocations are accepted above the limit, and no new ones."""
     driver = town(leaf(SUE_3), app("s", "root.a", user="sue"))
     effects = driver.do(asks(ask("s", "old", vcore=5, on_node="n1"), ask("s", "new", vcore=1)))
     assert placed(effects) == [("s", "old", "n1")]
@@ -189,7 +189,7 @@ def test_a_queue_with_capitals_has_its_limits() -> None:
 
 @pytest.mark.row(6, 10)
 def test_partitions_count_apart() -> None:
-    """What a user has in one partition is not counted in another of the same RM."""
+    """A user's usage in one partition does not count in another of the same RM."""
     second = config(f"[{{name: a, limits: [{SUE_1}]}}]", name="second")
     driver = town(leaf(SUE_1) + second.removeprefix("partitions:\n"))
     driver.do(nodes(node("n2", partition="second", vcore=9)))
@@ -228,7 +228,7 @@ def test_partitions_count_apart() -> None:
 def test_limits_in_force_are_those_of_the_reload(
     before: list[str], after: list[str], had: int, may_have: int
 ) -> None:
-    """What is used already counts at once by the new limits, and nothing is taken away."""
+    """Existing usage counts at once by the new limits, and no allocation is stopped."""
     driver = town(leaf(*before), app("job", "root.a", user="sue", groups=["dev", "ops"]))
     want(driver, "job")
     assert has(driver, "job") == had
@@ -238,7 +238,7 @@ def test_limits_in_force_are_those_of_the_reload(
 
 @pytest.mark.row(157, 160)
 def test_a_wildcard_that_comes_is_for_each_by_themselves() -> None:
-    """Users who had no limit have one each, and one who has an own entry keeps that."""
+    """Users without a limit have one each, and one with an own entry keeps that."""
     new = [app(user, "root.a", user=user) for user in ("sue", "bob", "eve")]
     driver = town(leaf(), *new)
     driver.do(reload(leaf(SUE_1, ALL_2)))
@@ -249,7 +249,7 @@ def test_a_wildcard_that_comes_is_for_each_by_themselves() -> None:
 
 @pytest.mark.row(159, 160)
 def test_more_applications_of_a_user_start_after_a_reload() -> None:
-    """A raised number lets the next one start; a lowered one stops none that runs."""
+    """A raised number lets the next one start; a lowered one stops no running application."""
     limit = "{users: [sue], maxapplications: %s}"
     driver = town(leaf(limit % 1), *(app(f"s{n}", "root.a", user="sue") for n in range(3)))
     for number in range(3):
@@ -267,7 +267,7 @@ def test_more_applications_of_a_user_start_after_a_reload() -> None:
 
 @pytest.mark.row(156)
 def test_nobody_is_kept_for_nothing() -> None:
-    """With the last application a user is gone from the reports; who has a limit stays (§ 10.8)."""
+    """After the last application a user disappears from the reports; one with a limit remains (§ 10.8)."""
     driver = town(leaf(groups("dev")), app("job", "root.a", user="sue", groups=["dev"]))
     want(driver, "job")
     driver.do(remove_apps("job"))
@@ -292,7 +292,7 @@ def test_a_limit_for_everybody_names_nobody() -> None:
 
 
 def test_usage_is_known_where_nothing_was_limited() -> None:
-    """Reports have it, and a limit that comes later counts what there is already, and only that."""
+    """Reports have it, and a later limit counts exactly the existing usage."""
     driver = town(leaf(), app("s0", "root.a", user="sue"), app("s1", "root.a", user="sue"))
     want(driver, "s0", 1)
     want(driver, "s1", 1)

@@ -1,4 +1,4 @@
-"""Whether amounts fit under the maxima of quotas."""
+"""Comparison of amounts with the maxima of quotas."""
 
 from random import Random
 
@@ -14,7 +14,7 @@ def some_amounts(random: Random) -> dict[str, int]:
 
 
 def some_quota(random: Random) -> Quota:
-    """One with or without a maximum, strict or not, and maybe with something kept for promises."""
+    """A quota with or without a maximum, strict or not, and perhaps with promised amounts."""
     quota = Tracker("user", "ann", QueuePath("root"))
     quota.strict = random.random() < 0.5
     quota.max = None if random.random() < 0.2 else some_amounts(random)
@@ -24,7 +24,7 @@ def some_quota(random: Random) -> Quota:
 
 
 def test_the_first_quota_that_is_exceeded_is_the_first_with_an_excess() -> None:
-    """The quick comparison agrees with the one that says by how much, whatever the quotas."""
+    """The quick comparison agrees with the one that returns the excess, whatever the quotas."""
     random = Random(20261126)
     found = set()
     for _ in range(2000):

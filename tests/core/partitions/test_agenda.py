@@ -1,4 +1,4 @@
-"""Which partition is looked at, and when: nobody pays for those that have nothing to do."""
+"""Scheduling of partitions: idle ones cost nothing."""
 
 from functools import partial
 
@@ -32,9 +32,9 @@ TWO_PARTITIONS = LEAF + config("[{name: a}]", name="gpu").removeprefix("partitio
 
 
 def crowd(idle: int) -> Driver:
-    """One RM with room, and so many others that have nothing to do but to forget, one day.
+    """One RM with room, and a number of others with nothing to do except to expire, one day.
 
-    Each of those others has a node and an application that ended.
+    Each of the others has a node and an ended application.
     """
     driver = Driver(sweep=10_000)
     for rm in (BUSY, *(f"idle{number}" for number in range(idle))):
@@ -76,7 +76,7 @@ def costs(idle: int) -> dict[str, tuple[int, int]]:
 
 @pytest.mark.slow
 def test_nothing_costs_more_for_rms_that_have_nothing_to_do() -> None:
-    """Each command, tick and question takes as many calls beside 300 idle RMs as beside two."""
+    """Each command, tick and query takes as many calls beside 300 idle RMs as beside two."""
     few, many = costs(2), costs(300)
     assert few == many
     assert few["turn"] > few["tick without work"], "a turn decides something"
@@ -97,7 +97,7 @@ def test_a_command_looks_at_the_partitions_that_it_names_only() -> None:
 
 
 def test_a_node_is_found_without_its_partition() -> None:
-    """A node that is opened gives its partition a turn, also where the request names none."""
+    """An opened node gives its partition a turn, also if the request names none."""
     driver = Driver()
     driver.do(register(TWO_PARTITIONS))
     driver.do(nodes(node("n", NodeAction.CREATE_DRAIN, partition="gpu", vcore=1)))
@@ -108,7 +108,7 @@ def test_a_node_is_found_without_its_partition() -> None:
 
 
 def served(driver: Driver, turns: int) -> list[str]:
-    """Whose asks are served in so many turns of one decision."""
+    """The RMs of the served asks, in this number of turns with one decision each."""
     made: list[Effect] = []
     for _ in range(turns):
         made += driver.send(Tick(decisions=1))
@@ -116,14 +116,14 @@ def served(driver: Driver, turns: int) -> list[str]:
 
 
 def want(driver: Driver, rm: str, count: int = 9) -> None:
-    """Let an RM that has just registered wait for so many allocations, without any turn."""
+    """Let an RM that has just registered wait for this number of allocations, without any turn."""
     driver.send(nodes(node("n", vcore=100), rm=rm))
     driver.send(apps(app("job", "root.a"), rm=rm))
     driver.send(asks(*(ask("job", f"k{number}", vcore=1) for number in range(count)), rm=rm))
 
 
 def waiting(*rms: str) -> Driver:
-    """These RMs registered in this order, and then came to want allocations in the opposite one."""
+    """These RMs registered in this order, and then submitted asks in the opposite order."""
     driver = Driver()
     for rm in rms:
         driver.send(register(LEAF, rm=rm))
@@ -133,12 +133,12 @@ def waiting(*rms: str) -> Driver:
 
 
 def test_turns_go_round_in_order_of_registration() -> None:
-    """Of those that never had a turn the first to register is first; then each in its turn."""
+    """Among RMs without a turn the first registered is first; then each in its turn."""
     assert served(waiting("one", "two", "three"), 7) == ["one", "two", "three"] * 2 + ["one"]
 
 
 def test_who_has_waited_longest_since_the_last_turn_is_first() -> None:
-    """One that had nothing to do for a while comes before those that were served meanwhile."""
+    """An RM that was idle for a while precedes those that were served meanwhile."""
     driver = waiting("one", "two", "three")
     served(driver, 3)
     hold = SetHold(rm_id=RmId("one"), hold=Hold.OUTBOX_FULL, on=True)
@@ -149,7 +149,7 @@ def test_who_has_waited_longest_since_the_last_turn_is_first() -> None:
 
 
 def test_an_rm_has_as_many_turns_as_any_however_many_partitions_it_has() -> None:
-    """Turns go round the RMs; those of an RM with two partitions go round these."""
+    """Turns alternate between RMs; those of an RM with two partitions alternate between these."""
     driver = Driver()
     driver.send(register(TWO_PARTITIONS, rm="many"))
     want(driver, "many")
@@ -171,7 +171,7 @@ def test_an_rm_has_as_many_turns_as_any_however_many_partitions_it_has() -> None
 
 
 def test_a_newcomer_is_first() -> None:
-    """A partition that never had a turn comes before those that had one."""
+    """A partition without a turn precedes those with one."""
     driver = waiting("one", "two")
     served(driver, 1)
     driver.send(register(LEAF, rm="three"))
@@ -181,7 +181,7 @@ def test_a_newcomer_is_first() -> None:
 
 @pytest.mark.parametrize("leaves", [False, True])
 def test_nobody_gets_ahead_by_registering_anew(leaves: bool) -> None:
-    """An RM that comes back under its name keeps its last turn, whether it took leave or not."""
+    """An RM that registers again keeps its last turn, whether it left or not."""
     driver = waiting("one", "two", "three")
     served(driver, 4)
     if leaves:
@@ -192,7 +192,7 @@ def test_nobody_gets_ahead_by_registering_anew(leaves: bool) -> None:
 
 
 def test_last_turns_of_the_gone_are_forgotten_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of partitions that are gone the last turns are known for those that left last."""
+    """Of removed partitions only the last ones keep their last turn."""
     monkeypatch.setattr(agenda, "MAX_DEPARTED", 2)
     driver = waiting("one", "two", "three", "four")
     served(driver, 4)
@@ -211,7 +211,7 @@ def ending(driver: Driver, rm: str) -> None:
 
 
 def completed(effects: list[Effect]) -> list[str]:
-    """The RMs whose applications are said to have completed, in order."""
+    """The RMs with applications reported as completed, in order."""
     return [
         str(effect.rm_id)
         for effect in effects
@@ -231,7 +231,7 @@ def both_ending() -> Driver:
 
 
 def test_the_earliest_deadline_is_the_next_one() -> None:
-    """The core wants to be called at the deadline of the partition that is due first."""
+    """The core's next deadline is that of the partition that is due first."""
     driver = both_ending()
     assert driver.scheduler.next_deadline() == driver.now + 29.0
     assert completed(driver.wait(29.5)) == ["two"]
@@ -239,7 +239,7 @@ def test_the_earliest_deadline_is_the_next_one() -> None:
 
 
 def test_what_is_due_together_fires_in_order_of_registration() -> None:
-    """Where several deadlines have come, partitions are served as they registered."""
+    """If several deadlines are due, partitions are served in the order of registration."""
     driver = both_ending()
     driver.now += 31.0
     assert completed(driver.send(Tick())) == ["one", "two"]
@@ -248,7 +248,7 @@ def test_what_is_due_together_fires_in_order_of_registration() -> None:
 def test_a_failing_partition_takes_no_deadline_from_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What was due beside a deadline that failed is still due; the broken one never is again."""
+    """Deadlines of other partitions remain due; the failed partition is never due again."""
 
     def fragile(partition: Partition, now: float, part: Slice) -> list[Effect]:
         if partition.rm_id == "one":
@@ -268,7 +268,7 @@ def test_a_failing_partition_takes_no_deadline_from_others(
 
 
 def test_a_partition_waits_for_a_turn_only_with_asks() -> None:
-    """What is released, and what has room, wants no turn while nobody asks for anything."""
+    """Releases and free room cause no turn without pending asks."""
     driver = crowd(0)
     core, now = driver.scheduler, driver.now
     assert core.waiting == 0

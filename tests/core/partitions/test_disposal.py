@@ -1,4 +1,4 @@
-"""What is gone takes no memory, without any help of the garbage collector."""
+"""Removed objects use no memory, without the garbage collector."""
 
 import gc
 from collections import Counter
@@ -31,10 +31,10 @@ pytestmark = pytest.mark.usefixtures("collector_off")
 
 
 class Core:
-    """A scheduler whose effects nobody keeps, and its clock."""
+    """A scheduler whose effects are dropped, and its clock."""
 
     def __init__(self) -> None:
-        """Nobody has registered."""
+        """Start without RMs."""
         self.scheduler = Scheduler()
         self.now = 1_000_000.0
 
@@ -46,19 +46,19 @@ class Core:
                 self.scheduler.handle(Tick(), self.now)
 
     def is_due(self) -> bool:
-        """Whether the core wants a turn now."""
+        """Whether the core requests a turn now."""
         deadline = self.scheduler.next_deadline()
         return deadline is not None and deadline <= self.now
 
 
 def alive() -> Counter[str]:
-    """How many things of the core there are, by kind; other tests of the process may have left some."""
+    """The numbers of the core's objects, by kind; other tests of the process may have left some."""
     kinds = Counter(type(thing) for thing in gc.get_objects())
     return Counter({kind.__name__: kinds[kind] for kind in KINDS if kinds[kind]})
 
 
 def fill(core: Core, count: int = 100, rm: str = RM, partition: str = "") -> None:
-    """So many asks, of which half run, one with a reservation, and an application of its own."""
+    """This number of asks, half of which run, one with a reservation, and an application of its own."""
     wanted = [ask("job", f"k{n}", partition=partition, vcore=1 + n % 3) for n in range(count)]
     large = ask("job", "large", partition=partition, vcore=count)
     core.do(
@@ -74,7 +74,7 @@ def fill(core: Core, count: int = 100, rm: str = RM, partition: str = "") -> Non
 
 @pytest.mark.parametrize("again", [False, True])
 def test_what_an_rm_had_is_gone_with_it(again: bool) -> None:
-    """An RM that leaves, or registers anew, leaves nothing; another one's things stay."""
+    """An RM that leaves, or registers again, leaves nothing; another one's objects remain."""
     core = Core()
     core.do(register(LEAF, rm="other"))
     fill(core, 10, rm="other")
@@ -87,7 +87,7 @@ def test_what_an_rm_had_is_gone_with_it(again: bool) -> None:
 
 
 def test_very_many_things_go_in_slices() -> None:
-    """A turn lets some of them go. The core wants the next turn at once until all are gone."""
+    """A turn frees some of them. The core requests the next turn at once until all are freed."""
     before = alive()["Request"]
     core = Core()
     core.do(register(LEAF))
@@ -102,7 +102,7 @@ def test_very_many_things_go_in_slices() -> None:
 
 
 def test_what_is_on_a_node_goes_in_slices_as_well() -> None:
-    """However many allocations of other schedulers one node has, a turn lets some of them go."""
+    """However many foreign allocations one node has, a turn frees some of them."""
     before = alive()["Allocation"]
     core = Core()
     core.do(register(LEAF), nodes(node("n1", vcore=MANY)))
@@ -134,7 +134,7 @@ def test_very_many_queues_go_in_slices() -> None:
 
 
 def test_a_partition_that_left_the_configuration_leaves_nothing() -> None:
-    """What was in it is released, and then gone."""
+    """Its contents are released, and then freed."""
     core = Core()
     core.do(register(LEAF))
     before = alive()
@@ -145,7 +145,7 @@ def test_a_partition_that_left_the_configuration_leaves_nothing() -> None:
 
 
 def test_a_placeholder_that_was_cancelled_goes_with_its_rm() -> None:
-    """Its RM leaves before it has confirmed that the placeholder ended; its group went before."""
+    """Its RM leaves before it has confirmed the placeholder's end; its group was removed before."""
     core = Core()
     before = alive()
     core.do(register(LEAF), nodes(node("n1", vcore=10)), apps(app("job", "root.a", gang={})))

@@ -1,4 +1,4 @@
-"""What partitions leave for those of their names is bounded, over all of them."""
+"""The state that partitions leave for later ones of their names is bounded in total."""
 
 from licorne_core.messages.kept import MOST_KEPT, Kept
 from licorne_core.partitions.kept import KeptOfPartitions
@@ -6,12 +6,12 @@ from licorne_core.values.ids import PartitionName
 
 
 def kept(count: int) -> Kept:
-    """What a partition keeps of so many queues."""
+    """The retained state of this number of queues."""
     return {"some": {f"root.q{number}": (number,) for number in range(count)}}
 
 
 def test_what_dropped_partitions_leave_is_bounded() -> None:
-    """Of too many queues in all of them, those of the partition go that was dropped first."""
+    """Of too many queues in total, those of the partition that was dropped first are removed."""
     known = KeptOfPartitions({})
     for name, count in (("one", 4_000), ("two", 4_000), ("three", 4_000), ("none", 0)):
         known.keep(PartitionName(name), kept(count))
@@ -22,7 +22,7 @@ def test_what_dropped_partitions_leave_is_bounded() -> None:
 
 
 def test_each_extension_may_leave_as_much() -> None:
-    """What one has kept takes no place of another's; what is of no use is left out."""
+    """The state of one extension uses no room of another's; useless state is left out."""
     known = KeptOfPartitions({})
     each = dict.fromkeys(map(str, range(MOST_KEPT)), (1,))
     known.keep(PartitionName("one"), {"some": each, "other": {**each, "empty": ()}, "third": {"empty": ()}})

@@ -1,4 +1,4 @@
-"""What is remembered of RMs and partitions that are gone, and that it is bounded."""
+"""Records of removed RMs and partitions, and their bound."""
 
 import pytest
 
@@ -28,7 +28,7 @@ def session(driver: Driver, rm: str) -> int:
 
 
 def leave(driver: Driver, *rms: str) -> None:
-    """These RMs take leave."""
+    """Let these RMs leave."""
     driver.do(*(RemoveRm(rm_id=RmId(rm)) for rm in rms))
 
 
@@ -76,7 +76,7 @@ def test_departed_rms_take_no_memory_in_the_end(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_dropped_partitions_take_no_memory_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of partitions that a configuration dropped, those are known as such that went last."""
+    """Of partitions that a configuration dropped, only the last ones are recorded."""
     monkeypatch.setattr(registry, "MAX_REMOVED", 2)
     driver = Driver()
     driver.do(register(with_second("p0")))
@@ -92,7 +92,7 @@ def test_dropped_partitions_take_no_memory_in_the_end(monkeypatch: pytest.Monkey
 
 
 def test_wire_names_take_no_memory() -> None:
-    """Names that mean no partition leave nothing behind, however many there are."""
+    """Names without a partition leave nothing behind, however many there are."""
     driver = Driver()
     driver.do(register(ONE_LEAF))
 
@@ -126,7 +126,7 @@ def test_an_rm_registers_anew_after_a_partition_could_not_be_built(
 
 
 def test_extra_configuration_is_in_order() -> None:
-    """It is sorted once, when it comes, so that no reader has to."""
+    """It is sorted once, on arrival, so that no reader has to."""
     driver = Driver()
     driver.do(register(ONE_LEAF, extra={"b": "1", "c": "2", "a": "3"}))
     assert list(driver.views.rm(RM).extra_config) == ["a", "b", "c"]

@@ -87,7 +87,7 @@ class World:
             self.app.ranking.discard(group)
 
     def want(self, request: Request) -> ReservationRequest:
-        """The group of the ask has found no node."""
+        """Note that the group of the ask has found no node."""
         group = self.app.group_of(request.ask)
         self.escalation.want(group, ReservationRequest, self.now)
         wants = group.remedy_requests[ReservationRequest]
@@ -125,7 +125,7 @@ class World:
 
 
 def reserved(key: AllocationKey) -> Reservation:
-    """A node for an ask."""
+    """A node reserved for an ask."""
     return Reservation(APP, key, NodeId("n"), 0.0, required=False, items=())
 
 
@@ -164,7 +164,7 @@ def carry_out(world: World, what: str, number: int, seconds: float) -> None:
 def test_a_reservation_request_is_ranked_once_an_ask_is_old_enough(
     history: list[tuple[str, int, float]],
 ) -> None:
-    """A reservation request is ranked behind its first ask that is old enough, or has a deadline."""
+    """A reservation request is ranked after its first ask that is old enough, or has a deadline."""
     world = World()
     for step in history:
         carry_out(world, *step)

@@ -14,7 +14,7 @@ FAIR = config("[{name: a, properties: {application.sort.policy: fair}}, {name: b
 
 
 def cluster(slots: int, **counts: int) -> Driver:
-    """So many free cores, and so many applications of each user; names end in the user's."""
+    """This number of free cores, and of applications of each user; names end in the user's."""
     driver = Driver(sweep=200)
     driver.do(register(FAIR), nodes(node("n1", vcore=slots)))
     driver.do(apps(*(app(name, "root.a", user=name.partition("-")[2]) for name in names(counts))))
@@ -27,20 +27,20 @@ def names(counts: dict[str, int]) -> list[str]:
 
 
 def started(driver: Driver, *wanted: tuple[str, int]) -> Counter[str]:
-    """What each user gets when the applications want so many cores."""
+    """The allocations of each user when the applications request this number of cores."""
     made = (ask(app_id, f"{app_id}-{number}", vcore=1) for app_id, count in wanted for number in range(count))
     return Counter(app_id.partition("-")[2] for app_id, *_ in placed(driver.do(asks(*made))))
 
 
 def test_users_of_a_fair_leaf_get_as_much_whatever_the_number_of_their_applications() -> None:
-    """One application gets what nine of another user get."""
+    """One application gets as much as nine of another user."""
     counts = {"ann": 1, "ben": 9}
     found = started(cluster(20, **counts), *((name, 20) for name in names(counts)))
     assert found == {"ann": 10, "ben": 10}
 
 
 def test_applications_of_one_user_take_turns() -> None:
-    """Applications of a user who has the leaf alone are ordered by what each has."""
+    """Applications of a user who is alone in the leaf are ordered by their usage."""
     driver = cluster(6, ann=3)
     made = (ask(name, f"{name}{number}", vcore=1) for name in names({"ann": 3}) for number in range(6))
     effects = driver.do(asks(*made))
@@ -48,7 +48,7 @@ def test_applications_of_one_user_take_turns() -> None:
 
 
 def test_a_priority_goes_before_what_users_have() -> None:
-    """The user with an ask of higher priority comes first, whatever they have."""
+    """The user with an ask of higher priority is first, whatever the usage."""
     driver = cluster(4, ann=1, ben=1)
     assert started(driver, ("000-ben", 4)) == {"ben": 4}
     driver.do(asks(ask("000-ann", "low", vcore=1), ask("000-ben", "high", vcore=1, priority=1)))
@@ -58,7 +58,7 @@ def test_a_priority_goes_before_what_users_have() -> None:
 
 @pytest.mark.parametrize("before", ["fair", "fifo"])
 def test_a_leaf_whose_policy_changes_compares_users_at_once(before: str) -> None:
-    """After a reload to `fair`, what users have had before counts; after one to `fifo`, the first to come."""
+    """After a reload to `fair`, earlier usage counts; after one to `fifo`, the order of submission."""
     after = {"fair": "fifo", "fifo": "fair"}[before]
     text = FAIR.replace("fair", before)
     driver = Driver(sweep=50)
@@ -73,7 +73,7 @@ def test_a_leaf_whose_policy_changes_compares_users_at_once(before: str) -> None
 
 @pytest.mark.parametrize("guaranteed", ["3", "4", "4500m"])
 def test_what_a_guarantee_leaves_out_decides_between_equal_shares(guaranteed: str) -> None:
-    """Of queues that have as much of what both are guaranteed, the one with less of the rest comes first."""
+    """Of queues with equal shares of their guarantee, the one with less of the other types is first."""
     sizes = f"resources: {{guaranteed: {{vcore: {guaranteed}}}}}"
     driver = Driver(sweep=50)
     driver.do(register(config(f"[{{name: a, {sizes}}}, {{name: b, {sizes}}}]")))

@@ -1,4 +1,4 @@
-"""Tables of slots for gangs: what they keep, and for how long."""
+"""Tables of slots for gangs: their contents, and their lifetime."""
 
 from weakref import ref
 
@@ -9,11 +9,11 @@ from licorne_core.values.asks import AskClass
 
 
 class Layout:
-    """By what slots are added up."""
+    """A layout by which slots are added up."""
 
 
 def test_tables_of_a_former_layout_are_forgotten() -> None:
-    """They would keep nodes that have gone. Those of all nodes have no layout, and stay."""
+    """They would keep removed nodes in memory. Those of all nodes have no layout, and are kept."""
     tables, wanted = SlotTables(NodeBook(NodeSortPolicy()), 10), AskClass.of({"vcore": 1})
     everywhere = tables.of(wanted, None, Slots)
     before, now = Layout(), Layout()

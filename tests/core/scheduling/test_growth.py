@@ -22,26 +22,26 @@ Amounts = tuple[int, int]
 
 
 def all_fit(count: int) -> Iterator[Amounts]:
-    """Each takes more than half of what is freed, so that only one goes in."""
+    """Each requests more than half of the freed amount, so that only one fits."""
     for number in range(count):
         yield HOLE - number, HOLE // 2 + 1 + number
 
 
 def the_last_fits(count: int) -> Iterator[Amounts]:
-    """All in front want more than is freed."""
+    """All before the last request more than the freed amount."""
     for number in range(count - 1):
         yield HOLE + 1 + number, HOLE + count - number
     yield HOLE, HOLE
 
 
 def none_fits(count: int) -> Iterator[Amounts]:
-    """Each wants a little more than is freed."""
+    """Each requests a little more than the freed amount."""
     for number in range(count):
         yield HOLE + 1 + number, HOLE + count - number
 
 
 def in_one_application(count: int) -> tuple[str, list[str]]:
-    """All sizes are asked for by one application."""
+    """All sizes are requested by one application."""
     return "{name: a}", ["root.a"]
 
 
@@ -67,7 +67,7 @@ class Cost(NamedTuple):
 
 
 class Core:
-    """A core under a clock that stands still; the books are not added up after every step."""
+    """A core under a clock that stands still; the books are not checked after every step."""
 
     def __init__(self) -> None:
         """Without reservations, which would be made in time."""
@@ -75,7 +75,7 @@ class Core:
         self.effects: list[Effect] = []
 
     def do(self, *commands: Command) -> None:
-        """Hand in the commands, and let it come to rest."""
+        """Process the commands, and run the core until it is idle."""
         for command in commands:
             self.effects += self.scheduler.handle(command, START)
         while (due := self.scheduler.next_deadline()) is not None and due <= START:
@@ -95,9 +95,9 @@ def cost_of_a_release(
     *,
     root_is_full: bool,
 ) -> Cost:
-    """Nodes with one hole each are full, and asks of so many sizes wait; the third release counts.
+    """Full nodes have one hole each, and asks of this number of sizes wait; the third release is measured.
 
-    If root is not full as well, other nodes have room of which each has too little.
+    If root is not full as well, other nodes have room, but each too little.
     """
     queues, paths = layout(count)
     core = Core()
@@ -138,7 +138,7 @@ def test_a_release_costs_the_same_however_many_sizes_wait(
 def test_a_release_that_helps_nobody_costs_the_same_however_many_sizes_wait(
     layout: Callable[[int], tuple[str, list[str]]],
 ) -> None:
-    """A release that no size fits costs the same however many sizes wait."""
+    """A release that no size fits has a cost independent of the number of waiting sizes."""
     few = cost_of_a_release(none_fits, layout, FEW, root_is_full=False)
     many = cost_of_a_release(none_fits, layout, MANY, root_is_full=False)
     assert (few.served, many.served) == ([], [])
@@ -146,7 +146,7 @@ def test_a_release_that_helps_nobody_costs_the_same_however_many_sizes_wait(
 
 
 def test_sizes_that_fit_nowhere_cost_the_same_however_many_nodes_there_are() -> None:
-    """One is looked for in vain, and those that want no less of any type are not looked for.
+    """One is searched in vain, and those that request no less of any type are not searched.
 
     No type alone rules them out: half of the nodes have enough of one, the others of the other.
     """

@@ -25,7 +25,7 @@ class World:
     """Two applications in each of two leaves, three asks in each, and their reservations."""
 
     def __init__(self) -> None:
-        """Nothing is reserved yet; asks of higher numbers come later."""
+        """Start without reservations; asks of higher numbers arrive later."""
         leaves = (QueueConfig(name="a"), QueueConfig(name="b"))
         self.tree = whole_tree(QueueConfig(name="root", parent=True, queues=leaves))
         self.reserved = ReservedAsks()
@@ -82,13 +82,13 @@ class World:
             owner.request.create_time = -owner.request.create_time
 
     def first(self) -> int:
-        """The number of the first one of those ready."""
+        """The number of the first ready one."""
         found = self.reserved.first(self.tree.root, ())
         return next(number for number, known in self.known.items() if known is found)
 
 
 class Step(NamedTuple):
-    """Something that happens to the ask, application or queue of that number."""
+    """An event of the ask, application or queue of that number."""
 
     what: str
     number: int
@@ -121,7 +121,7 @@ steps = st.lists(
 
 
 def carry_out(world: World, step: Step) -> None:
-    """One step, in the world and in the plain list of those that are ready."""
+    """Apply one step to the world and to the plain list of ready items."""
     what, number, value = step
     known, reserved = world.known.get(number), world.reserved
     match what:

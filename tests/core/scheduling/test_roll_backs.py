@@ -108,7 +108,7 @@ def test_all_that_does_not_fit_is_taken_back() -> None:
 
 
 def test_what_wants_nothing_of_what_is_missing_stays() -> None:
-    """A shortage of a type rolls back only asks that want the type."""
+    """A shortage of a type rolls back only asks that request the type."""
     core, _ = assuming()
     core.do(nodes(node("n1", NodeAction.UPDATE, vcore=10, memory=5)))
     core.do(asks(ask("one", "m", memory=5, predicate="q")))
@@ -120,7 +120,7 @@ def test_what_wants_nothing_of_what_is_missing_stays() -> None:
 
 
 def test_what_is_taken_back_waits_in_its_old_place() -> None:
-    """A rolled back ask comes before later asks of its class."""
+    """A rolled back ask precedes later asks of its class."""
     core, checks = assuming()
     core.do(asks(ask("one", "k3", vcore=3, predicate="p")))
     core.do(SQUEEZES["shrunk"])

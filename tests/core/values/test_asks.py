@@ -1,4 +1,4 @@
-"""Values of asks."""
+"""Asks as values."""
 
 from dataclasses import fields, replace
 

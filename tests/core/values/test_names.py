@@ -52,7 +52,7 @@ def test_more_than_two_lists_are_refused(text: str) -> None:
 
 @pytest.mark.row(38)
 def test_impossible_names_are_dropped() -> None:
-    """A name that no user or group can have is left out and told; the others count."""
+    """A name that no user or group can have is left out and reported; the others count."""
     dropped: list[str] = []
     acl = Acl.parse("alice,1up,a:b,svc$,*,, dev,a@b", dropped)
     assert acl.users == {"alice", "svc$"}
@@ -88,7 +88,7 @@ def test_search_is_not_anchored() -> None:
 
 
 def test_an_evil_expression_is_harmless() -> None:
-    """Nested repetition, which takes other engines forever, answers at once."""
+    """Nested repetition, which takes other engines forever, is evaluated at once."""
     assert not Pattern("^(a+)+$").search("a" * 5000 + "!")
 
 

@@ -22,7 +22,7 @@ def ranked(*keys: int) -> Ranking[str]:
 
 
 def test_keys_of_another_shape_after_clearing() -> None:
-    """A ranking that was cleared takes keys that the old ones could not be compared with."""
+    """A cleared ranking accepts keys that are not comparable with the old ones."""
     ranking = ranked(1, 2)
     ranking.set_aside("item-1")
     ranking.clear()
@@ -53,7 +53,7 @@ def test_an_item_that_waits_is_not_alone() -> None:
 
 
 def test_an_entry_is_another_one_under_a_new_key() -> None:
-    """A kept entry shows by its serial number if it is still valid."""
+    """A kept entry shows by its serial number whether it is still valid."""
     ranking = ranked(1)
     kept = ranking.entry("item-1")
     assert kept is not None
@@ -66,7 +66,7 @@ def test_an_entry_is_another_one_under_a_new_key() -> None:
 
 
 def test_a_smaller_key_is_told_and_a_larger_one_is_not() -> None:
-    """`improved` lists the entries that have come earlier in the order."""
+    """`improved` lists the entries that have moved forward in the order."""
     ranking = ranked(5, 6)
     ranking.set_aside("item-6")
     ranking.put("item-5", (4,))
@@ -138,14 +138,14 @@ def test_top_is_the_maximum(priorities: list[int]) -> None:
 
 
 def test_priorities_stay_within_int32() -> None:
-    """An offset beyond the ends of int32 stops there (spec § 4.11)."""
+    """An offset beyond the range of int32 is clamped (spec § 4.11)."""
     assert clamp_priority(2**40) == INT32_MAX
     assert clamp_priority(-(2**40)) == INT32_MIN
     assert clamp_priority(7) == 7
 
 
 def test_many_that_went_leave_the_others_in_order() -> None:
-    """When most priorities have gone, and were forgotten at once, the next highest is found."""
+    """After most priorities were removed at once, the next highest is found."""
     counts = PriorityCounts()
     for priority in range(200):
         counts.add(priority)

@@ -39,7 +39,7 @@ def test_products_saturate(size: r.Resources, factor: int) -> None:
 
 @given(st.lists(SIZES, max_size=4))
 def test_sum_of_many_is_adding_one_by_one(sizes: list[r.Resources]) -> None:
-    """The sum of many is what adding them in order gives."""
+    """The total of many equals adding them in order."""
     total: dict[str, int] = {}
     for size in sizes:
         total = r.add(total, size)
@@ -58,7 +58,7 @@ def test_arithmetic_changes_no_operand(left: r.Resources, right: r.Resources) ->
 
 @given(SIZES, SIZES)
 def test_two_ways_to_fit(limit: r.Resources, size: r.Resources) -> None:
-    """What the limit does not define is zero, or unlimited, by the function's name."""
+    """A type that the limit lacks is zero, or unlimited, by the function's name."""
     assert r.fits(limit, size) == all(v <= max(0, limit.get(n, 0)) for n, v in size.items())
     shared = limit.keys() & size.keys()
     assert r.fits_max_undefined(limit, size) == all(size[n] <= max(0, limit[n]) for n in shared)
@@ -66,14 +66,14 @@ def test_two_ways_to_fit(limit: r.Resources, size: r.Resources) -> None:
 
 @given(SIZES, SIZES)
 def test_equal_over_the_union(left: r.Resources, right: r.Resources) -> None:
-    """Equality looks at the names of both sides, an absent one being zero."""
+    """Equality compares the names of both sides, a missing one being zero."""
     pairs = [(left.get(n, 0), right.get(n, 0)) for n in NAMES]
     assert r.equals(left, right) == all(a == b for a, b in pairs)
 
 
 @given(SIZES)
 def test_signs(size: r.Resources) -> None:
-    """Zero, negative and strictly above zero are told apart whatever names are zero."""
+    """Zero, negative and strictly positive are distinguished, whatever names are zero."""
     values = list(size.values())
     assert r.is_zero(size) == all(v == 0 for v in values) == (r.without_zeros(size) == {})
     assert r.has_negative(size) == any(v < 0 for v in values)
@@ -83,7 +83,7 @@ def test_signs(size: r.Resources) -> None:
 
 @given(SIZES, SIZES)
 def test_smaller_by_name(left: r.Resources, right: r.Resources) -> None:
-    """The minimum takes the other side's amount where one side has none."""
+    """The minimum uses the other side's amount if one side has none."""
     smaller = r.min_undefined(left, right)
     assert smaller == {
         n: min(side[n] for side in (left, right) if n in side) for n in left.keys() | right.keys()
@@ -200,7 +200,7 @@ def test_units(name: str, text: str, amount: int) -> None:
     ],
 )
 def test_what_is_no_amount(name: str, text: str, reason: str) -> None:
-    """What cannot be read says whether number, suffix or size is to blame, and names the value."""
+    """The message of an invalid amount blames number, suffix or size, and has the value."""
     with pytest.raises(ConfigError) as refusal:
         parse_quantity(name, text)
     assert refusal.value.problems[0].message == f"{reason} '{text}' for {name}"
@@ -208,7 +208,7 @@ def test_what_is_no_amount(name: str, text: str, reason: str) -> None:
 
 @given(WRITTEN, st.integers(0, INT64_MAX))
 def test_round_trip(name: str, amount: int) -> None:
-    """What is printed reads back as the same amount."""
+    """A printed amount parses to the same amount."""
     assert parse_quantity(name, print_quantity(name, amount)) == amount
 
 

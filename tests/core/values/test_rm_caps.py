@@ -54,7 +54,7 @@ def counts(driver: Driver, rm: str = RM) -> RmCounts:
 
 @pytest.mark.parametrize("name", ["requests", "allocations"])
 def test_a_tally_that_is_wrong_is_noticed(name: str) -> None:
-    """The sums over applications are counted anew by the checks of the books (A2)."""
+    """The totals over applications are recounted by the checks of the books (A2)."""
     driver = started(RmCaps())
     tally = next(iter(driver.scheduler.partitions.values())).tally
     setattr(tally, name, 1)
@@ -63,7 +63,7 @@ def test_a_tally_that_is_wrong_is_noticed(name: str) -> None:
 
 
 def test_the_report_of_a_partition_looks_at_no_application() -> None:
-    """What applications have is summed up as it comes and goes: there may be very many."""
+    """Totals of applications are updated incrementally: there may be very many."""
     driver = started(RmCaps())
     driver.do(asks(ask("one", "runs", vcore=60), ask("one", "waits", vcore=60)))
     partition = next(iter(driver.scheduler.partitions.values()))
@@ -84,7 +84,7 @@ def reasons(effects: list[Effect]) -> list[str]:
 
 
 def test_asks_and_allocations_are_counted_together() -> None:
-    """Pending asks, allocations and those of other schedulers are under one cap."""
+    """Pending asks, allocations and foreign allocations share one cap."""
     driver = started(RmCaps(asks=3))
     told = driver.do(asks(ask("one", "k1", vcore=1), foreign("f", "n", vcore=1)))
     told += driver.do(asks(ask("one", "k2", vcore=1000), ask("one", "k3", vcore=1)))
@@ -97,7 +97,7 @@ def test_asks_and_allocations_are_counted_together() -> None:
 
 
 def test_what_is_known_may_be_said_again_at_the_cap() -> None:
-    """A resize, or the same ask again, adds nothing and is taken."""
+    """A resize, or the same ask again, adds nothing and is accepted."""
     driver = started(RmCaps(asks=2))
     driver.do(asks(ask("one", "k1", vcore=1), foreign("f", "n", vcore=1)))
     assert refused(driver.do(asks(ask("one", "k1", vcore=2), foreign("f", "n", vcore=1)))) == {}
@@ -133,7 +133,7 @@ def test_a_node_too_many_is_rejected() -> None:
 
 
 def test_memory_is_reckoned_from_what_is_said() -> None:
-    """An ask with much in it is refused where a plain one is taken."""
+    """An ask with many tags is refused where a plain one is accepted."""
     driver = started(RmCaps())
     room = counts(driver).memory + 10 * ASK_BYTES
     driver = started(RmCaps(memory=room))
@@ -147,7 +147,7 @@ def test_memory_is_reckoned_from_what_is_said() -> None:
 
 
 def test_what_asks_bring_along_adds_up() -> None:
-    """Each ask may be small enough, and all together are not; what is released makes room."""
+    """Each ask may be small enough, but not all together; a release makes room."""
     driver = started(RmCaps())
     driver = started(RmCaps(memory=counts(driver).memory + 10 * ASK_BYTES))
     three = [replace(ask("one", key, vcore=1000), footprint=2 * ASK_BYTES) for key in "abc"]
@@ -158,7 +158,7 @@ def test_what_asks_bring_along_adds_up() -> None:
 
 @pytest.mark.parametrize(("key", "on_node"), [("k1", None), ("k1", "n"), ("k2", None)])
 def test_no_ask_that_is_said_again_gets_past_the_memory(key: str, on_node: str | None) -> None:
-    """Pending or allocated, resized or placed by its RM: it is refused, and stays as it was."""
+    """Pending or allocated, resized or placed by its RM: it is refused, and unchanged."""
     driver = started(RmCaps())
     driver = started(RmCaps(memory=counts(driver).memory + 10 * ASK_BYTES))
     driver.do(asks(ask("one", "k1", vcore=1000), ask("one", "k2", vcore=1)))
@@ -169,7 +169,7 @@ def test_no_ask_that_is_said_again_gets_past_the_memory(key: str, on_node: str |
 
 
 def test_what_was_brought_counts_until_it_is_gone() -> None:
-    """A smaller ask under the same key keeps the tags that it has, so it takes the same memory."""
+    """A smaller ask under the same key keeps its tags, so it takes the same memory."""
     driver = started(RmCaps())
     before = counts(driver).memory
     driver.do(asks(replace(ask("one", "k1", vcore=1000), footprint=20 * ASK_BYTES)))
@@ -243,7 +243,7 @@ def test_a_partition_that_leaves_takes_all_with_it() -> None:
 
 
 def test_new_work_is_refused_while_memory_is_short() -> None:
-    """New asks and RMs are refused with the reason; what exists is still taken."""
+    """New asks and RMs are refused with the reason; existing allocations are still accepted."""
     driver = started(RmCaps())
     driver.do(RefuseNewWork(shortage=MemoryShortage.NEW, reason=SHORT))
     told = driver.do(asks(ask("one", "new", vcore=1), ask("one", "old", on_node="n", vcore=1)))

@@ -13,17 +13,17 @@ names = st.text("aAbB", max_size=2)
 
 @given(st.dictionaries(names, st.text("xyz", max_size=1), max_size=8), names)
 def test_indexed_tags_say_what_a_look_at_all_says(tags: dict[str, str], name: str) -> None:
-    """Whatever keys differ in case only, and whatever the order in which they came."""
+    """The results are equal for keys that differ in case only, and for any order of the keys."""
     indexed = IndexedTags(tags)
     for wanted in (name, *tags):
         assert tag_value(indexed, wanted) == tag_value(tags, wanted)
 
 
 class Counted(Mapping[str, str]):
-    """Tags that count how often their keys were looked at."""
+    """Tags that count the iterations over their keys."""
 
     def __init__(self, tags: Mapping[str, str]) -> None:
-        """Nobody has looked at any."""
+        """Start with no iteration."""
         self._tags = tags
         self.looks: Counter[str] = Counter()
 
@@ -38,12 +38,12 @@ class Counted(Mapping[str, str]):
             yield key
 
     def __len__(self) -> int:
-        """How many tags there are."""
+        """The number of tags."""
         return len(self._tags)
 
 
 def test_any_number_of_names_costs_one_look_at_indexed_tags() -> None:
-    """As many placement rules as there are may look for a tag of an application with very many."""
+    """Many placement rules may look up a tag of an application with very many tags."""
     tags = Counted({f"Tag{number}": str(number) for number in range(50)})
     indexed = IndexedTags(tags)
     assert [tag_value(indexed, f"tag{number}") for number in range(60)] == [
@@ -54,7 +54,7 @@ def test_any_number_of_names_costs_one_look_at_indexed_tags() -> None:
 
 
 def test_tags_that_differ_in_case_only() -> None:
-    """The spelling that was asked for comes first, then the first in alphabetical order."""
+    """The requested spelling is first, then the first in alphabetical order."""
     assert tag_value({"TAG": "1", "Tag": "2", "tag": "3"}, "tag") == "3"
     assert tag_value({"Tag": "2", "TAG": "1"}, "tag") == "1"
     assert tag_value({"other": "1"}, "tag") == ""

@@ -1,4 +1,4 @@
-"""Sorted values in parts stay those of a sorted list."""
+"""Sorted values in parts equal a sorted list."""
 
 from random import Random
 
@@ -9,7 +9,7 @@ from licorne_core.values.sorted_parts import MOST, SortedParts
 
 @pytest.mark.parametrize("kinds", [3, 10**6], ids=["mostly equal", "mostly different"])
 def test_values_are_those_of_a_sorted_list(kinds: int) -> None:
-    """Whatever is added and removed, more than a part holds and down to nothing."""
+    """The values are equal after any additions and removals, for several parts and down to none."""
     random, there, parts = Random(kinds), list[int](), SortedParts[int]()
     for most in (4 * MOST, 0, MOST, 0):
         while len(there) != most:

@@ -11,7 +11,7 @@ from support.core.driver import Driver, refused, refused_apps
 
 
 def test_seconds_are_read() -> None:
-    """Whole seconds above zero are read, and a missing tag gives nothing."""
+    """Positive whole seconds are accepted, and a missing tag gives none."""
     assert read_seconds({RUNTIME: "3600"}, RUNTIME) == 3600
     assert read_seconds({START_BY: "9999999999"}, RUNTIME) is None
 
@@ -28,7 +28,7 @@ def test_other_values_are_refused_by_name(text: str) -> None:
 
 
 def test_asks_and_applications_with_such_tags_are_rejected() -> None:
-    """The RM hears of the tag; unknown tags of the prefix are kept, and the rest of the request counts."""
+    """The rejection names the tag; unknown tags of the prefix are kept, and other items accepted."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")), nodes(node("n1")))
     bad, good = {RUNTIME: "soon"}, {"licorne/other": "x", RUNTIME: "5"}

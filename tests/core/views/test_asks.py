@@ -1,4 +1,4 @@
-"""What the reports say of asks that wait: what stopped them, and who knows of it."""
+"""Reports of waiting asks: their blocker, and whether the RM was notified."""
 
 from dataclasses import replace
 
@@ -38,7 +38,7 @@ def test_an_ask_shows_what_stopped_it() -> None:
 
 
 def test_an_ask_that_the_rm_was_told_of_says_so() -> None:
-    """Only the asks that were told count as such, not all of their size."""
+    """Only the reported asks count as such, not all of their size."""
     driver = Driver()
     driver.do(register(config("[{name: a, resources: {max: {vcore: 9m}}}]")))
     driver.do(nodes(node("n1", vcore=1)), apps(app("one", "root.a")))
@@ -62,7 +62,7 @@ def test_an_application_names_its_group() -> None:
 
 
 def test_what_is_assumed_is_an_ask() -> None:
-    """An allocation that the RM has not heard of is shown as an ask with its node, at its place."""
+    """An allocation that was not sent to the RM yet is listed as an ask with its node, at its position."""
     driver = Driver()
     driver.do(register(config("[{name: a}]"), predicates=PredicatePolicy(deadline=2.0)))
     driver.do(nodes(node("n1", vcore=9), node("n2", vcore=8)), apps(app("one", "root.a")))
@@ -89,7 +89,7 @@ def test_what_is_assumed_is_an_ask() -> None:
 
 
 def test_very_many_asks_are_put_in_order_part_by_part() -> None:
-    """A reader may pause after each part, and sees no ask that has gone meanwhile."""
+    """A reader may pause after each part, and gets no ask that was removed meanwhile."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")), apps(app("one", "root.a")))
     many = 3 * RUN
@@ -102,7 +102,7 @@ def test_very_many_asks_are_put_in_order_part_by_part() -> None:
 
 
 def test_an_application_that_is_counted_is_not_said_to_be_kept_by_its_own_place() -> None:
-    """With a node reserved it is one of those about to run, and no check stops it any more."""
+    """With a reserved node it is one of those about to run, and no check blocks it any more."""
     driver = Driver()
     driver.do(register(config("[{name: a, maxapplications: 1}]")))
     driver.do(nodes(node("n1", vcore=10)), apps(app("one", "root.a")))
@@ -117,7 +117,7 @@ def test_an_application_that_is_counted_is_not_said_to_be_kept_by_its_own_place(
 
 
 def test_what_is_ahead_of_an_ask_is_counted_right() -> None:
-    """Over groups of one and of many, by priority and age, with some that are gone."""
+    """The count covers groups of one and of many asks, by priority and age, with removed ones."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")), nodes(node("n1", vcore=1)))
     driver.do(apps(app("one", "root.a")))

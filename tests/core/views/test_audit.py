@@ -1,4 +1,4 @@
-"""The checks of a running core: each notices what it is for, and sound books pass them all."""
+"""The checks of a running core: each detects its fault, and sound books pass them all."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -39,13 +39,13 @@ def world() -> tuple[Driver, Partition]:
 
 
 def findings(driver: Driver) -> list[Finding]:
-    """What the audit of the only partition finds."""
+    """The findings of the audit of the only partition."""
     found = driver.views.audit(driver.views.resolve("default"))
     return [finding for finding in found if finding is not None]
 
 
 def test_sound_books_pass() -> None:
-    """Nothing is found where allocations, foreign ones and reservations are as they should be."""
+    """Sound allocations, foreign ones and reservations give no finding."""
     driver, partition = world()
     assert partition.nodes.by_id[NodeId("n1")].reservations
     assert findings(driver) == []
@@ -183,7 +183,7 @@ def member_of_the_past(partition: Partition) -> None:
     ],
 )
 def test_each_check_notices(spoil: Callable[[Partition], None], concern: Concern, text: str) -> None:
-    """Books that do not agree are found, each fault under its own name."""
+    """Each fault of the books is found under its own name."""
     driver, partition = world()
     spoil(partition)
     found = [finding.text for finding in findings(driver) if finding.concern is concern]
@@ -192,8 +192,7 @@ def test_each_check_notices(spoil: Callable[[Partition], None], concern: Concern
 
 @pytest.mark.row(165)
 def test_more_than_there_is_is_told_until_it_fits_again() -> None:
-    """An overfull node is told while it is overfull, and its partition once all nodes together are;
-    the books are in no doubt."""
+    """An overfull node, and an overfull partition, are reported while they are so; the books are sound."""
     driver, _ = world()
     driver.do(nodes(node("n0", vcore=6, action=NodeAction.UPDATE)))
     assert findings(driver) == [Finding(Concern.OVERFULL, "node n0: available map[vcore:-2]")]
@@ -211,7 +210,7 @@ def test_more_than_there_is_is_told_until_it_fits_again() -> None:
 
 @pytest.mark.parametrize("begins", range(5))
 def test_what_many_have_is_added_up_while_it_changes(monkeypatch: pytest.MonkeyPatch, begins: int) -> None:
-    """A sum that takes several steps is no fault for what came in between, and finds what stays."""
+    """A total that takes several steps ignores changes in between, and finds lasting faults."""
     monkeypatch.setattr("licorne_core.views.audit.recount.STEP", 2)
     driver, partition = world()
     driver.do(*(apps(app(f"app-{n}", "root.a")) for n in range(7)))
@@ -231,7 +230,7 @@ def test_what_many_have_is_added_up_while_it_changes(monkeypatch: pytest.MonkeyP
 
 
 def test_what_goes_meanwhile_is_no_fault() -> None:
-    """Steps that see the books at different moments do not take changes for faults."""
+    """Steps that read the books at different moments do not report changes as faults."""
     driver, partition = world()
     steps = driver.views.audit(partition.name)
     assert next(steps) is None

@@ -1,4 +1,4 @@
-"""What the applications of a partition come to, and the standing of one ask."""
+"""Totals of the applications of a partition, and the state of one ask."""
 
 from collections import Counter
 
@@ -35,7 +35,7 @@ def census(driver: Driver) -> Census:
 
 
 def reasons(driver: Driver) -> Counter[str]:
-    """How many asks wait for what, in all queues."""
+    """The number of asks by reason, in all queues."""
     found: Counter[str] = Counter()
     for (_, code), count in census(driver).pending.items():
         found[code] += count
@@ -44,7 +44,7 @@ def reasons(driver: Driver) -> Counter[str]:
 
 
 def test_asks_are_counted_by_queue_and_by_what_stops_them() -> None:
-    """Each ask counts once, under the check that stopped it; what is placed counts no more."""
+    """Each ask counts once, under the check that blocked it; a placed one does not count."""
     limits = "limits: [{limit: x, users: [bob], maxresources: {vcore: 2m}}]"
     driver = Driver()
     driver.do(
@@ -69,8 +69,7 @@ def test_asks_are_counted_by_queue_and_by_what_stops_them() -> None:
 
 
 def test_whole_applications_that_are_stopped() -> None:
-    """A hold and a stopped queue stop all asks, a limit on applications those of whoever may not
-    start."""
+    """A hold and a stopped queue block all asks, a limit on applications those that may not start."""
     driver = Driver()
     driver.do(
         register(config("[{name: a, maxapplications: 1}]")),
@@ -87,7 +86,7 @@ def test_whole_applications_that_are_stopped() -> None:
 
 
 def test_gangs() -> None:
-    """Placeholders count while they wait and while they keep room; real asks wait for them."""
+    """Placeholders count while they wait and while they hold room; real asks wait for them."""
     driver = Driver()
     driver.do(
         register(config("[{name: a}]")),
@@ -107,7 +106,7 @@ def test_gangs() -> None:
 
 
 def test_asks_that_wait_for_their_rm() -> None:
-    """An ask with a node about which the RM is asked counts, though its queue has it booked."""
+    """An ask with a node about which the RM is asked counts, though its amounts are booked in its queue."""
     driver = Driver()
     driver.do(
         register(config("[{name: a}]"), predicates=PredicatePolicy()),
@@ -119,7 +118,7 @@ def test_asks_that_wait_for_their_rm() -> None:
 
 
 def test_what_is_over_counts_no_more() -> None:
-    """Applications count by queue and state, and those that left do not."""
+    """Applications count by queue and state; removed ones do not."""
     driver = Driver()
     driver.do(
         register(config("[{name: a}]")),
@@ -140,12 +139,12 @@ PARTITION = "[rm1]default"
 
 
 def stands(driver: Driver, key: str, *, app_id: str = "one", partition: str = "") -> Standing | None:
-    """Where the ask stands."""
+    """The state of the ask."""
     return driver.views.standing(RmId(RM), partition, app_id, key)
 
 
 def reason(driver: Driver, key: str) -> str | None:
-    """What is in the way of the ask."""
+    """The reason why the ask waits."""
     found = stands(driver, key)
     return None if found is None else found.reason
 

@@ -1,4 +1,4 @@
-"""Explanations in steps, and for whom nodes are reserved."""
+"""Explanations in steps, and the beneficiaries of reserved nodes."""
 
 import pytest
 
@@ -44,7 +44,7 @@ def driver() -> Driver:
 
 
 def nodes_check(driver: Driver, app_id: str, key: str = "") -> NodesCheck:
-    """The last check of an ask before preemption is asked about."""
+    """The last check of an ask before that of preemption."""
     [found] = [check for check in driver.explain(app_id, key).checks if isinstance(check, NodesCheck)]
     return found
 
@@ -81,7 +81,7 @@ def test_a_report_says_for_whom_and_why_not(driver: Driver) -> None:
 
 
 def test_explain_says_for_whom_nodes_are_reserved(driver: Driver) -> None:
-    """An ask that no node takes is told the queues, their nodes, amounts and reasons."""
+    """The explanation of an ask without a node has queues with reservations, amounts and reasons."""
     idle_and_waiting(driver)
     driver.do(asks(ask("busy", "fill0", vcore=4_000), ask("busy", "fill1", vcore=4_000)))
     driver.do(apps(app("late", "root.a")), asks(ask("late", "l", vcore=3_000)))
@@ -99,7 +99,7 @@ def test_explain_says_for_whom_nodes_are_reserved(driver: Driver) -> None:
 
 
 def test_explain_names_few_queues() -> None:
-    """Of many queues that nodes are reserved for the largest are named, and the others counted."""
+    """Of many queues with reserved nodes the largest are named, and the others counted."""
     driver = Driver()
     leaves = [f"q{number}" for number in range(MOST_QUEUES + 2)]
     queues = ", ".join(f"{{name: {leaf}}}" for leaf in leaves)
@@ -140,7 +140,7 @@ def test_explain_names_few_queues() -> None:
     ],
 )  # fmt: skip
 def test_explain_names_the_bound_of_reservations(properties: str, bound: ReservationBound) -> None:
-    """An ask that may have no node reserved, as too many are, is told which bound says so."""
+    """The explanation of an ask at the bound on reserved nodes names that bound."""
     driver = Driver()
     driver.do(
         register(config("[{name: etl}]", properties=properties)),
@@ -159,7 +159,7 @@ def test_explain_names_the_bound_of_reservations(properties: str, bound: Reserva
 
 
 def test_very_many_reservations_of_a_node_come_one_by_one(driver: Driver) -> None:
-    """Of very many on one node a few can be had at once, and all with pauses, by time."""
+    """Of very many on one node a few can be read at once, and all with pauses, by time."""
     many = 5
     keys = [f"r{number}" for number in range(many)]
     driver.do(asks(*(ask("etl", key, vcore=9_000, required_node="n1") for key in keys)))
@@ -178,7 +178,7 @@ def test_very_many_reservations_of_a_node_come_one_by_one(driver: Driver) -> Non
 
 
 def test_a_reservation_may_end_while_somebody_reads(driver: Driver) -> None:
-    """What ended behind a pause is said to have ended, and is left out where it is listed."""
+    """A reservation that ended during a pause is reported as ended, and left out of lists."""
     idle_and_waiting(driver)
     driver.do(asks(ask("busy", "fill0", vcore=4_000), ask("busy", "fill1", vcore=4_000)))
     driver.do(apps(app("late", "root.a")), asks(ask("late", "l", vcore=3_000)))
@@ -211,7 +211,7 @@ def test_the_reason_agrees_with_the_review(driver: Driver) -> None:
 
 
 def test_the_census_counts_what_is_reserved(driver: Driver) -> None:
-    """By queue: nodes and amounts, and those of asks that could not have them."""
+    """The census has nodes and amounts by queue, and those of asks that could not use them."""
     idle_and_waiting(driver)
     *_, census = driver.views.census(DEFAULT)
     assert census is not None
@@ -221,7 +221,7 @@ def test_the_census_counts_what_is_reserved(driver: Driver) -> None:
 
 
 def test_reservations_given_up_are_counted_by_cause() -> None:
-    """What a review ends counts as idle or as yielded, and what is served as neither."""
+    """A reservation ended by a review counts as idle or as yielded, a served one as neither."""
     driver = Driver()
     queues = "[{name: etl, resources: {guaranteed: {vcore: 30m}}}, {name: nightly%s}]"
     driver.do(
@@ -273,7 +273,7 @@ MOST = 200
 def test_it_gives_up_on_an_application_whose_asks_never_stay(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """At each step the ask that is explained goes, and another one comes: the answer says so."""
+    """At each step the explained ask is removed, and another one is added: the answer says so."""
     monkeypatch.setattr(explain, "STEP", 1)
     driver = Driver()
     driver.do(register(config("[{name: a}]")), nodes(node("n", vcore=1)))

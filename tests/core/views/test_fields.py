@@ -37,7 +37,7 @@ def driver() -> Driver:
 
 
 def test_reports_have_values_of_the_types_of_their_tables(driver: Driver) -> None:
-    """A field that is read by its name alone is there, and of the type that the table says."""
+    """A field that is read by its name exists, and has the type in the table."""
     views = driver.views
     reports: list[Any] = [
         views.partition(DEFAULT),

@@ -1,4 +1,4 @@
-"""Gangs for those who look: task groups, what is being stopped, and what takes whose place."""
+"""Gangs in reports: task groups, requested stops, and replacements."""
 
 from dataclasses import replace
 
@@ -37,7 +37,7 @@ def placeholder(key: str, group: str, vcore: int) -> Ask:
 
 
 def real(key: str, group: str, vcore: int) -> Ask:
-    """An ask that takes the place of a placeholder."""
+    """An ask that replaces a placeholder."""
     return replace(ask("gang", key, vcore=vcore), task_group=group)
 
 
@@ -84,7 +84,7 @@ def groups(driver: Driver) -> list[tuple[str, int, int, int]]:
 
 @pytest.mark.parametrize(("style", "expected"), [("Hard", "Hard"), ("soft", "Soft"), ("", "Soft")])
 def test_a_gang_shows_what_it_asked_for_and_has(style: str, expected: str) -> None:
-    """What its placeholders take is apart from what it runs; the queue counts both."""
+    """The placeholders' amounts are separate from the running ones; the queue counts both."""
     driver = started(style=style)
     gang = driver.app("gang")
     assert (gang.placeholder_ask, gang.gang_style) == ({"vcore": 7}, expected)
@@ -100,7 +100,7 @@ def test_a_gang_shows_what_it_asked_for_and_has(style: str, expected: str) -> No
 
 
 def test_an_application_without_a_gang_shows_none() -> None:
-    """Nothing was asked for, and no time is running."""
+    """No gang was requested, and no timeout is running."""
     driver = started()
     driver.do(apps(app("plain", "root.a")))
     plain = driver.app("plain")
@@ -169,7 +169,7 @@ def test_what_has_taken_a_place_says_so(driver: Driver) -> None:
 
 
 def test_what_goes_to_another_node_is_shown_as_an_ask() -> None:
-    """Its room there is taken, and the RM does not know of it before it has the place."""
+    """Its room on that node is booked, and the RM is not notified before the replacement is complete."""
     driver = started(predicates=PredicatePolicy())
     driver.do(nodes(node("n2", vcore=5)))
     wanted = replace(ask("gang", "r", predicate="x", vcore=3), task_group="h")
@@ -210,7 +210,7 @@ def test_placeholders_whose_time_is_up_are_being_stopped(driver: Driver) -> None
 
 
 def test_an_ask_whose_place_the_rm_is_asked_about_is_assumed() -> None:
-    """It names the placeholder and the node, and nobody was told to stop yet."""
+    """The ask names the placeholder and the node, and no stop was requested yet."""
     driver = started(predicates=PredicatePolicy())
     driver.do(asks(replace(ask("gang", "r", predicate="x", vcore=2), task_group="g")))
     asks_of_it = [(item.ask.key, item.replaces, item.assumed_node) for item in waiting(driver)]
@@ -227,7 +227,7 @@ def test_an_ask_whose_place_the_rm_is_asked_about_is_assumed() -> None:
 
 
 def test_a_victim_is_being_stopped_until_it_is_gone(driver: Driver) -> None:
-    """It says for whom it has to go, and its queue what will be free."""
+    """The victim has its beneficiary, and its queue the amounts to be freed."""
     partition = driver.partition
     gang = partition.applications[AppId("gang")]
     driver.do(asks(ask("gang", "v", vcore=1)))
@@ -246,7 +246,7 @@ def test_a_victim_is_being_stopped_until_it_is_gone(driver: Driver) -> None:
 
 @pytest.mark.parametrize(("style", "state"), [("Soft", "Resuming"), ("Hard", "Failing")])
 def test_asks_that_a_timeout_dropped_are_not_there(style: str, state: str) -> None:
-    """Why they are not is said with it."""
+    """Their reason is reported as well."""
     driver = Driver()
     gang = app("gang", "root.a", gang={"vcore": 99}, style=style, timeout=60)
     driver.do(register(CONFIG), nodes(node("n1", vcore=10)), apps(gang))

@@ -1,4 +1,4 @@
-"""Long lists are read in small steps: nobody waits until all names of a cluster are sorted."""
+"""Long lists are read in small steps, without a long sort."""
 
 from licorne_core.values.ids import PartitionName
 from licorne_core.values.slices import RUN
@@ -10,7 +10,7 @@ DEFAULT = PartitionName("[rm1]default")
 
 
 def test_names_come_in_order_after_a_pause_for_each_part() -> None:
-    """Whatever their order was; one part is sorted at a time."""
+    """The order does not depend on the input; one part is sorted at a time."""
     names = [f"{number:05}" for number in range(3 * RUN)]
     found = list(InOrder(names[::-1]))
     assert found == [None] * 3 + names
@@ -18,7 +18,7 @@ def test_names_come_in_order_after_a_pause_for_each_part() -> None:
 
 
 def test_names_behind_another() -> None:
-    """It need not be there; how many there are in all does not depend on it."""
+    """That name need not exist; the total does not depend on it."""
     names = InOrder(["d", "b", "c", "a"])
     assert [name for name in names.behind("b") if name] == ["c", "d"]
     assert [name for name in names.behind("bb") if name] == ["c", "d"]
@@ -27,7 +27,7 @@ def test_names_behind_another() -> None:
 
 
 def test_names_of_another_kind_are_left_out_part_by_part() -> None:
-    """The applications of one queue among very many of others."""
+    """Such are the applications of one queue among very many of others."""
     driver = Driver()
     driver.do(register(config("[{name: few}, {name: many}]")))
     driver.do(apps(*(app(f"many-{number:04}", "root.many") for number in range(2 * RUN))))

@@ -1,4 +1,4 @@
-"""What was preempted, for those who ask: the list, and the answer about one that is gone."""
+"""Reports of preemption: the list, and the explanation of an ended victim."""
 
 import pytest
 
@@ -33,7 +33,7 @@ def partition(driver: Driver) -> Partition:
 
 
 def test_the_latest_victims_come_first(driver: Driver, partition: Partition) -> None:
-    """All, those of an application, those of a key, or of both."""
+    """The list has all, those of an application, those of a key, or of both."""
     for key, app_id in (("a", "low"), ("b", "low"), ("a", "other")):
         partition.ledger.note(victim(key, app_id))
 
@@ -65,7 +65,7 @@ def test_the_latest_victims_come_first(driver: Driver, partition: Partition) -> 
 def test_a_victim_that_is_gone_is_explained(
     driver: Driver, partition: Partition, rule: PreemptionRule, why: str, app_id: str
 ) -> None:
-    """For whom and by which rule, whether its application is still there or not."""
+    """The explanation has beneficiary and rule, whether the application still exists or not."""
     partition.ledger.note(victim("v", app_id, rule=rule, released=TIME))
     explained = driver.explain(app_id, "v")
     assert (explained.verdict, explained.queue, explained.node_id) == (
@@ -78,7 +78,7 @@ def test_a_victim_that_is_gone_is_explained(
 
 
 def test_a_key_that_is_there_again_was_a_victim(driver: Driver, partition: Partition) -> None:
-    """Its present situation comes first, and what became of it before is said as well."""
+    """The present state is first, followed by the end of the victim."""
     driver.do(asks(ask("low", "waits", vcore=99), ask("low", "never", vcore=99)))
     for key in ("there", "waits"):
         partition.ledger.note(victim(key, released=TIME))

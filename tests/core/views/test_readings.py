@@ -1,4 +1,4 @@
-"""Readings of requests and partitions, for those who follow a run."""
+"""Readings of requests and partitions, for followers of a run."""
 
 import pytest
 
@@ -36,7 +36,7 @@ def test_a_request_says_what_has_come_of_its_ask(driver: Driver) -> None:
 
 
 def test_what_is_not_there_reads_as_nothing(driver: Driver) -> None:
-    """A partition, an application or a key that nobody knows is no error."""
+    """An unknown partition, application or key is no error."""
     views, key = driver.views, AllocationKey("runs")
     for partition, app_id in ((NAME, NOBODY), (ELSEWHERE, APP)):
         assert views.queue_of(partition, app_id) is None
@@ -50,7 +50,7 @@ def test_what_is_not_there_reads_as_nothing(driver: Driver) -> None:
 
 
 def test_a_victim_is_told_with_what_is_lost(driver: Driver) -> None:
-    """Its work since it was placed is lost, and its RM was asked to stop it for another."""
+    """The reading has the work lost since the placement, and the requested stop."""
     driver.now += 5.0
     key = AllocationKey("runs")
     assert driver.views.seconds_lost(NAME, APP, key, driver.now) == 5.0
@@ -64,7 +64,7 @@ def test_a_victim_is_told_with_what_is_lost(driver: Driver) -> None:
 
 
 def test_a_partition_is_read_in_sum(driver: Driver) -> None:
-    """Its size, what is allocated, and the asks that wait; and why nothing is scheduled in it."""
+    """The reading has size, allocated amounts, waiting asks, and the reasons to schedule nothing."""
     views = driver.views
     assert views.partition_reading(NAME) == ({"vcore": 10}, {"vcore": 8}, 1)
     assert views.holds(NAME) == ()
@@ -84,7 +84,7 @@ def test_a_partition_is_meant_in_any_case(driver: Driver) -> None:
 
 
 def test_a_turn_names_its_partition(driver: Driver) -> None:
-    """A tick that gives one tells whose it was, with its counters; a tick that gives none tells that."""
+    """A tick with a turn reports its partition and counters; a tick without one reports none."""
     driver.send(asks(ask("app", "small", vcore=1)))
     driver.send(Tick(decisions=1))
     assert driver.scheduler.last_turn == (NAME, RM, driver.views.counters(NAME))

@@ -1,4 +1,4 @@
-"""Why all asks wait, in sum."""
+"""Why all asks wait, in total."""
 
 from collections import Counter
 
@@ -83,7 +83,7 @@ def test_asks_that_would_delay_a_shadow_start_count_under_that() -> None:
 
 
 def test_of_very_many_classes_a_part_of_the_nodes_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The sum stays right, the code is that of the scheduler, and the work is bounded."""
+    """The total is right, the code is that of the scheduler, and the work is bounded."""
     monkeypatch.setattr(reasons, "MOST_LOOKS", 20)
     monkeypatch.setattr(reasons, "LEAST_NODES", 2)
     driver = Driver()

@@ -1,4 +1,4 @@
-"""What the reports say of reserved nodes."""
+"""Reports of reserved nodes."""
 
 import pytest
 
@@ -13,7 +13,7 @@ DEFAULT = PartitionName("[rm1]default")
 
 @pytest.fixture
 def driver() -> Driver:
-    """Two nodes of 10 with an allocation of 6 each, and an ask of 5 that the first is kept for."""
+    """Two nodes of 10 with an allocation of 6 each, and an ask of 5 with the first one reserved."""
     driver = Driver()
     driver.do(
         register(config("[{name: a}, {name: b}]")),
@@ -27,7 +27,7 @@ def driver() -> Driver:
 
 
 def test_everybody_shows_a_reservation(driver: Driver) -> None:
-    """A reservation is shown by its node, by its application and by its ask."""
+    """A reservation is listed by its node, by its application and by its ask."""
     [found] = listed(driver.views.reservations(DEFAULT))
     assert (found.node_id, found.app_id, found.key) == ("n1", "app-2", "k3")
     assert (found.time, found.required) == (START + 2, False)
@@ -53,7 +53,7 @@ def test_nothing_of_a_reservation_is_left(driver: Driver) -> None:
 
 
 def test_reservations_are_by_node_and_time(driver: Driver) -> None:
-    """A partition's reservations come node by node, the oldest first, from any node on."""
+    """A partition's reservations are listed node by node, the oldest first, from any node on."""
     driver.do(asks(ask("app-3", "late", vcore=5, required_node="n2")))
     driver.wait(1)
     driver.do(asks(ask("app-1", "later", vcore=5, required_node="n2")))
@@ -72,7 +72,7 @@ def test_reservations_are_by_node_and_time(driver: Driver) -> None:
 
 
 def test_a_node_that_goes_while_others_read_is_no_harm(driver: Driver) -> None:
-    """What ends before its turn has come is passed over."""
+    """A reservation that ends before it is read is skipped."""
     driver.do(asks(ask("app-3", "late", vcore=5, required_node="n2")))
     reading = driver.views.reservations(DEFAULT)
     first = next(report for report in reading if report is not None)

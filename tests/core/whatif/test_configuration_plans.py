@@ -97,7 +97,7 @@ def test_who_exceeds_a_limit_is_named() -> None:
 
 
 def test_a_plan_keeps_the_budgets() -> None:
-    """A higher maximum places no more than the budget over all RMs has left."""
+    """A higher maximum places no more than the remaining budget over all RMs."""
     driver = settled("[{name: a, resources: {max: {vcore: 2m}}}, {name: b}]", *several("a", 4, vcore=2))
     budget = Budget(name="all", limit={"vcore": 4}, members=(BudgetPattern(),))
     driver.do(SetBudgets(budgets=[budget]))
@@ -140,7 +140,7 @@ def test_a_partition_that_goes_takes_all_with_it() -> None:
 
 
 def test_asks_that_something_else_stops_are_told() -> None:
-    """With the check of now and that of then; those that the same check stops are not."""
+    """Asks whose blocking check changes are listed with both checks; others are not."""
     driver = settled(
         "[{name: a, resources: {max: {vcore: 2m}}}, {name: b}]",
         *several("a", 2, vcore=2),
@@ -192,7 +192,7 @@ def defaults(text: str) -> dict[tuple[str, str], tuple[str, str]]:
 
 
 def test_values_that_the_text_gives_are_no_defaults() -> None:
-    """Also where it gives the default; a null gives nothing."""
+    """A value in the text is no default, even if equal; a null is one."""
     text = config(
         "[{name: a, maxapplications: 0, submitacl: null, resources: {max: {vcore: 1}}}, {name: b}]",
         rest="nodesortpolicy: fair\npreemption: {enabled: true}",
@@ -210,7 +210,7 @@ def test_values_that_the_text_gives_are_no_defaults() -> None:
 
 
 def test_inherited_values_say_from_whom() -> None:
-    """The nearest queue above that gives a property; one that starts over is a default."""
+    """The nearest ancestor with the property is named; one that starts over is a default."""
     text = (
         "partitions: [{name: default, queues: [{name: root, submitacl: '*', "
         "properties: {color: red, preemption.delay: 9s, priority.offset: 5}, queues: ["
@@ -226,7 +226,7 @@ def test_inherited_values_say_from_whom() -> None:
 
 
 def test_defaults_are_those_in_force() -> None:
-    """The words for properties that nobody gives are those that mean the same as none."""
+    """The texts for missing properties are those with the same meaning."""
     said = {key: value for key, value in PROPERTY_DEFAULTS.items() if value not in NO_VALUES}
     assert settings_of(said) == QueueSettings()
     unsaid: list[str] = []
@@ -278,7 +278,7 @@ def test_queues_above_their_maxima_before_are_told_apart() -> None:
 
 
 def test_counts_of_what_is_worse_go_on_where_lists_end() -> None:
-    """Behind a thousand queues that are merely changed stand those that drain."""
+    """After a thousand queues that only change there are draining ones, which are counted."""
     names = [f"q{i:04}" for i in range(MOST + 5)]
     queues = ", ".join(f"{{name: {name}}}" for name in names)
     driver = settled(f"[{queues}, {{name: y}}, {{name: z}}]")
@@ -290,7 +290,7 @@ def test_counts_of_what_is_worse_go_on_where_lists_end() -> None:
 
 
 def test_asks_that_nothing_stops_before_are_counted_apart() -> None:
-    """Newly blocked are those that a check stops which nothing has stopped."""
+    """Newly blocked are those that a check blocks now and none did before."""
     driver = settled("[{name: a}, {name: b}]")
     driver.send(asks(*several("a", 3, vcore=2)))
     plan = planned(driver, "[{name: a, resources: {max: {vcore: 3m}}}, {name: b}]")
@@ -298,7 +298,7 @@ def test_asks_that_nothing_stops_before_are_counted_apart() -> None:
 
 
 def test_an_rm_on_hold_has_no_complete_plan() -> None:
-    """Nothing is scheduled for it, and the plan says why; its queues are told all the same."""
+    """Nothing is scheduled for it, and the plan has the reason; its queues are listed all the same."""
     driver = settled("[{name: a, resources: {max: {vcore: 2m}}}, {name: b}]", *several("a", 2, vcore=2))
     driver.do(SetHold(rm_id=RmId(RM), hold=Hold.OUTBOX_FULL, on=True))
     plan = planned(driver, "[{name: a}, {name: b}]")

@@ -46,7 +46,7 @@ def outcomes(driver: Driver, app_id: str, key: str) -> list[str]:
 
 
 def test_what_is_stopped_and_who_was_not_asked_is_said() -> None:
-    """A start that takes victims is not at once; an RM that judges nodes may refuse the one that is found."""
+    """A start with victims is not immediate; an RM that judges nodes may refuse the found one."""
     trial = StartTrial(changes=(), node_id="n1", stopped=3, unasked=True)
     assert trial.text() == (
         "it starts without any change, on n1 once 3 allocations are stopped, if its RM accepts the node"
@@ -131,7 +131,7 @@ CASES = {
 def test_an_ask_starts_with_what_is_said(
     world: tuple[tuple[int, ...], tuple[str, int]], wanted: tuple[str, list[int]], told: list[str]
 ) -> None:
-    """The last of the asks starts with each of the changes, and nothing is said that was not tried."""
+    """The last of the asks starts with each of the changes, and all printed changes were tried."""
     driver = begun(*world[0], running=world[1])
     queue, sizes = wanted
     driver.do(apps(app("new", queue)), asks(*(ask("new", f"w{at}", vcore=s) for at, s in enumerate(sizes))))

@@ -33,7 +33,7 @@ def planned(driver: Driver, new: NewApplication, *wanted: Ask) -> SubmissionPlan
 
 @pytest.mark.row(120)
 def test_victims_are_those_for_the_application() -> None:
-    """They go when the delay is over, and what they make room for is placed then."""
+    """They are stopped after the delay, and the beneficiary is placed then."""
     plan = planned(settled(), app("new", "root.b"), ask("new", "w", policy="o", vcore=4))
     [victim] = plan.victims
     assert (victim.app_id, victim.rule, victim.beneficiary_key) == ("old", "guarantee", "w")
@@ -44,7 +44,7 @@ def test_victims_are_those_for_the_application() -> None:
 
 
 def test_what_an_ask_waits_for_is_told_with_what_preemption_does() -> None:
-    """The check that stops it, and why nobody goes for it."""
+    """The plan has the check that blocks it, and the reason for no victims."""
     plan = planned(settled(), app("new", "root.a"), ask("new", "w", policy="o", vcore=4))
     [waits] = plan.asks
     assert (waits.node_id, waits.code) == ("", "QUEUE_MAX_EXCEEDED")
@@ -81,14 +81,14 @@ def test_what_an_ask_waits_for_is_told_with_what_preemption_does() -> None:
     ids=["none", "provided", "tag", "fixed", "default", "recovery"],
 )
 def test_the_rule_that_places_is_told(rules: str, new: NewApplication, queue: str, rule: str) -> None:
-    """And the queue that it leads to, which is there on the copy only."""
+    """The plan has the rule and its queue, which exists on the copy only."""
     more = ", {name: default}" if rule == "default" else ""
     plan = planned(settled(rules, f"[{{name: a}}{more}]"), new)
     assert (plan.accepted, plan.queue, plan.rule) == (True, queue, rule)
 
 
 def test_a_rejected_application_has_its_reason() -> None:
-    """That which the RM would be told, and the partition where it is known."""
+    """The reason is that for the RM, and the partition is included if known."""
     plan = planned(settled(), app("old", "root.a"))
     assert plan == SubmissionPlan(
         accepted=False,
@@ -99,7 +99,7 @@ def test_a_rejected_application_has_its_reason() -> None:
 
 
 def test_a_gang_is_planned_with_the_quota_that_it_brings() -> None:
-    """The plan says what the RM would be told, of the first of a namespace and of a later one."""
+    """The plan has the message for the RM, for the first gang of a namespace and for a later one."""
     driver = settled("placementrules: [{name: tag, value: to, create: true}]", "[{name: a}]")
 
     def gang(app_id: str, wanted: int, quota: int) -> NewApplication:

@@ -28,7 +28,7 @@ def main() -> None:
 
 
 def table(name: str, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Write a table, with a row of names if there is one."""
+    """Write a table, with a row of names if given."""
     with (HERE / name).open("w", encoding="utf-8", newline="") as stream:
         writer = csv.writer(stream, lineterminator="\n")
         writer.writerows([header] if header else [])
@@ -41,7 +41,7 @@ def date(seconds: float) -> str:
 
 
 def write_swf(dice: random.Random) -> None:
-    """Write a log of a batch system with a cancelled job, and one whose end is not known."""
+    """Write a log of a batch system with a cancelled job, and one with an unknown end."""
     lines = [
         "; Version: 2.2",
         "; Computer: a made cluster",

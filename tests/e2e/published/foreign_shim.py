@@ -1,7 +1,7 @@
-"""A shim that knows nothing of Licorne: stubs made from the published interface, and JSON lines.
+"""A shim that is independent of Licorne: stubs generated from the published interface, and JSON lines.
 
-Run as a program, in a process of its own: two files that define the same messages cannot be
-loaded into one. Commands come as lines on stdin, what the server says goes out as lines on stdout.
+Run as a program, in a process of its own: two files that define the same messages cannot be loaded into one.
+Commands are lines on stdin, messages of the server lines on stdout.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ REQUESTS = {
 
 
 def say(**line: Any) -> None:
-    """Tell the test something."""
+    """Print a line for the test."""
     print(json.dumps(line), flush=True)
 
 
@@ -50,7 +50,7 @@ async def listen(name: str, call: Any) -> None:
 
 
 async def main(target: str) -> None:
-    """Do what the lines on stdin say until they end."""
+    """Execute the lines on stdin until they end."""
     assert not any(name.startswith("licorne") for name in sys.modules)
     calls: dict[str, Any] = {}
     listeners = []

@@ -1,4 +1,4 @@
-"""Ageing: an old ask of low priority comes before younger ones, and nobody is stopped for it (spec § 5.2)."""
+"""Ageing: an old ask of low priority precedes younger ones, without preemption (spec § 5.2)."""
 
 from math import inf
 
@@ -47,14 +47,14 @@ def waiting(properties: str, *, queue: str = "root.a", slots: int = 1) -> Driver
 
 
 def served(driver: Driver, seconds: float, rival: str = "young", priority: int = 2) -> list[str]:
-    """Keys in the order in which they are placed, once another application has come and all is free."""
+    """Keys in the order of placement, once another application was submitted and all is free."""
     driver.wait(seconds)
     driver.do(asks(ask(rival, "y", vcore=1, priority=priority)))
     return keys(driver.do(releases(release("run", "r"))))
 
 
 def bonus(driver: Driver, app_id: str = "old") -> int:
-    """What the age of the application adds to its priority."""
+    """The bonus that the age of the application adds to its priority."""
     return driver.partition.applications[AppId(app_id)].bonus
 
 
@@ -76,12 +76,12 @@ def bonus(driver: Driver, app_id: str = "old") -> int:
 def test_an_old_ask_comes_before_younger_ones(
     properties: str, seconds: float, priority: int, first: str
 ) -> None:
-    """So long after it came, and not before, it passes a priority, up to the bound and never past it."""
+    """After this time, and not before, it passes a priority, up to the bound and never beyond."""
     assert served(waiting(properties), seconds, priority=priority) == [first]
 
 
 def test_reports_say_the_bonus() -> None:
-    """The report of the application and the explanation of its ask have what its age adds."""
+    """The report of the application and the explanation of its ask have the age bonus."""
     driver = waiting(AGEING)
     driver.wait(180.0)
     report, explained = driver.app("old"), driver.views.explain(DEFAULT, "old", "o")
@@ -94,7 +94,7 @@ def test_reports_say_the_bonus() -> None:
     [("", 2, "o"), ("", 4, "y"), ("priority.offset: '10'", 12, "o"), ("priority.policy: fence", 1, "y")],
 )
 def test_the_queues_above_follow(more: str, priority: int, first: str) -> None:
-    """The leaf comes before its sibling with the aged priority, under its offset; a fence hides it."""
+    """The leaf precedes its sibling with the aged priority, under its offset; a fence hides it."""
     driver = waiting(", ".join(filter(None, (AGEING, more))))
     assert served(driver, 180.0, rival="other", priority=priority) == [first]
 
@@ -109,7 +109,7 @@ def test_the_bonus_is_that_of_the_oldest_ask_left() -> None:
 
 
 def test_the_wait_counts_from_the_time_at_which_the_ask_was_made() -> None:
-    """An ask that an RM brings back after a restart is as old as it was, also on hold and after a move."""
+    """An ask that an RM replays after a restart keeps its age, also on hold and after a move."""
     driver = Driver(reservations=False)
     driver.do(
         register(config(LEAVES.format(AGEING))),
@@ -138,7 +138,7 @@ def test_a_priority_of_an_operator_ages_too() -> None:
 
 
 def test_a_reload_counts_at_once() -> None:
-    """Turned on, changed and turned off: asks are as old as they are, and without it nothing is kept."""
+    """Turned on, changed and turned off: asks have their true age, and without ageing no state is kept."""
     driver = waiting("")
     partition = driver.partition
     driver.wait(200.0)
@@ -152,7 +152,7 @@ def test_a_reload_counts_at_once() -> None:
 
 
 def preempting(priority: int) -> Driver:
-    """A queue below its guarantee waits; what runs has priority 3, and may be stopped."""
+    """A queue below its guarantee waits; running allocations have priority 3, and may be stopped."""
     driver = Driver()
     leaves = "[{name: rich}, {name: poor, resources: {guaranteed: {vcore: 1}}, properties: {%s}}]"
     driver.do(
@@ -166,7 +166,7 @@ def preempting(priority: int) -> Driver:
 
 
 def test_a_removed_partition_lets_go_of_all_that_aged() -> None:
-    """Nothing of an application is kept, and no step of it is awaited, once its partition has gone."""
+    """After the removal of a partition, no state of an application and no deadline remains."""
     driver = waiting(AGEING)
     partition = driver.partition
     assert TIMER in partition.timers
@@ -175,7 +175,7 @@ def test_a_removed_partition_lets_go_of_all_that_aged() -> None:
 
 
 def test_age_gives_no_right_to_preempt() -> None:
-    """An ask that is ordered by 300 has nobody of priority 3 stopped, as its own priority is 0."""
+    """An ask with an aged rank of 300 preempts nobody of priority 3, as its own priority is 0."""
     driver = preempting(0)
     assert released(driver.wait(120.0)) == []
     assert bonus(driver, "poor") == 300
@@ -184,7 +184,7 @@ def test_age_gives_no_right_to_preempt() -> None:
 
 
 def test_age_protects_from_no_preemption() -> None:
-    """What was placed by its age is stopped for a younger ask of higher priority."""
+    """An allocation placed by its age is stopped for a younger ask of higher priority."""
     driver = Driver(reservations=False)
     leaves = "[{name: a, properties: {%s}}, {name: b, resources: {guaranteed: {vcore: 1}}, properties: {%s}}]"
     driver.do(

@@ -245,7 +245,7 @@ def test_asks_that_come_and_go_are_not_kept_for_the_next_report() -> None:
 
 
 def test_an_rm_that_does_not_want_to_hear_is_told_nothing() -> None:
-    """An RM that wants no reports gets none, while views show the state (row 129)."""
+    """An RM without the callback gets no reports, while views show the state (row 129)."""
     core = Driver()
     core.do(replace(register(config("[{name: a}]")), container_states=False))
     core.do(nodes(node("n1", vcore=10)), apps(app("one", "root.a")))

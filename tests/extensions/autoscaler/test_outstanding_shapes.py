@@ -1,4 +1,4 @@
-"""How much a cluster is short of, by size of what waits."""
+"""Shortage of a cluster, by size of the waiting asks."""
 
 from licorne_core.extensions.autoscaler.reports import OutstandingShape, outstanding_shapes
 from licorne_core.extensions.autoscaler.scan import Outstanding
@@ -15,7 +15,7 @@ B = Queue("b", ROOT, is_leaf=True, managed=True)
 
 
 def found(leaf: Queue, count: int, predicate: str | None = None, **size: int) -> Outstanding:
-    """So many asks of a size in one application."""
+    """This number of asks of one size in one application."""
     owner = Application(AppId("app"), leaf.path, UserGroup("ann"), {}, 0.0)
     return Outstanding(
         leaf, owner, AskGroup(owner, (AskClass.of(size, predicate=predicate), "", False)), count
@@ -38,7 +38,7 @@ def test_sizes_are_counted_by_queue() -> None:
 
 
 def test_the_reader_may_pause_wherever_there_is_much_to_do() -> None:
-    """There is a pause for each thing that was found and for each run of sizes to be sorted."""
+    """There is a pause for each group found and for each run of sizes to be sorted."""
     what = [found(A, number % 7, vcore=1 + number) for number in range(2_500)]
     steps = list(outstanding_shapes(what))
     pauses = [step for step in steps if step is None]

@@ -1,4 +1,4 @@
-"""Back-offs of applications: what they count, and that they end."""
+"""Back-offs of applications: their counts, and their end."""
 
 from mutants.defect import Defect
 from mutants.operators import drop, without

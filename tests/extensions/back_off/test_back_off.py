@@ -1,4 +1,4 @@
-"""Applications that back off, from its begin to its end (spec § 8.3a)."""
+"""Applications in back-off, from its begin to its end (spec § 8.3a)."""
 
 import pytest
 
@@ -30,7 +30,7 @@ def end_of(core: Driver) -> object:
 
 
 def test_a_back_off_ends_at_its_time() -> None:
-    """Nothing of the application is tried before, and what fits is placed then."""
+    """No ask of the application is tried before, and a fitting one is placed then."""
     core = backing_off()
     assert end_of(core) == core.now + 9
     assert keys(core.do(nodes(node("n3", vcore=11)))) == []
@@ -40,7 +40,7 @@ def test_a_back_off_ends_at_its_time() -> None:
 
 
 def test_an_application_that_is_gone_awaits_no_end() -> None:
-    """Nothing is due after its partition has lost it."""
+    """After the removal of the application, its partition has no deadline."""
     core = backing_off()
     partition = core.partition
     assert partition.timers.deadline(TIMER) == core.now + 9
@@ -49,7 +49,7 @@ def test_an_application_that_is_gone_awaits_no_end() -> None:
 
 
 def test_a_lost_end_is_found() -> None:
-    """The audit says so of an application that would back off for ever."""
+    """The audit reports an application whose back-off would never end."""
     core = backing_off()
     partition = core.partition
     extension = partition.check_context.extensions["back_off"]

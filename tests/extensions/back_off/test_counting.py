@@ -1,4 +1,4 @@
-"""Which asks make their application back off, and who is spared by a back-off (spec § 8.3a)."""
+"""Which asks cause a back-off of their application, and which are exempt from it (spec § 8.3a)."""
 
 from collections.abc import Iterable
 
@@ -18,7 +18,7 @@ from support.core.driver import Driver, keys
 def application(
     stuck: Iterable[int], others: Iterable[int] = (), *, predicate: str | None = None
 ) -> Application:
-    """One that has asks with these arrivals, stuck or not; groups go by every second arrival."""
+    """An application with asks of these arrivals, stuck or not; groups alternate by arrival."""
     made = Application(AppId("app"), QueuePath("root.a"), UserGroup("ann", ()), {}, 0.0)
     made.leaf = Queue("a", None, is_leaf=True, managed=True)
     for arrival in sorted([*stuck, *others]):
@@ -33,7 +33,7 @@ def application(
 
 
 def exceeds(group: AskGroup) -> bool:
-    """Whether a quota of its application stops the group."""
+    """Whether a quota of its application blocks the group."""
     return first_exceeded(group.app.quotas, group.ask_class.items) is not None
 
 
@@ -49,7 +49,7 @@ def found(made: Application, arrival: int) -> bool:
 
 
 def test_as_many_stuck_asks_as_the_threshold_before_another_one_are_enough() -> None:
-    """They may be of several classes; those behind the one that was found do not count."""
+    """They may be of several classes; those after the found ask do not count."""
     assert found(application([1, 2], [3]), 3)
     assert found(application([1, 3], [5]), 5)
     assert not found(application([1, 4], [3]), 3)
@@ -57,7 +57,7 @@ def test_as_many_stuck_asks_as_the_threshold_before_another_one_are_enough() -> 
 
 
 def test_without_anything_to_place_one_more_ask_has_to_show_it() -> None:
-    """The last of those that are stuck does not stop itself, but somebody behind it."""
+    """The last of the stuck asks does not block itself, but a later one."""
     assert not backs_off(application([1, 2]), 2, None, exceeds, asking=True)
     assert backs_off(application([1, 2, 3]), 2, None, exceeds, asking=True)
     assert backs_off(application([1, 2], [3]), 2, None, exceeds, asking=True)
@@ -67,14 +67,14 @@ def test_without_anything_to_place_one_more_ask_has_to_show_it() -> None:
 
 @pytest.mark.parametrize(("asking", "expected"), [(True, True), (False, False)])
 def test_asks_about_which_nobody_is_asked_do_not_count(*, asking: bool, expected: bool) -> None:
-    """Those that the RM has a say in are not tried while too many wait for answers."""
+    """Asks that need an answer of the RM are not tried while too many wait for answers."""
     made = application([1, 2, 3], predicate="p")
     assert backs_off(made, 2, None, exceeds, asking=asking) is expected
     assert backs_off(application([1, 2, 3]), 2, None, exceeds, asking=asking)
 
 
 def test_asks_that_have_come_to_exceed_a_quota_do_not_count() -> None:
-    """No node took them; by now their user may not have them, whatever nodes there are."""
+    """No node had room for them; by now their user's quota excludes them, whatever the nodes."""
     made = application([1, 2, 3])
     quota = Tracker("user", "ann", QueuePath("root"))
     quota.max = {"vcore": 2}
@@ -85,7 +85,7 @@ def test_asks_that_have_come_to_exceed_a_quota_do_not_count() -> None:
 
 
 def test_a_back_off_spares_asks_that_have_a_node_reserved() -> None:
-    """They were found a node; the others of the application are not looked at (spec § 8.6)."""
+    """A node was found for them; the other asks of the application are not tried (spec § 8.6)."""
     properties = "{application.unschedasks.backoff: '1', application.unschedasks.backoff.delay: 9s}"
     core = Driver()
     core.do(

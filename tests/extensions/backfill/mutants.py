@@ -1,4 +1,4 @@
-"""Backfill: shadow starts, those who pass them, and what moves them."""
+"""Backfill: shadow starts, the asks that pass them, and changes of starts."""
 
 from mutants.defect import Defect
 from mutants.operators import drop, never, returns, swap, without

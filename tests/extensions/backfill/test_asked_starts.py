@@ -1,4 +1,4 @@
-"""Starts on nodes that the RM is asked about first."""
+"""Starts on nodes about which the RM is asked first."""
 
 from collections.abc import Sequence
 
@@ -59,7 +59,7 @@ def starts(driver: Driver) -> list[tuple[float, list[str]]]:
 
 
 def test_a_start_is_told_once_the_rm_has_agreed_to_its_node() -> None:
-    """Before that no room is held; a refused node is never told."""
+    """Before that no room is held; a start on a refused node is never published."""
     driver, effects = world(3)
     [(check, about)] = asked(effects)
     assert (about, starts(driver)) == (["n000"], [])
@@ -70,7 +70,7 @@ def test_a_start_is_told_once_the_rm_has_agreed_to_its_node() -> None:
 
 
 def test_a_few_questions_find_the_one_node_that_the_rm_lets_have() -> None:
-    """Each names about twice as many nodes as the one before."""
+    """Each question names about twice as many nodes as the one before."""
     driver, effects = world(40)
     questions = 0
     while found := asked(effects):
@@ -81,7 +81,7 @@ def test_a_few_questions_find_the_one_node_that_the_rm_lets_have() -> None:
 
 
 def test_where_the_rm_refuses_all_nodes_the_ask_pauses() -> None:
-    """It is asked about each node once, and others are planned."""
+    """The RM is asked about each node once, and others are planned."""
     driver, effects = world(3)
     while found := asked(effects):
         [(check, about)] = found
@@ -115,7 +115,7 @@ def test_a_silent_rm_holds_up_a_start_for_its_deadline() -> None:
 
 
 def test_a_holder_keeps_its_start_until_the_rm_has_agreed_to_another_node() -> None:
-    """Both where its node goes, and where it might start earlier."""
+    """The start is kept if its node is removed, and if an earlier start may be possible."""
     driver, effects = world(3)
     [(check, _)] = asked(effects)
     answer(driver, check)

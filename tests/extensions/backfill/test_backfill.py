@@ -1,4 +1,4 @@
-"""Capacity in time beside textbook backfill, on loads like those of batch systems."""
+"""Backfill compared with textbook backfill, on loads like those of batch systems."""
 
 import pytest
 
@@ -12,7 +12,7 @@ PROCESSORS = 16
 
 
 def test_the_reference_backfills_by_hand() -> None:
-    """Four processors: what first come and EASY do can be followed with a pencil."""
+    """Four processors: the results of first-come-first-served and EASY can be checked by hand."""
     jobs = [
         Job(1, 0, 3, 10, 10),
         Job(2, 1, 4, 10, 10),  # waits for all: shadow start 10

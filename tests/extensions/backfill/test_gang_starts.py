@@ -31,7 +31,7 @@ partitions:
 
 
 class Run(NamedTuple):
-    """What runs on a node; `end` is in seconds from the beginning, inf for an unknown one."""
+    """An allocation on a node; `end` is in seconds from the beginning, inf for an unknown one."""
 
     node: str
     size: Amounts
@@ -39,7 +39,7 @@ class Run(NamedTuple):
 
 
 class BusyCluster(NamedTuple):
-    """A cluster in which everything is free, what runs there, and the node of a member that the gang has."""
+    """A cluster with its empty size, its allocations, and the node of a member that the gang has."""
 
     cluster: Cluster
     runs: list[Run]
@@ -90,13 +90,13 @@ def possible(some: BusyCluster, time: float) -> list[list[str]]:
 
 
 def earliest(some: BusyCluster) -> float | None:
-    """The first time at which the gang has a place, if there is one."""
+    """The first time at which the gang has room, if any."""
     ends = sorted({0.0, *(run.end for run in some.runs if run.end < inf)})
     return next((time for time in ends if possible(some, time)), None)
 
 
 def begun(some: BusyCluster, tuning: Tuning | None = None) -> tuple[Driver, dict[str, str]]:
-    """A core in which all that runs has been placed and the gang is asked for, and its places."""
+    """A core after the placement of all allocations and the submission of the gang, and its places."""
     driver = Driver(sweep=100, tuning=tuning)
     cluster = some.cluster
     # Nothing ever ends in the leaf of what runs for ever, so no runtime is learnt there.
@@ -152,7 +152,7 @@ def shadow_of(driver: Driver) -> ShadowStart | None:
 
 
 def slots(cluster: Cluster, inside: Sequence[str]) -> int:
-    """Members of all sizes, each for itself, for which there is room."""
+    """The members of each size alone for which there is room."""
     return sum(
         min(cluster.room[name][what] // value for what, value in size.items())
         for size, _ in cluster.groups
@@ -163,7 +163,7 @@ def slots(cluster: Cluster, inside: Sequence[str]) -> int:
 @pytest.mark.worlds(first=7_100_000, one_in=3)
 @pytest.mark.parametrize("tuning", [None, Tuning(fill_work=1)], ids=["at once", "node by node"])
 def test_a_start_is_the_earliest_that_brute_force_finds(part: range, tuning: Tuning | None) -> None:
-    """Its nodes are in a domain of the narrowest level that fits then, the smallest; no slice is divided."""
+    """Its nodes are in the smallest domain of the narrowest level that fits then; no slice is divided."""
     for seed in part:
         some = busy(seed)
         driver, found = begun(some, tuning)
@@ -184,7 +184,7 @@ def test_a_start_is_the_earliest_that_brute_force_finds(part: range, tuning: Tun
 
 @pytest.mark.worlds(first=7_200_000, one_in=6)
 def test_a_gang_starts_as_told_whoever_comes(part: range) -> None:
-    """Small asks keep coming while all that runs ends in time: it starts no later than it was told first."""
+    """Small asks keep arriving while allocations end in time: the gang starts no later than published."""
     held = 0
     for seed in part:
         some, rng = busy(seed), Random(f"small {seed}")
@@ -212,7 +212,7 @@ def test_a_gang_starts_as_told_whoever_comes(part: range) -> None:
 
 @pytest.mark.worlds(first=7_300_000, one_in=60)
 def test_starts_of_gangs_leave_the_books_in_order(part: range) -> None:
-    """The books hold after every step, while RMs, nodes and levels come and go."""
+    """The books hold after every step, while RMs, nodes and levels are added and removed."""
     found = 0
     for seed in part:
         script = World(seed, 80, gangs=0.9, backfill=1.0, gang_starts=True, topology=True).steps

@@ -30,7 +30,7 @@ KEYS = [f"k{i}" for i in range(FEWEST_SAMPLES)]
 
 @pytest.fixture
 def driver() -> Driver:
-    """As many allocations of one shape as a learnt runtime needs, which begin at once."""
+    """As many allocations of one shape as a learnt runtime needs, all started at once."""
     driver = Driver()
     driver.do(
         register(config("[{name: a}]", properties="{backfill: easy}")),
@@ -43,7 +43,7 @@ def driver() -> Driver:
 
 
 def learnt(driver: Driver) -> tuple[float | None, Confidence]:
-    """What the partition expects of the next ask."""
+    """The expected runtime of the next ask."""
     runtimes = starts_of(driver.partition).runtimes
     assert runtimes is not None
     return runtimes.expected(QueuePath("root.a"), Shape({"memory": 1}))
@@ -60,7 +60,7 @@ def release_all(driver: Driver) -> None:
 
 
 def remove_application(driver: Driver) -> None:
-    """The RM removes the application with what still runs."""
+    """The RM removes the application with its running allocations."""
     driver.do(remove_apps("app"))
 
 
@@ -77,12 +77,12 @@ def fail_on_rm(driver: Driver) -> None:
 
 
 def preempt(driver: Driver) -> None:
-    """The RM says that they were preempted."""
+    """The RM reports them as preempted."""
     release_each(driver, TerminationType.PREEMPTED_BY_SCHEDULER)
 
 
 def lose_node(driver: Driver) -> None:
-    """Their node goes."""
+    """Their node is removed."""
     driver.do(nodes(node("n1", memory=9, action=NodeAction.DECOMISSION)))
 
 
@@ -94,13 +94,13 @@ def stop(driver: Driver) -> None:
 
 @pytest.mark.parametrize("end", [fail_on_rm, preempt, lose_node, stop], ids=lambda end: end.__name__)
 def test_a_cut_run_is_not_learnt_from(driver: Driver, end: Callable[[Driver], None]) -> None:
-    """A run that something cut short says nothing of how long the next one takes."""
+    """A run that was cut short is no evidence of the length of the next one."""
     end(driver)
     assert learnt(driver) == (None, Confidence.UNKNOWN)
 
 
 def test_a_replayed_run_is_not_learnt_from(driver: Driver) -> None:
-    """The beginning of an allocation that was there before is not known, so neither is its length."""
+    """The start of an allocation that existed before is unknown, and so is its length."""
     running = (ask("app", f"old-{key}", memory=1, on_node="n1") for key in KEYS)
     driver.do(asks(*running))
     driver.do(releases(*(release("app", f"old-{key}") for key in KEYS)))

@@ -1,4 +1,4 @@
-"""Shortest first among those that pass: what an end costs, and what the configuration says.
+"""Shortest first among the passing asks: the cost of an end, and the configuration.
 
 That jobs start as in a plain simulator of it is promised in `tests/server/lab/simulation/test_textbook.py`.
 """
@@ -47,7 +47,7 @@ class Crowd:
         return lines_of_core(lambda: (self.driver.send(releases(release(name, "k"))), self.driver.run()))
 
     def learnt(self) -> int:
-        """The number of waiting jobs that are ranked by what the user's jobs took."""
+        """The number of waiting jobs that are ranked by the runtimes of the user's jobs."""
         leaf = self.driver.partition.tree.get("root.a")
         assert leaf is not None
         assert leaf.ranking.second is not None
@@ -61,7 +61,7 @@ class Crowd:
 def test_an_end_ranks_so_many_anew_and_the_next_ones_the_others(
     spent: int, found: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each end takes up the jobs that were left out before, as far as there is a budget for it."""
+    """Each end ranks jobs that were left out before, within the budget."""
     monkeypatch.setattr(passing, "MOST_RANKED", 8)
     crowd = Crowd(12)
     budget = starts_of(crowd.driver.partition).passing.budget
@@ -76,7 +76,7 @@ def test_an_end_ranks_so_many_anew_and_the_next_ones_the_others(
 
 @pytest.mark.pure
 def test_an_end_costs_hardly_more_if_many_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Four times as many jobs of the user, and less than half as many lines of the core again."""
+    """Four times as many jobs of the user take less than twice as many lines of the core."""
     monkeypatch.setattr(passing, "MOST_RANKED", 64)
     few, many = Crowd(100), Crowd(400)
     few.end_one()
@@ -86,7 +86,7 @@ def test_an_end_costs_hardly_more_if_many_wait(monkeypatch: pytest.MonkeyPatch) 
 
 
 def end_beside(leaves: int) -> int:
-    """The lines of the core of the third end, beside leaves of which each waits for more than it once did."""
+    """The lines of the core of the third end, beside leaves that each wait for more than before."""
     driver = Driver(sweep=1_000_000)
     names = ", ".join(f"{{name: q{number}}}" for number in range(leaves))
     order = "{backfill: easy, backfill.order: shortest}"
@@ -128,7 +128,7 @@ def test_an_end_costs_hardly_more_beside_many_leaves() -> None:
     ],
 )
 def test_what_an_order_does_not_do_is_said(properties: str, told: str) -> None:
-    """Values that mean nothing are named, and keys that have no effect by themselves are noted."""
+    """Invalid values are named, and keys without an effect of their own are noted."""
     found = configuration(config("[{name: a}]", properties=properties))
     texts = [*found.notes, *(str(problem) for problem in found.warnings)]
     assert [text for text in texts if told and told in text] == texts

@@ -1,4 +1,4 @@
-"""A guess of when asks start that hold no shadow start: by what ends, in order."""
+"""Estimates of the starts of asks without a shadow start, from the expected ends in order."""
 
 from collections.abc import Mapping
 
@@ -32,7 +32,7 @@ def core(*sizes: int, queues: str = "[{name: a}]") -> Driver:
 
 
 def learn(driver: Driver, runtimes: Mapping[int, float], queue: str = "root.a") -> None:
-    """Asks of these sizes have run for so many seconds."""
+    """Let asks of these sizes run for these numbers of seconds."""
     known = starts_of(driver.partition).runtimes
     assert known is not None
     for size, seconds in runtimes.items():
@@ -47,7 +47,7 @@ def expected(driver: Driver, key: str, app_id: str = "app") -> tuple[float | Non
 
 
 def test_an_ask_starts_when_enough_has_ended() -> None:
-    """It waits for the end that makes room on one node, not for the sum of two nodes."""
+    """It waits for the end that frees enough room on one node, not for the total of two nodes."""
     driver = core(4, 4)
     learn(driver, {3: 100.0, 2: 50.0})
     driver.do(asks(ask("app", "long", memory=3)))
@@ -57,7 +57,7 @@ def test_an_ask_starts_when_enough_has_ended() -> None:
 
 
 def test_what_is_ahead_starts_first_and_runs() -> None:
-    """Asks ahead take the room that comes, and it comes again at their ends."""
+    """Asks ahead use the freed room, which is freed again at their ends."""
     driver = core(2)
     learn(driver, {2: 100.0, 1: 30.0})
     driver.do(asks(ask("app", "runs", memory=2)))
@@ -67,7 +67,7 @@ def test_what_is_ahead_starts_first_and_runs() -> None:
 
 
 def test_an_unknown_runtime_never_ends() -> None:
-    """Behind an allocation, or an ask ahead, of unknown runtime there is no number."""
+    """An allocation, or an ask ahead, of unknown runtime prevents an estimate."""
     driver = core(2)
     learn(driver, {2: 100.0})
     driver.do(asks(ask("app", "runs", memory=2)))
@@ -78,7 +78,7 @@ def test_an_unknown_runtime_never_ends() -> None:
 
 
 def test_an_allocation_beyond_its_time_ends_soon() -> None:
-    """What runs longer than it was expected to is expected to end soon, and never at once."""
+    """An allocation beyond its expected runtime is expected to end soon, and never at once."""
     driver = core(2)
     learn(driver, {2: 100.0})
     driver.do(asks(*(ask("app", key, memory=2) for key in ("runs", "first", "second"))))
@@ -89,7 +89,7 @@ def test_an_allocation_beyond_its_time_ends_soon() -> None:
 
 
 def test_a_maximum_is_waited_for_like_a_node() -> None:
-    """An ask that its queue's maximum stops starts at the end of what counts there."""
+    """An ask blocked by its queue's maximum starts at the end of the usage counted there."""
     driver = core(9, queues="[{name: a, resources: {max: {memory: 2}}}]")
     learn(driver, {2: 100.0})
     driver.do(asks(ask("app", "runs", memory=2), ask("app", "waits", memory=2)))
@@ -97,7 +97,7 @@ def test_a_maximum_is_waited_for_like_a_node() -> None:
 
 
 def test_a_gang_starts_as_a_whole() -> None:
-    """Its members wait until all of them have room, whatever comes free before."""
+    """Its members wait until all of them have room, whatever is freed before."""
     driver = core(2, 2, 2)
     learn(driver, {2: 100.0, 1: 50.0})
     driver.do(asks(ask("app", "a", memory=2), ask("app", "b", memory=1), ask("app", "c", memory=1)))
@@ -110,7 +110,7 @@ def test_a_gang_starts_as_a_whole() -> None:
 
 
 def test_a_gang_for_one_domain_starts_when_that_has_room() -> None:
-    """A gang without a shadow start waits for a rack too, though there is room for it in two before."""
+    """A gang without a shadow start waits for a rack too, though two racks have room for it before."""
     driver = Driver()
     properties = "{backfill: easy, topology.levels: rack}"
     driver.do(register(config("[{name: a}]", properties=properties)), apps(app("app", "root.a")))
@@ -126,7 +126,7 @@ def test_a_gang_for_one_domain_starts_when_that_has_room() -> None:
 
 
 def test_an_ask_of_a_node_waits_for_that() -> None:
-    """Room elsewhere is no help to an ask that requires its node."""
+    """Room on other nodes does not help an ask that requires its node."""
     driver = core(2, 2)
     learn(driver, {2: 100.0})
     driver.do(asks(ask("app", "k1", memory=2)))
@@ -153,7 +153,7 @@ def test_what_would_delay_a_shadow_start_waits_for_its_end() -> None:
 
 @pytest.mark.parametrize("most", [1, 2, 3, 5, 8])
 def test_a_guess_ends_after_so_many_looks(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A guess that would look at too much gives no number, and pauses on its way."""
+    """An estimate that would examine too much gives no number, and pauses on its way."""
     driver = core(*[1] * 20)
     learn(driver, {1: 100.0})
     driver.do(asks(*(ask("app", f"k{number:02}", memory=1) for number in range(22))))
@@ -170,7 +170,7 @@ def test_a_guess_ends_after_so_many_looks(most: int, monkeypatch: pytest.MonkeyP
 
 
 def test_an_ask_with_too_many_ahead_is_told_their_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    """There is no guess then, and a nearer one has a number."""
+    """There is no estimate then, and one for an ask further ahead."""
     driver = core(1)
     learn(driver, {1: 100.0})
     driver.do(asks(*(ask("app", f"k{number:02}", memory=1) for number in range(40))))
@@ -182,7 +182,7 @@ def test_an_ask_with_too_many_ahead_is_told_their_number(monkeypatch: pytest.Mon
 
 
 def test_a_guess_costs_what_ends_and_not_asks_times_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The last of many asks on many nodes has a number: full nodes are not looked at for each ask."""
+    """The last of many asks on many nodes has an estimate: full nodes are not examined for each ask."""
     driver = core(*[1] * 60)
     learn(driver, {1: 100.0})
     driver.do(asks(*(ask("app", f"k{number:03}", memory=1) for number in range(300))))
@@ -191,7 +191,7 @@ def test_a_guess_costs_what_ends_and_not_asks_times_nodes(monkeypatch: pytest.Mo
 
 
 def waiting_for_one_end(on_nodes: int, running: int, classes: int) -> Driver:
-    """Nodes that are full until one time, and asks of so many classes that wait for the whole of one."""
+    """Nodes that are full until one time, and asks of a number of classes that wait for a whole one."""
     driver = core(*[running] * on_nodes)
     driver.do(
         *[
@@ -208,14 +208,14 @@ def waiting_for_one_end(on_nodes: int, running: int, classes: int) -> Driver:
 
 
 def test_what_ends_at_one_time_is_looked_at_once_for_each_class(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Many small asks that end together on a node cost no look for each of those that wait for it."""
+    """Many small allocations that end together on a node cost no examination for each waiting ask."""
     driver = waiting_for_one_end(1, 150, 20)
     monkeypatch.setattr(projection, "MOST_LOOKS", 2_500)
     assert expected(driver, "k19")[0] is not None
 
 
 def test_a_guess_does_not_go_on_beyond_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor where all nodes have room at one time for very many classes."""
+    """The bound also holds if all nodes are freed at one time for very many classes."""
     driver = waiting_for_one_end(30, 1, 40)
     partition = driver.partition
     own, app = starts_of(partition), partition.applications[AppId("app")]

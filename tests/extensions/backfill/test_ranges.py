@@ -1,4 +1,4 @@
-"""Ranges of expected starts: four of five starts come within them, whatever the errors are."""
+"""Ranges of expected starts: four of five starts lie within them, whatever the errors."""
 
 from collections.abc import Callable
 from itertools import count
@@ -38,7 +38,7 @@ ERRORS: dict[str, Callable[[Random, int], float]] = {
 
 @pytest.mark.parametrize("error", ERRORS.values(), ids=ERRORS)
 def test_four_of_five_starts_come_within_their_ranges(error: Callable[[Random, int], float]) -> None:
-    """Of errors that stay as they are, that come in waves, and that grow."""
+    """This holds for constant errors, for waves, and for growing ones."""
     random, ranges, within = Random(29), Ranges(), []
     for number in range(STARTS):
         ask = expected(random.uniform(60.0, 7200.0), random.choice((SMALL, LARGE)))
@@ -51,7 +51,7 @@ def test_four_of_five_starts_come_within_their_ranges(error: Callable[[Random, i
 
 
 def test_few_starts_make_no_range() -> None:
-    """The range begins with the start behind the fewest; shadow starts are apart from estimates."""
+    """The range begins with the start after the minimum number; shadow starts are separate from estimates."""
     ranges = Ranges()
     assert [told(ranges, expected(600.0), 500.0) for _ in range(FEWEST_ERRORS)] == [None] * FEWEST_ERRORS
     assert ranges.range(expected(600.0)) == (500, 500)
@@ -74,7 +74,7 @@ def test_a_size_has_a_range_of_its_own_once_it_has_started_often_enough() -> Non
 
 
 async def test_the_server_observes_starts_and_tells_their_range() -> None:
-    """Jobs say 600 seconds and take 25: after enough of them the range ends before the expected start."""
+    """Jobs declare 600 seconds and take 25: after enough of them the range ends before the expected start."""
     clock, tags = VirtualClock(), {"licorne/runtime": "600"}
     async with serve(BACKFILL, clock=clock) as served, FakeRM(served.target) as rm:
         await rm.add_nodes(1, vcore=4000)
@@ -95,7 +95,7 @@ async def test_the_server_observes_starts_and_tells_their_range() -> None:
 
 
 async def test_a_start_that_no_message_can_hold_is_the_last_time() -> None:
-    """A job that declares the longest runtime hides no ask behind it: explain and the calendar have it."""
+    """A job with the longest declared runtime hides no ask behind it: explain and the calendar have it."""
     async with serve(BACKFILL, clock=VirtualClock()) as served, FakeRM(served.target) as rm:
         await rm.add_nodes(1, vcore=4000)
         await rm.submit("app", queue="root.a", tags={"licorne/runtime": "9999999999"})

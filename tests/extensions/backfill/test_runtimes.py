@@ -1,4 +1,4 @@
-"""Learnt runtimes: what four of five runs took at most, bounded and repeatable."""
+"""Learnt runtimes: the maximum of four of five runs, bounded and repeatable."""
 
 from random import Random
 
@@ -19,7 +19,7 @@ SHAPE = Shape({"vcore": 1000})
 
 
 def runtimes_of(*seconds: float) -> Runtimes:
-    """What was learnt of some runs, in order."""
+    """The runtimes learnt from some runs, in order."""
     runtimes = Runtimes()
     for each in seconds:
         runtimes.learn(LEAF, SHAPE, each)
@@ -33,12 +33,12 @@ def test_few_runs_are_no_number(number: int) -> None:
 
 
 def test_three_runs_are_enough() -> None:
-    """The third run ends what is unknown; two of three are fewer than four of five."""
+    """The third run gives a runtime; two of three are fewer than four of five."""
     assert runtimes_of(7.0, 9.0, 8.0).expected(LEAF, SHAPE) == (9.0, Confidence.LEARNT)
 
 
 def test_a_declared_runtime_goes_before_what_ran() -> None:
-    """What the RM says is taken as it is, whatever ran."""
+    """The RM's declaration counts, whatever the runs."""
     runtimes = runtimes_of(*[7.0] * FEWEST_SAMPLES)
     assert runtimes.expected(LEAF, SHAPE, 3600.0) == (3600.0, Confidence.DECLARED)
 
@@ -72,7 +72,7 @@ def test_a_clock_that_went_back_is_no_negative_run() -> None:
 
 
 def test_what_ended_longest_ago_is_forgotten_first() -> None:
-    """Beyond the bound the leaf and shape without an end for longest goes; asking keeps none."""
+    """Beyond the bound the entry with the oldest end is removed; a query does not refresh it."""
     runtimes = Runtimes()
     for number in range(MOST_SHAPES):
         for _ in range(FEWEST_SAMPLES):

@@ -1,4 +1,4 @@
-"""Shadow starts on random loads: they are kept, whoever comes, and however long jobs run."""
+"""Shadow starts on random loads: they are kept, whatever arrives, and however long jobs run."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,7 +16,7 @@ NODES, RACK = 6, 3
 
 
 class Told(Batch):
-    """A core that plays jobs, with the first start that each was told."""
+    """A core that plays jobs, with the first published start of each."""
 
     def __init__(self, *, gangs: bool, backfill: str = "easy", rack: int = 0) -> None:
         """A machine of a few nodes with one processor each, or of one large node."""
@@ -37,7 +37,7 @@ class Told(Batch):
 def stream(seed: int, stretch: float = 1.0) -> list[Job]:
     """Short jobs of one processor that never leave much free, and wide ones among them.
 
-    With `stretch` jobs run up to so many times as long as they say, or as much shorter.
+    With `stretch` jobs run up to this factor longer than declared, or shorter.
     """
     rng = Random(seed)
     jobs, now = [], 0
@@ -65,7 +65,7 @@ def play(jobs: Sequence[Job], *, gangs: bool, backfill: str = "easy", rack: int 
 def test_a_told_start_is_kept_if_runtimes_are_true(
     part: range, gangs: bool, rack: int, backfill: str
 ) -> None:
-    """Whatever comes later: an ask, a gang, or one in a rack starts no later than it was told first."""
+    """Whatever is submitted later: an ask, a gang, or one in a rack starts no later than first published."""
     held = 0
     for seed in part:
         batch = play(stream(seed), gangs=gangs, backfill=backfill, rack=rack)
@@ -86,7 +86,7 @@ def test_all_start_though_runtimes_are_wrong(part: range, gangs: bool) -> None:
 
 @pytest.mark.worlds(first=700_000, one_in=20)
 def test_who_declares_no_runtime_takes_nothing_that_is_held(part: range) -> None:
-    """Asks without a runtime among the others delay no told start."""
+    """Asks without a runtime among the others delay no published start."""
     for seed in part:
         jobs = stream(seed)
         silent = Random(seed).sample(range(len(jobs)), len(jobs) // 4)
@@ -97,7 +97,7 @@ def test_who_declares_no_runtime_takes_nothing_that_is_held(part: range) -> None
 
 @pytest.mark.worlds(first=900_000, one_in=20)
 def test_the_machine_is_used_as_well_as_with_plain_holding(part: range) -> None:
-    """Over some loads it is used no less than where nobody passes a blocked job at all."""
+    """Over some loads the usage is no lower than without any passing of a blocked job."""
     with_backfill = plain = 0.0
     for seed in part:
         jobs = stream(seed)

@@ -65,12 +65,12 @@ def starts(driver: Driver) -> dict[str, tuple[float, list[str]]]:
 
 
 def at(driver: Driver, seconds: float) -> None:
-    """Let time pass until so many seconds after the start of the test."""
+    """Advance the time to this number of seconds after the start of the test."""
     driver.wait(START + seconds - driver.now)
 
 
 def test_a_blocked_ask_holds_the_earliest_start_and_shorter_asks_pass() -> None:
-    """Asks go to the planned node if they end before, or leave the planned room free at that time."""
+    """Asks use the planned node if they end before, or leave the planned room free at that time."""
     driver = world(10, 4)
     driver.do(asks(job("first", "runs", 6, 100), job("first", "small", 4)))
     assert starts(driver) == {}
@@ -114,7 +114,7 @@ def test_who_would_delay_a_start_is_told_the_holder() -> None:
 
 
 def test_a_start_after_the_wanted_one_is_told_once() -> None:
-    """The event names both times; a start that moves is not told again, and a timely one never."""
+    """The event has both times; a moved start has no second event, and a timely one never has."""
     driver = world(10)
     counters = starts_of(driver.partition).shadows.counters
     by = {RUNTIME: "50", START_BY: str(int(START) + 100)}
@@ -132,7 +132,7 @@ def test_a_start_after_the_wanted_one_is_told_once() -> None:
 
 
 def test_an_ask_that_ends_too_late_stays_out_as_time_passes() -> None:
-    """A runtime counts from the present turn: what may pass now may not pass later."""
+    """A runtime counts from the present turn: an ask that may pass now may not pass later."""
     driver = world(10)
     driver.do(asks(job("first", "runs", 6, 100)), asks(job("second", "large", 10, 50)))
     at(driver, 41.0)
@@ -141,7 +141,7 @@ def test_an_ask_that_ends_too_late_stays_out_as_time_passes() -> None:
 
 
 def test_without_known_ends_a_node_is_reserved_as_ever() -> None:
-    """An ask whose end is needed and unknown gives no shadow start, and no number."""
+    """If a needed end is unknown, there is no shadow start, and no estimate."""
     driver = world(10, 4)
     driver.do(asks(job("first", "runs", 6)), asks(job("second", "large", 8, 50)))
     assert (starts(driver), reserved(driver)) == ({}, {})
@@ -150,7 +150,7 @@ def test_without_known_ends_a_node_is_reserved_as_ever() -> None:
 
 
 def test_learnt_runtimes_give_a_start_as_well() -> None:
-    """What ran with the same amounts stands for a runtime that is not declared."""
+    """Earlier runs of the same amounts replace a declared runtime."""
     driver = world(10)
     for number in range(3):
         driver.do(asks(job("first", f"k{number}", 6)))
@@ -162,7 +162,7 @@ def test_learnt_runtimes_give_a_start_as_well() -> None:
 
 
 def test_an_overrun_moves_the_start_in_growing_steps() -> None:
-    """What should have ended is expected to end soon; the holder keeps its room meanwhile."""
+    """An overdue allocation is expected to end soon; the holder keeps its room meanwhile."""
     driver = world(10)
     driver.do(asks(job("first", "runs", 6, 100)), asks(job("second", "large", 10, 50)))
     assert starts(driver) == {"large": (100.0, ["n0"])}
@@ -177,7 +177,7 @@ def test_an_overrun_moves_the_start_in_growing_steps() -> None:
 
 
 def test_the_start_is_planned_again_when_its_node_goes() -> None:
-    """A drained node takes its room along, and another one is held; without any a node is reserved."""
+    """A drained node loses the planned room, and another one is held; without any a node is reserved."""
     driver = world(10, 10, 1)
     driver.do(
         asks(job("first", "runs", 6, 100), job("first", "goes", 6, 200)), asks(job("second", "large", 8))
@@ -223,7 +223,7 @@ def test_an_ask_holds_a_start_once_it_has_waited() -> None:
 
 
 def test_backfill_begins_and_ends_with_a_reload() -> None:
-    """Asks that wait get their runtimes when it begins; when it ends there are no shadow starts."""
+    """Waiting asks get their runtimes when it begins; when it ends there are no shadow starts."""
     driver = world(10, properties="{reservation.max.nodes: '0'}")
     driver.do(
         asks(job("first", "runs", 6, 100)), asks(job("second", "large", 8), job("third", "short", 5, 9))
@@ -262,7 +262,7 @@ def test_a_gang_holds_one_start_for_all_its_members() -> None:
 
 
 def test_a_gang_holds_an_idle_node_rather_than_one_whose_end_is_learnt() -> None:
-    """Of nodes with room at its start it holds those that are busy until then, but for unsure ones."""
+    """Of nodes with room at its start it holds those busy until then, except for uncertain ones."""
     driver = world(1, 1, 1, 1)
     for number in range(3):
         driver.do(asks(job("first", f"k{number}", 1)))
@@ -274,7 +274,7 @@ def test_a_gang_holds_an_idle_node_rather_than_one_whose_end_is_learnt() -> None
 
 
 def test_a_gang_starts_earlier_where_room_frees_before_its_time() -> None:
-    """After a while an earlier start is looked for, on other nodes as well."""
+    """After a while an earlier start is searched, on other nodes as well."""
     driver = world(1, 1, 1)
     driver.do(asks(job("first", "a", 1, 50), job("first", "b", 1, 80), job("first", "c", 1, 200)))
     gang(driver, "wide", 2, 30)
@@ -295,7 +295,7 @@ def test_a_gang_that_changes_is_planned_again() -> None:
 
 
 def test_the_start_that_was_told_first_is_remembered() -> None:
-    """A start that moves keeps the one told first, and the error of the start is measured from it."""
+    """A moved start keeps the first published one, and the error of the start is measured from it."""
     driver = world(4)
     driver.do(asks(job("first", "runs", 4, seconds=100)))
     driver.do(asks(job("second", "large", 4, seconds=50)))
@@ -310,7 +310,7 @@ def test_the_start_that_was_told_first_is_remembered() -> None:
 
 
 def test_a_gang_that_keeps_growing_does_not_hold_up_others() -> None:
-    """Its search begins anew with each placeholder, and is given up soon; then others have their turn."""
+    """Its search restarts with each placeholder, and is given up soon; then others have their turn."""
     driver = world(*[1] * 40, tuning=Tuning(fill_work=4))
     driver.do(asks(*(job("first", f"runs{number}", 1, 50) for number in range(39))))
     gang(driver, "wide", 2, 30)
@@ -325,7 +325,7 @@ def test_a_gang_that_keeps_growing_does_not_hold_up_others() -> None:
 
 
 def test_a_gang_of_too_many_kinds_holds_no_start() -> None:
-    """No search places it, so no room is kept free for it, and the starts of others are planned at once."""
+    """No search places it, so no room is held for it, and the starts of others are planned at once."""
     driver = world(*[20] * 20)
     driver.do(asks(*(job("first", f"runs{number}", 20, 50) for number in range(20))))
     driver.do(apps(app("wide", "root.a", tags={RUNTIME: "30"}, gang={"vcore": 153})))
@@ -356,7 +356,7 @@ def test_a_class_without_a_start_is_looked_for_once_whoever_asks() -> None:
 
 
 def test_many_classes_without_a_start_are_looked_for_one_after_the_other() -> None:
-    """In 15 seconds sixteen are that have failed before, and sixteen others, however many there are."""
+    """In 15 seconds sixteen classes that failed before are searched, and sixteen others."""
     driver = world(100, properties=CONSERVATIVE)
     search = driver.partition.claims
     driver.do(asks(job("first", "runs", 40)))
@@ -373,7 +373,7 @@ def test_many_classes_without_a_start_are_looked_for_one_after_the_other() -> No
 
 
 def test_an_application_without_starts_does_not_hold_up_another() -> None:
-    """However many classes of it have none, what another application has is planned at once."""
+    """However many of its classes have none, the asks of another application are planned at once."""
     driver = world(100, 10, properties=CONSERVATIVE)
     driver.do(asks(job("first", "runs", 100, node_id="n0"), job("first", "ends", 10, 300, node_id="n1")))
     driver.do(asks(*(job("second", f"k{number}", 11 + number) for number in range(80))))
@@ -384,7 +384,7 @@ def test_an_application_without_starts_does_not_hold_up_another() -> None:
 
 
 def test_what_no_node_is_large_enough_for_costs_no_search() -> None:
-    """Thousands of such asks take no turn from others, and one is planned once there is such a node."""
+    """Thousands of such asks use no turn of others, and one is planned once there is such a node."""
     driver = world(10, properties=CONSERVATIVE)
     search = driver.partition.claims
     driver.do(asks(*(job("first", f"k{number}", 11 + number, 50) for number in range(500))))
@@ -394,7 +394,7 @@ def test_what_no_node_is_large_enough_for_costs_no_search() -> None:
 
 
 def test_a_search_costs_what_has_changed_since_the_last_one() -> None:
-    """Nodes that are known are not read again, and an earlier start is looked for on changed nodes only."""
+    """Unchanged nodes are not read again, and an earlier start is searched on changed nodes only."""
     driver = world(*[10] * 60, properties=EASY)
     search = driver.partition.claims
     driver.do(asks(*(job("first", f"runs{number}", 6, 100 + number) for number in range(60))))
@@ -416,7 +416,7 @@ def test_a_search_costs_what_has_changed_since_the_last_one() -> None:
 
 
 def test_a_search_of_many_nodes_is_done_in_parts() -> None:
-    """No turn costs more than its part, however many nodes there are, and whatever runs there."""
+    """No turn exceeds its budget, however many nodes and allocations there are."""
     driver = world(*[10] * 60, properties=EASY, tuning=Tuning(fill_work=40))
     search = driver.partition.claims
     driver.do(asks(*(job("first", f"runs{number}", 6, 100 + number) for number in range(60))))
@@ -431,7 +431,7 @@ def test_a_search_of_many_nodes_is_done_in_parts() -> None:
 
 
 def test_nothing_is_kept_of_nodes_that_are_gone() -> None:
-    """With the last node all that was known of ends is forgotten, though no start is looked for any more."""
+    """With the last node all data about ends is dropped, though no start is searched any more."""
     driver = world(*[10] * 5)
     partition = driver.partition
     driver.do(asks(*(job("first", f"runs{number}", 6, 100) for number in range(5))))
@@ -449,7 +449,7 @@ def no_claim(own: PartitionStarts) -> None:
 
 
 def no_room(own: PartitionStarts) -> None:
-    """Others may take what it needs."""
+    """Others may use the needed room."""
     for one in own.context.nodes.values():
         one.claims.clear()
 
@@ -461,7 +461,7 @@ def no_holder(own: PartitionStarts) -> None:
 
 
 def no_deadline(own: PartitionStarts) -> None:
-    """Nobody plans it again when it is overdue."""
+    """No deadline replans it when it is overdue."""
     for shadow in own.shadows:
         own.timers.cancel(shadow.timer)
 

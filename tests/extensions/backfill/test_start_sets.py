@@ -1,4 +1,4 @@
-"""Shadow starts of gangs in topology domains: which domain they are planned in, and what changes that."""
+"""Shadow starts of gangs in topology domains: the planned domain, and changes of it."""
 
 from licorne_core.extensions.backfill.extension import starts_of
 from licorne_core.messages.commands import Command, NodeAction, Tick
@@ -25,7 +25,7 @@ DEFAULT = PartitionName("[rm1]default")
 
 
 def cluster(tuning: Tuning | None = None, backfill: str = "easy", **racks: list[int]) -> Driver:
-    """Racks of nodes with one gpu, each in use for so many seconds; 0 for a free one.
+    """Racks of nodes with one gpu, each in use for a number of seconds; 0 for a free one.
 
     The first letter of a rack is its zone.
     """
@@ -60,7 +60,7 @@ def member(key: str, group: str = "g", priority: int = 0) -> Command:
 
 
 def gang(driver: Driver, members: int, **tags: str) -> list[tuple[str, str, str]]:
-    """Ask for a gang of members of one gpu; what has been placed."""
+    """Submit a gang of members of one gpu; return the placed ones."""
     named = {f"licorne/{name}": value for name, value in tags.items()}
     wanted = [ask("job", f"p{number}", placeholder=True, group="g", gpu=1) for number in range(members)]
     new = app("job", "root.a", gang={"gpu": members}, tags=named)
@@ -76,12 +76,12 @@ def starts(driver: Driver) -> list[tuple[float, list[str]]]:
 
 
 def at(driver: Driver, seconds: float) -> None:
-    """Let time pass until so many seconds after the beginning."""
+    """Advance the time to this number of seconds after the beginning."""
     driver.wait(START + seconds - driver.now)
 
 
 def test_a_gang_is_planned_in_the_domain_that_has_room_first() -> None:
-    """Small jobs pass it where they end in time or elsewhere, and it starts whole when it was told."""
+    """Small jobs pass it if they end in time or run in other domains, and it starts whole as published."""
     driver = cluster(r1=[90, 10, 20], r2=[30, 50, 40], r3=[0, 0])
     assert gang(driver, 3, topology="required=rack", runtime="30") == []
     assert starts(driver) == [(50.0, ["r2-0", "r2-1", "r2-2"])]
@@ -102,7 +102,7 @@ def test_a_gang_is_planned_in_the_domain_that_has_room_first() -> None:
 
 
 def test_of_domains_with_room_at_one_time_the_smallest_is_held() -> None:
-    """The larger rack stays free for a larger gang, as for a gang that starts at once."""
+    """The larger rack remains free for a larger gang, as for a gang that starts at once."""
     driver = cluster(r1=[50, 50, 50], r2=[50, 50])
     gang(driver, 2, topology="required=rack")
     assert starts(driver) == [(50.0, ["r2-0", "r2-1"])]
@@ -126,7 +126,7 @@ def test_two_gangs_hold_no_room_together() -> None:
 
 
 def test_preferred_terms_are_no_reason_to_wait() -> None:
-    """The earliest start anywhere is told, in the narrowest domain that has room for all by then."""
+    """The earliest start anywhere is published, in the narrowest domain with room for all by then."""
     driver = cluster(r1=[20, 90], r2=[20, 90], s1=[30, 30])
     gang(driver, 2, topology="preferred=rack")
     assert starts(driver) == [(20.0, ["r1-0", "r2-0"])]
@@ -169,7 +169,7 @@ def test_a_first_member_that_comes_late_joins_the_start_of_its_gang() -> None:
 
 
 def test_a_gang_is_planned_again_when_the_levels_are_others() -> None:
-    """Of a level that is there no more it holds no start, and with it again it does."""
+    """After the removal of its level it holds no start, and after its return it does."""
     driver = cluster(r1=[10, 20])
     gang(driver, 2, topology="required=rack")
     other = EASY.replace("rack", "pod")
@@ -191,7 +191,7 @@ def test_a_gang_is_planned_again_when_a_member_comes_back_elsewhere() -> None:
 
 
 def test_what_ends_while_a_start_is_searched_counts() -> None:
-    """A search goes on over many turns; whenever something ends early in it, the earliest start is found."""
+    """During a search over many turns an allocation ends early: the earliest start is found."""
     for turns in range(100):
         driver = cluster(Tuning(fill_work=1), r1=[20, 40], r2=[10, 30])
         driver.send(apps(app("job", "root.a", gang={"gpu": 2}, tags={"licorne/topology": "required=rack"})))
@@ -207,7 +207,7 @@ def test_what_ends_while_a_start_is_searched_counts() -> None:
 
 
 def test_a_member_that_was_lost_waits_without_a_start() -> None:
-    """It has a place in its domain, and holds nothing else; nobody plans for the room of its place."""
+    """It has a place in its domain, and holds nothing else; the room of its place is not planned."""
     driver = cluster(r1=[0, 0, 30, 90])
     assert len(gang(driver, 2, topology="required=rack")) == 2
     driver.do(nodes(node("r1-1", NodeAction.DECOMISSION)))

@@ -1,4 +1,4 @@
-"""Asks for which no start is found have their turns, and keep nobody from having one."""
+"""Asks without a start have their turns, and prevent no other search."""
 
 from heapq import heapify, heappop, heappush
 
@@ -14,12 +14,12 @@ def always(_: Likeness) -> bool:
 
 
 def names(number: int) -> list[Likeness]:
-    """So many kinds of asks."""
+    """This number of kinds of asks."""
     return [AppId(f"kind{one:04}") for one in range(number)]
 
 
 def looked_for(unplanned: Unplanned, kinds: list[Likeness], seconds: float) -> list[tuple[float, Likeness]]:
-    """Look for all of these, which one application has, in vain: what was looked for, and when."""
+    """Search all of these kinds of one application in vain; return the searched ones, with the times."""
     looked: list[tuple[float, Likeness]] = []
     due = [(0.0, str(kind)) for kind in kinds]
     heapify(due)
@@ -35,7 +35,7 @@ def looked_for(unplanned: Unplanned, kinds: list[Likeness], seconds: float) -> l
 
 
 def test_turns_come_one_after_the_other() -> None:
-    """Who was looked for in vain comes again behind those that wait, so many in a time."""
+    """A kind searched in vain is searched again after the waiting ones, at a bounded rate."""
     looked = looked_for(Unplanned(), names(100), 300.0)
     assert {name for _, name in looked} == {*names(100)}
     assert sum(not at for at, _ in looked) == MOST_FIRST
@@ -59,7 +59,7 @@ def test_all_are_looked_for_however_many_there_are() -> None:
 
 
 def test_what_never_failed_waits_for_nothing_that_did() -> None:
-    """While a thousand kinds of an application have their turns one of another is looked for at once."""
+    """While a thousand kinds of an application have their turns, one of another is searched at once."""
     unplanned = Unplanned()
     looked_for(unplanned, names(1000), 600.0)
     assert unplanned.turn(FEW, AppId("good"), 600.0) == 600.0
@@ -74,7 +74,7 @@ def test_what_never_failed_waits_for_nothing_that_did() -> None:
 
 
 def test_those_that_are_gone_hold_up_nobody() -> None:
-    """The next pause is as long as those need that still wait, and nothing is kept of the others."""
+    """The next pause is as long as the remaining kinds need, and no data of the others is kept."""
     unplanned = Unplanned()
     looked_for(unplanned, names(1000), 1000.0)
     until = unplanned.failed(FEW, AppId("good"), 1000.0, always)

@@ -1,4 +1,4 @@
-"""Budgets over RMs: in one core, and what cores may use of the documents of the escrow."""
+"""Budgets over RMs: in one core, and the use of the escrow's documents by cores."""
 
 from mutants.defect import Defect
 from mutants.operators import drop, never, swap

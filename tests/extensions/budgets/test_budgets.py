@@ -1,4 +1,4 @@
-"""Budgets over RMs: what they bound, whom they wake, and what counts in them."""
+"""Budgets over RMs: their bounds, wake-ups, and members."""
 
 import pytest
 
@@ -38,7 +38,7 @@ EVERYTHING = (BudgetPattern(),)
 
 
 def budget(name: str = "all", members: tuple[BudgetPattern, ...] = EVERYTHING, **limit: int) -> Budget:
-    """A budget of everything, unless it is said."""
+    """A budget of everything, by default."""
     return Budget(name=name, limit=limit, members=members)
 
 
@@ -78,7 +78,7 @@ def report(driver: Driver, name: str = "all") -> BudgetReport:
 
 
 def test_a_budget_bounds_all_rms_together() -> None:
-    """What one RM has is not to be had for another, and a release of one wakes the other's ask."""
+    """Usage of one RM is not available to another, and a release of one wakes the other's ask."""
     driver = joined("one", "two")
     driver.do(budgets(budget(memory=3)))
     assert wants(driver, "one", "k1", "k2", memory=1) == ["k1", "k2"]
@@ -88,7 +88,7 @@ def test_a_budget_bounds_all_rms_together() -> None:
 
 
 def test_an_ask_is_told_who_has_the_budget() -> None:
-    """The check names the budget, what is short, and the RMs that have it, the largest first."""
+    """The check has the budget, the shortage, and the RMs that use it, the largest first."""
     driver = joined("one", "two")
     driver.do(budgets(budget(memory=3)))
     wants(driver, "one", "k1", "k2", memory=1)
@@ -111,7 +111,7 @@ def test_only_named_types_are_bounded() -> None:
 
 
 def test_a_child_counts_in_its_parents() -> None:
-    """An ask stays within its budget and within all above it; siblings share the parent."""
+    """An ask stays within its budget and all its ancestors; siblings share the parent."""
     driver = joined("one")
     leaf = (BudgetPattern(queue="root.b"),)
     other = (BudgetPattern(queue="root.a"),)
@@ -133,7 +133,7 @@ def test_a_child_counts_in_its_parents() -> None:
 
 
 def test_members_are_those_that_patterns_describe() -> None:
-    """RM, partition and queue all have to fit; a queue stands for everything below it."""
+    """RM, partition and queue all have to match; a queue includes its descendants."""
     driver = joined("one", "two")
     driver.do(*(apps(app("below", "root.b.c"), rm=rm) for rm in ("one", "two")))
     own, spare = BudgetPattern(rm="t*", queue="root.b"), BudgetPattern(partition="spare")
@@ -157,7 +157,7 @@ def test_other_budgets_count_what_is_there() -> None:
 
 
 def test_a_higher_limit_or_none_wakes_those_who_wait() -> None:
-    """Asks of all RMs are tried again when a limit rises, and when the budget goes."""
+    """Asks of all RMs are tried again when a limit rises, and when the budget is removed."""
     driver = joined("one", "two")
     driver.do(budgets(budget(memory=0)))
     for rm in ("one", "two"):
@@ -200,7 +200,7 @@ def test_slices_bound_each_rm_by_itself() -> None:
 
 
 def test_wanted_amounts_leave_out_what_is_left() -> None:
-    """An RM wants what its blocked asks need beyond the rest of the budget, each ask counted."""
+    """An RM wants the amounts that its blocked asks need beyond the rest of the budget, each ask counted."""
     driver = joined("one")
     driver.do(budgets(budget(memory=5)))
     wants(driver, "one", "k1", "k2", memory=2)
@@ -221,7 +221,7 @@ def test_a_replay_above_the_budget_is_an_overdraft() -> None:
 
 @pytest.mark.parametrize("leaves", [True, False])
 def test_usage_goes_with_its_rm(leaves: bool) -> None:
-    """When an RM leaves or registers anew, its usage is gone at once, and others are woken."""
+    """When an RM leaves or registers again, its usage is removed at once, and others are woken."""
     driver = joined("one", "two")
     driver.do(budgets(budget(memory=2)))
     wants(driver, "one", "k1", "k2", memory=1)
@@ -235,7 +235,7 @@ def test_usage_goes_with_its_rm(leaves: bool) -> None:
 
 
 def test_a_removed_partition_gives_back() -> None:
-    """A partition that an RM's configuration leaves out takes its usage with it."""
+    """A partition that an RM's configuration leaves out loses its usage."""
     driver = Driver()
     both = QUEUES + config("[{name: a}]", name="second").removeprefix("partitions:\n")
     driver.do(register(both, rm="one"), budgets(budget(memory=1)))
@@ -248,7 +248,7 @@ def test_a_removed_partition_gives_back() -> None:
 
 
 def test_who_waits_is_known_while_its_former_partition_is_taken_apart() -> None:
-    """An RM registers anew while asks of it wait for a budget, as they do again: it hears of more room."""
+    """An RM registers again while its asks wait for a budget: more room wakes them."""
     driver = joined("one", "two", sweep=50)
     driver.do(budgets(budget(memory=1)))
     assert wants(driver, "two", "k1", memory=1) == ["k1"]
@@ -265,7 +265,7 @@ def test_who_waits_is_known_while_its_former_partition_is_taken_apart() -> None:
 
 
 def test_an_application_that_goes_gives_back() -> None:
-    """The removal of an application wakes those of another RM who wait for its budget."""
+    """The removal of an application wakes asks of another RM that wait for its budget."""
     driver = joined("one", "two")
     driver.do(budgets(budget(memory=2)))
     wants(driver, "one", "k1", "k2", memory=1)
@@ -274,7 +274,7 @@ def test_an_application_that_goes_gives_back() -> None:
 
 
 def test_many_partitions_are_woken_in_turn() -> None:
-    """However many RMs wait, one command tells some of them, and the rest hear it with the ticks."""
+    """However many RMs wait, one command wakes some of them, and the ticks wake the others."""
     rms = [f"rm{number}" for number in range(70)]
     driver = joined("one", *rms, sweep=50)
     driver.do(budgets(budget(memory=70)))
@@ -287,7 +287,7 @@ def test_many_partitions_are_woken_in_turn() -> None:
 
 
 def test_members_are_counted_in_slices() -> None:
-    """A change of budgets goes on with the ticks; the limits hold at once for those counted so far."""
+    """A change of budgets takes several ticks; limits apply at once to the members counted so far."""
     driver = joined("one", tuning=Tuning(slice_size=1))
     driver.do(apps(*(app(f"app-{n}", "root.b.c") for n in range(20)), rm="one"))
     for number in range(20):
@@ -304,7 +304,7 @@ def test_members_are_counted_in_slices() -> None:
 
 
 def test_former_members_count_until_the_end_of_a_change() -> None:
-    """While members are counted anew a budget has both former and new ones, and never less than either."""
+    """During the recount a budget has both former and new members, and never less than either."""
     driver = joined("one", tuning=Tuning(slice_size=1))
     driver.do(apps(app("below", "root.b.c"), rm="one"))
     driver.do(budgets(budget(members=(BudgetPattern(queue="root.a"),), memory=4)))
@@ -320,7 +320,7 @@ def test_former_members_count_until_the_end_of_a_change() -> None:
 
 
 def test_placeholders_count_and_are_replaced_within_the_budget() -> None:
-    """A gang takes its budget with its placeholders, and a replacement of the same size needs no more."""
+    """A gang uses its budget with its placeholders, and a replacement of the same size needs no more."""
     driver = joined("one", "two")
     driver.do(budgets(budget(memory=2)))
     driver.do(apps(app("gang", "root.a", gang={"memory": 2}, timeout=60), rm="one"))
@@ -358,7 +358,7 @@ def test_an_ask_that_a_budget_blocks_preempts_nobody() -> None:
 
 
 def test_what_victims_free_comes_back_to_their_budget() -> None:
-    """The amounts of a victim are kept in a common budget for the ask, and for no other RM."""
+    """The amounts of a victim in a common budget are reserved for the ask, against all RMs."""
     driver = Driver()
     driver.do(register(GUARANTEED), nodes(node("n", memory=2)), budgets(budget(memory=3)))
     driver.do(register(GUARANTEED, rm="two"), nodes(node("n", memory=9), rm="two"))
@@ -373,7 +373,7 @@ def test_what_victims_free_comes_back_to_their_budget() -> None:
 
 
 def test_an_ask_that_a_budget_blocks_reserves_no_node() -> None:
-    """A node is kept for an ask that only nodes stop."""
+    """A node is reserved only for an ask that nodes alone block."""
     driver = joined("rm1")
     driver.do(nodes(node("m", memory=100)), budgets(budget(memory=150)))
     driver.do(asks(*(ask("app", f"big{n}", required_node=n, memory=70) for n in ("n", "m"))))

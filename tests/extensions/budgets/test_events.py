@@ -1,4 +1,4 @@
-"""What those who watch hear of asks that a budget stops."""
+"""Events of asks that a budget blocks."""
 
 from licorne_core.extensions.budgets.messages import Budget, BudgetPattern, SetBudgets
 from licorne_core.messages.events.records import EventType
@@ -41,7 +41,7 @@ def told(driver: Driver) -> list[str]:
 
 
 def test_an_ask_too_large_for_a_budget_is_told_once_until_it_fits() -> None:
-    """The event names the budget, and what all RMs together left of it."""
+    """The event has the budget, and the amount that all RMs together left of it."""
     driver = waiting(20)
     driver.do(BOUND, apps(app("app", "root.a")), asks(ask("app", "k1", memory=2)))
     driver.do(asks(ask("app", "k2", memory=2)), nodes(node("n2", memory=1)))

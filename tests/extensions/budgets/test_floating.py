@@ -42,7 +42,7 @@ def test_a_floating_type_is_on_no_node() -> None:
 
 
 def test_no_report_of_nodes_shows_a_floating_type() -> None:
-    """Nodes, partitions and root have what the RM says that they have; usage of queues has it all."""
+    """Nodes, partitions and root have the reported amounts; usage of queues has floating types too."""
     driver = joined("one")
     driver.do(floats(LICENCES))
     assert wants(driver, "one", "k", memory=1, licence=1) == ["k"]
@@ -57,7 +57,7 @@ def test_no_report_of_nodes_shows_a_floating_type() -> None:
 
 
 def test_a_resized_node_has_floating_types_still() -> None:
-    """An update of a node's capacity says nothing of licences, and the same one again changes nothing."""
+    """An update of a node's capacity does not mention licences, and a repetition changes nothing."""
     driver = joined("one")
     driver.do(floats(LICENCES), nodes(node("n", NodeAction.UPDATE, memory=50), rm="one"))
     assert wants(driver, "one", "k", memory=1, licence=1) == ["k"]
@@ -67,7 +67,7 @@ def test_a_resized_node_has_floating_types_still() -> None:
 
 
 def test_a_maximum_may_bound_a_floating_type() -> None:
-    """A queue's maximum of licences holds as well, and is shown."""
+    """A queue's maximum of licences applies as well, and is displayed."""
     driver = joined("one", queues=config("[{name: a, resources: {max: {licence: 1}}}]"))
     driver.do(floats())
     assert wants(driver, "one", "k1", "k2", memory=1, licence=1) == ["k1"]
@@ -75,7 +75,7 @@ def test_a_maximum_may_bound_a_floating_type() -> None:
 
 
 def test_a_type_that_floats_no_more_is_on_no_node_again() -> None:
-    """Allocations go on, and new asks wait for a node that has it."""
+    """Allocations continue, and new asks wait for a node that has it."""
     driver = joined("one")
     driver.do(floats())
     assert wants(driver, "one", "k1", memory=1, licence=1) == ["k1"]

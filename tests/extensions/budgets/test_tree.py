@@ -27,7 +27,7 @@ def complaints(text: str) -> list[str]:
 
 
 def test_a_tree_is_a_list_with_parents_first() -> None:
-    """Names are paths from the top, quantities are those of queues, and what is left out is everything."""
+    """Names are paths from the top, quantities are those of queues, and a missing pattern means all."""
     tree = load_budgets(TREE)
     assert tree.floating == {"licence/matlab"}
     assert tree.budgets == (
@@ -48,7 +48,7 @@ def test_a_tree_is_a_list_with_parents_first() -> None:
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "budgets: []\n"])
 def test_nothing_is_no_budget(text: str) -> None:
-    """A text without budgets takes all budgets away."""
+    """A text without budgets removes all budgets."""
     assert load_budgets(text).budgets == ()
 
 
@@ -90,12 +90,12 @@ def test_nothing_is_no_budget(text: str) -> None:
     ],
 )
 def test_a_problem_has_its_place(text: str, problem: str) -> None:
-    """What cannot be used is refused, with line, column, path and the reason."""
+    """An invalid text is refused, with line, column, path and the reason."""
     assert complaints(text) == [problem]
 
 
 def test_levels_are_bounded() -> None:
-    """A ninth level is refused where it stands."""
+    """A ninth level is refused with its place."""
     text = "budgets: [" + "{name: a, budgets: [" * 9 + "]}" * 9 + "]"
     (problem,) = complaints(text)
     assert problem.endswith("9 levels of budgets, at most 8 are allowed")
@@ -151,7 +151,7 @@ def test_a_list_is_checked_as_a_text_is(budgets: list[Budget], problem: str) -> 
 
 
 def test_slices_are_checked_alone() -> None:
-    """Slices that escrow moves are in range, whoever they are for."""
+    """Slices moved by the escrow are in range, whichever their RM."""
     check_slices({RmId("r"): {"x": 0}})
     with pytest.raises(ConfigError, match=r"slices\[r\]: x of -1"):
         check_slices({RmId("r"): {"x": -1}})

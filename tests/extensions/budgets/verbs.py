@@ -15,7 +15,7 @@ def budgets(stage: Stage, line: Line) -> list[str]:
 
 
 def escrow(stage: Stage, line: Line) -> list[str]:
-    """``escrow BUDGET RM:TYPE=N ...``: what each RM may have of a budget from now on."""
+    """``escrow BUDGET RM:TYPE=N ...``: the new slices of RMs in a budget."""
     (name,) = line.words
     found: dict[RmId, dict[str, int]] = {}
     for key, value in line.resources().items():
@@ -25,7 +25,7 @@ def escrow(stage: Stage, line: Line) -> list[str]:
 
 
 def spent(stage: Stage, _: Line) -> list[str]:
-    """``spent``: the budgets, with what each RM has of them, wants, and has too much."""
+    """``spent``: the budgets, with usage, want and overdraft of each RM."""
     lines = []
     for budget in budget_reports(stage.driver.views):
         lines.append(f"{budget.name}: has {amounts(budget.used)} of {amounts(budget.limit)}")

@@ -1,4 +1,4 @@
-"""Builders for what operators do: drains."""
+"""Builders of commands of operators: drains."""
 
 from licorne_core.extensions.drains.messages import DrainNode, SetNodeSchedulable
 from licorne_core.values.ids import NodeId, RmId
@@ -8,7 +8,7 @@ from support.core.builders import RM
 def cordon(
     node_id: str, *, schedulable: bool = False, partition: str = "", rm: str = RM
 ) -> SetNodeSchedulable:
-    """An operator cordons a node, or takes that back."""
+    """An operator cordons a node, or ends the cordon."""
     return SetNodeSchedulable(
         rm_id=RmId(rm), partition=partition, node_id=NodeId(node_id), schedulable=schedulable
     )

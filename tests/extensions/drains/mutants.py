@@ -1,4 +1,4 @@
-"""What operators do to nodes."""
+"""Acts of operators on nodes."""
 
 from mutants.defect import Defect
 from mutants.operators import swap

@@ -1,4 +1,4 @@
-"""An operator drains a node: a flag beside what the RM says of it."""
+"""An operator drains a node: a flag beside that of the RM."""
 
 from dataclasses import replace
 
@@ -26,18 +26,18 @@ def cluster(predicates: PredicatePolicy | None = None, reservations: bool = True
 
 
 def outcome(effects: list[Effect]) -> NodeSchedulableSet:
-    """What the operator is answered."""
+    """The answer to the operator."""
     (found,) = [effect for effect in effects if isinstance(effect, NodeSchedulableSet)]
     return found
 
 
 def schedulable(driver: Driver, node_id: str = "n1") -> bool:
-    """Whether new allocations may go to the node."""
+    """Whether new allocations may be placed on the node."""
     return driver.node(node_id).schedulable
 
 
 def test_a_drained_node_gets_nothing_until_it_is_undrained() -> None:
-    """What runs there goes on; what waits goes there once the operator takes it back."""
+    """Its allocations continue; waiting asks are placed on it once the operator ends the drain."""
     driver = cluster()
     driver.do(asks(ask("app", "k1", vcore=6)))
     effects = driver.do(cordon("n1"), cordon("n2"))
@@ -48,7 +48,7 @@ def test_a_drained_node_gets_nothing_until_it_is_undrained() -> None:
 
 
 def test_draining_twice_changes_nothing() -> None:
-    """The second time the operator is told so, and those who watch hear nothing."""
+    """The operator's second call is answered alike, and causes no event."""
     driver = cluster()
     assert outcome(driver.do(cordon("n1"))).changed
     driver.facts.clear()
@@ -70,7 +70,7 @@ def test_rm_and_operator_must_both_agree() -> None:
 
 
 def test_those_who_watch_hear_of_it() -> None:
-    """Draining and undraining are each told once, as for the RM."""
+    """Draining and undraining cause one event each, as for the RM."""
     driver = cluster()
     driver.facts.clear()
     driver.do(cordon("n1"), cordon("n1", schedulable=True))
@@ -83,7 +83,7 @@ def test_those_who_watch_hear_of_it() -> None:
 
 
 def test_a_drain_outlives_its_node() -> None:
-    """A node that comes anew is drained until an operator takes that back, even while it is gone."""
+    """A node created again is drained until an operator ends the drain, even in its absence."""
     driver = cluster()
     driver.do(cordon("n1"), nodes(node("n1", NodeAction.DECOMISSION), node("n1", vcore=10)))
     assert not schedulable(driver)
@@ -111,7 +111,7 @@ def test_a_registration_brings_the_marks_of_operators() -> None:
 
 
 def test_explain_says_that_nodes_are_drained() -> None:
-    """An ask that waits for it is told of the operator and the reason, apart from the RM's own drain."""
+    """The explanation of an ask for it has the operator and the reason, apart from the RM's own drain."""
     driver = cluster()
     driver.do(replace(cordon("n1"), mark=ANN), nodes(node("n2", NodeAction.DRAIN_NODE)))
     driver.do(asks(ask("app", "k", vcore=1)))
@@ -122,7 +122,7 @@ def test_explain_says_that_nodes_are_drained() -> None:
 
 
 def test_what_is_assumed_on_a_node_waits_again_when_it_is_drained() -> None:
-    """The RM was asked about a node that took asks then: its late answer places nothing there."""
+    """The RM was asked about an open node: its late answer places nothing on it."""
     driver = cluster(PredicatePolicy(deadline=10.0), reservations=False)
     driver.do(cordon("n2"))
     (check,) = asked(driver.do(asks(ask("app", "k", vcore=3, predicate="p"))))
@@ -135,7 +135,7 @@ def test_what_is_assumed_on_a_node_waits_again_when_it_is_drained() -> None:
 
 
 def test_reservations_on_a_drained_node_end() -> None:
-    """The ask that the node was kept for goes elsewhere as soon as there is room."""
+    """The ask of the reservation is placed on another node as soon as there is room."""
     driver = cluster()
     driver.do(cordon("n2"), asks(ask("app", "small", vcore=5)))
     driver.do(asks(ask("app", "large", vcore=8)))
@@ -148,7 +148,7 @@ def test_reservations_on_a_drained_node_end() -> None:
 
 
 def test_asks_that_require_the_node_still_go_there() -> None:
-    """As with the RM's own drain, a daemon goes wherever its node is (spec § 7.7)."""
+    """As with the RM's own drain, a daemon is placed on its required node (spec § 7.7)."""
     driver = cluster()
     driver.do(cordon("n1"))
     wanted = asks(ask("app", "daemon", vcore=1, required_node="n1"))
@@ -174,7 +174,7 @@ def test_an_unknown_node_is_refused() -> None:
 
 
 def test_a_partition_that_comes_back_has_the_marks_of_its_last_time() -> None:
-    """A cordon and a stop since the registration count in it, and one that was taken back does not."""
+    """A cordon and a stop since the registration count in it, and an ended one does not."""
     both = config("[{name: a}]") + "  - name: second\n    queues: [{name: root, queues: [{name: a}]}]\n"
     second = PartitionName("[rm1]second")
     place = {(second, NodeId("n2")): Cordon(mark=ANN)}

@@ -36,7 +36,7 @@ def cluster(*on_node: str, config: RegisterRm | None = None) -> Driver:
 
 
 def stopped(effects: Iterable[Effect]) -> list[str]:
-    """Keys of what the RM is told to stop."""
+    """Keys that the RM is asked to stop."""
     return [key for _, key, _, _ in released(effects)]
 
 
@@ -53,7 +53,7 @@ def confirm(driver: Driver, *keys: str) -> list[Effect]:
 
 
 def test_without_a_deadline_all_go_at_once() -> None:
-    """The RM is told in one turn: lowest priority first, of one priority the youngest."""
+    """The RM is asked in one turn: lowest priority first, of one priority the youngest."""
     driver = cluster("5a", "1b", "1c", "3d")
     effects = driver.do(drain("n1"))
     (begun,) = [effect for effect in effects if isinstance(effect, NodeDrainBegun)]
@@ -65,7 +65,7 @@ def test_without_a_deadline_all_go_at_once() -> None:
 
 
 def test_a_drain_may_wait() -> None:
-    """Nothing is stopped, now or later, and nothing new comes; it is done when the last has ended."""
+    """Nothing is stopped, now or later, and nothing new is placed; it is done when the last has ended."""
     driver = cluster("a", "b")
     (begun,) = [e for e in driver.do(drain("n1", None)) if isinstance(e, NodeDrainBegun)]
     assert (begun.terms.deadline, begun.terms.allocations) == (None, 2)
@@ -86,7 +86,7 @@ def test_the_priority_of_an_operator_counts() -> None:
 
 
 def test_allocations_are_stopped_evenly() -> None:
-    """Of four in 40 s one is stopped every 10 s, the first at once; none is told twice."""
+    """Of four in 40 s one is stopped every 10 s, the first at once; none is requested twice."""
     driver = cluster("a", "b", "c", "d")
     told = [stopped(driver.do(drain("n1", 40)))]
     told += [stopped(driver.wait(10)) for _ in range(5)]
@@ -106,7 +106,7 @@ def test_what_ends_by_itself_counts() -> None:
 
 
 def test_a_drain_is_done_when_all_are_gone() -> None:
-    """The node stays cordoned, and the drain is shown as done until the node is uncordoned."""
+    """The node remains cordoned, and the drain is reported as done until the node is uncordoned."""
     driver = cluster("a")
     driver.do(replace(drain("n1"), mark=ANN))
     confirm(driver, "a")
@@ -119,7 +119,7 @@ def test_a_drain_is_done_when_all_are_gone() -> None:
 
 
 def test_an_uncordoned_node_is_drained_no_more() -> None:
-    """What was not told to stop goes on, and new asks come."""
+    """Allocations without a requested stop continue, and new asks are placed."""
     driver = cluster("a", "b", "c", "d")
     driver.do(drain("n1", 40), cordon("n1", schedulable=True))
     assert stopped(driver.wait(100)) == []
@@ -135,14 +135,14 @@ def test_a_cordon_does_not_end_a_drain() -> None:
 
 
 def test_another_drain_replaces_the_first() -> None:
-    """The deadline may be brought forward: then those that are left go by it."""
+    """An earlier deadline applies to the remaining allocations."""
     driver = cluster("a", "b", "c", "d")
     driver.do(drain("n1", 4000))
     assert stopped(driver.do(drain("n1"))) == ["c", "b", "a"]
 
 
 def test_a_drain_that_waits_may_be_given_a_deadline_and_lose_it() -> None:
-    """What was told to stop stops; of the others none is told any more."""
+    """Requested stops are final; no further one is requested."""
     driver = cluster("a", "b", "c", "d")
     driver.do(drain("n1", None))
     assert stopped(driver.do(drain("n1", 40))) == ["d"]
@@ -162,7 +162,7 @@ def test_what_has_to_be_there_stays() -> None:
 
 
 def test_placeholders_go_first() -> None:
-    """Nothing runs in them; what opted out of preemption, and originators, go last."""
+    """Nothing runs in them; allocations that opted out of preemption, and originators, are last."""
     driver = cluster()
     for one in (
         ask("app", "9a", priority=9, vcore=1),
@@ -176,14 +176,14 @@ def test_placeholders_go_first() -> None:
 
 
 def test_what_comes_to_a_drained_node_goes_too() -> None:
-    """An allocation that the RM put there itself is stopped at once after the deadline."""
+    """An allocation that the RM placed there itself is stopped at once after the deadline."""
     driver = cluster("a")
     driver.do(drain("n1"))
     assert stopped(driver.do(asks(ask("app", "late", on_node="n1", vcore=1)))) == ["late"]
 
 
 def test_a_drain_outlives_a_registration() -> None:
-    """Its terms come with the marks; after the replay it goes on where it would be."""
+    """Its terms are restored with the marks; after the replay it continues on schedule."""
     driver = cluster("a", "b", "c", "d")
     (begun,) = [e for e in driver.do(drain("n1", 40)) if isinstance(e, NodeDrainBegun)]
     there = {(DEFAULT, NodeId("n1")): Cordon(mark=ANN, drain=begun.terms)}
@@ -200,7 +200,7 @@ def test_a_drain_outlives_a_registration() -> None:
 
 
 def test_a_node_that_comes_back_is_still_drained() -> None:
-    """Only an operator ends a drain: the node that is gone keeps none of its times."""
+    """Only an operator ends a drain: a removed node keeps none of its times."""
     driver = cluster("a")
     driver.do(drain("n1", 40), nodes(node("n1", NodeAction.DECOMISSION), node("n1", vcore=10)))
     assert stopped(driver.wait(20)) == []
@@ -227,7 +227,7 @@ def test_the_reason_is_told_everywhere() -> None:
 
 
 def test_a_victim_counts_as_others_do() -> None:
-    """Its queue has it as preempting until the RM confirms."""
+    """Its queue counts it as preempting until the RM confirms."""
     driver = cluster("a")
     driver.do(drain("n1"))
     assert driver.queue("root.a").preempting == {"vcore": 1}
@@ -237,13 +237,13 @@ def test_a_victim_counts_as_others_do() -> None:
 
 @pytest.mark.parametrize("name", ["nowhere", ""])
 def test_an_unknown_node_cannot_be_drained(name: str) -> None:
-    """The operator is told so."""
+    """The operator gets an error."""
     (refused,) = cluster().do(drain(name))
     assert isinstance(refused, OperatorRefused)
 
 
 def no_time(own: Drains) -> None:
-    """Nothing stops what is to be stopped."""
+    """No timer for allocations that are to be stopped."""
     for timer in own.timers.names():
         own.timers.cancel(timer)
 
@@ -254,7 +254,7 @@ def time_for_nothing(own: Drains) -> None:
 
 
 def open_again(own: Drains) -> None:
-    """The node is drained, and nobody has closed it."""
+    """The node has a drain, and is not closed."""
     del own.context.node_book.closed[NodeId("n1")]
 
 

@@ -1,4 +1,4 @@
-"""Elastic gangs: the minimum starts together, growth comes in whole steps, and what has grown goes first."""
+"""Elastic gangs: the minimum starts together, growth is in whole steps, and is stopped first."""
 
 from dataclasses import astuple
 
@@ -48,7 +48,7 @@ def elastic(
     name: str = "job",
     queue: str = "root.b",
 ) -> list[str]:
-    """An elastic gang asks for so many members; return the keys of those that are placed at once."""
+    """Submit an elastic gang of this number of members; return the keys of those placed at once."""
     tags = dict(
         zip(("licorne/gang-min", "licorne/gang-max", "licorne/gang-step"), terms.split(","), strict=False)
     )
@@ -69,7 +69,7 @@ def claim(key: str, memory: int = 1) -> Ask:
 
 
 def size(driver: Driver, name: str = "job") -> int:
-    """Members that run."""
+    """Number of running members."""
     found = driver.partition.applications[AppId(name)]
     assert isinstance(found.gang.units, Elastic)
     return found.gang.units.size
@@ -97,7 +97,7 @@ def test_the_minimum_starts_together_and_the_rest_in_steps() -> None:
 
 
 def test_less_than_the_minimum_does_not_start() -> None:
-    """One free place of two starts nobody, and neither does one of two asks."""
+    """With one free slot of two no member starts, and with one ask of two neither."""
     driver = cluster(1)
     assert elastic(driver, 2) == []
     assert elastic(driver, 1, name="other") == []
@@ -119,7 +119,7 @@ def test_without_a_maximum_it_grows_on() -> None:
 
 
 def test_a_gang_that_has_lost_members_is_filled_up_first() -> None:
-    """After the loss of a node the next members fill the step, as soon as so many fit."""
+    """After the loss of a node the next members fill the step, once all missing ones fit."""
     driver = cluster(2, 2)
     assert len(elastic(driver, 4)) == 4
     driver.do(nodes(node("n1", NodeAction.DECOMISSION)))
@@ -132,7 +132,7 @@ def test_a_gang_that_has_lost_members_is_filled_up_first() -> None:
 
 
 def test_asks_without_a_task_group_go_by_themselves() -> None:
-    """The driver of the application is no member: it starts before the members are asked for."""
+    """The driver of the application is no member: it starts before the members are submitted."""
     driver = cluster(4)
     assert elastic(driver, 0) == []
     assert len(placed(driver.do(asks(ask("job", "driver", memory=1, originator=True))))) == 1
@@ -141,7 +141,7 @@ def test_asks_without_a_task_group_go_by_themselves() -> None:
 
 
 def test_members_of_several_shapes_are_placed_in_order() -> None:
-    """A step takes the first asks of the application, whatever their shapes."""
+    """A step consists of the first asks of the application, whatever their shapes."""
     driver = cluster(3, 3)
     driver.do(apps(app("job", "root.b", tags={"licorne/gang-min": "3"})))
     shapes = [1, 2, 1, 2]
@@ -185,7 +185,7 @@ def test_members_that_are_leaving_count_for_no_minimum() -> None:
 
 
 def test_the_maximum_of_the_queue_stops_the_whole_step() -> None:
-    """A queue with less room than the minimum lets nobody start, and says which maximum it is."""
+    """A queue with less room than the minimum lets no member start, and the check names the maximum."""
     driver = cluster(20, queues="[{name: b, resources: {max: {memory: 5}}}]")
     assert len(elastic(driver, 6)) == 4
     assert why(driver, "m4") == ["QUEUE_MAX_EXCEEDED"]
@@ -206,7 +206,7 @@ def test_a_guarantee_takes_the_newest_step_whole() -> None:
 
 
 def test_growth_goes_before_what_is_younger() -> None:
-    """A regular allocation that is younger stays where a step makes the same room."""
+    """A younger regular allocation is spared if a step frees the same room."""
     driver = cluster(2, 2, queues=TWO)
     assert len(elastic(driver, 3, "1,3,1")) == 3
     driver.do(apps(app("plain", "root.b")), asks(ask("plain", "young", policy="s", memory=1)))
@@ -215,7 +215,7 @@ def test_growth_goes_before_what_is_younger() -> None:
 
 
 def test_the_minimum_goes_whole_and_last() -> None:
-    """Without growth left the minimum is stopped with all its members."""
+    """If there is no growth left, the minimum is stopped with all its members."""
     driver = cluster(2, 2, queues=TWO)
     assert len(elastic(driver, 4, "2,4,2")) == 4
     driver.do(apps(app("claims", "root.a")), asks(claim("k0", 2)))
@@ -245,7 +245,7 @@ def test_growth_has_nobody_stopped() -> None:
 
 
 def test_a_lowered_maximum_shrinks_by_whole_steps() -> None:
-    """The queue stays at its maximum or above: a step that would lead below it stays."""
+    """The queue remains at or above its maximum: a step that would lead below it is spared."""
     properties = "{quota.preemption.delay: 1s}"
 
     def text(most: int) -> str:
@@ -304,7 +304,7 @@ def test_members_wait_no_longer_once_others_are_spared() -> None:
 
 
 def test_an_ask_for_one_node_takes_whole_steps() -> None:
-    """A daemon has the step stopped that has a member on its node, with the members elsewhere."""
+    """For a daemon the step with a member on its node is stopped, including members on other nodes."""
     driver = cluster(2, 2, 1, queues=TWO)
     assert len(elastic(driver, 4, "2,4,2")) == 4
     driver.do(apps(app("daemons", "root.b")))
@@ -321,7 +321,7 @@ def test_a_step_across_nodes_goes_whole() -> None:
 
 
 def test_with_backfill_the_minimum_holds_a_start_and_growth_none() -> None:
-    """Others may not delay the minimum; growth takes what is left."""
+    """Others may not delay the minimum; growth uses the remaining room."""
     driver = cluster(4, properties="{backfill: easy}")
     driver.do(apps(app("runs", "root.a")))
     driver.do(asks(ask("runs", "r", memory=3, tags={"licorne/runtime": "100"})))
@@ -337,7 +337,7 @@ def test_with_backfill_the_minimum_holds_a_start_and_growth_none() -> None:
 
 @pytest.mark.parametrize("mode", ["easy", "conservative"])
 def test_a_gang_holds_one_start_whoever_is_to_start_next(mode: str) -> None:
-    """A member that comes before the one with the start takes it over, and holds none beside it."""
+    """A member that precedes the holder of the start takes it over, and there is no second one."""
     driver = cluster(1, properties=f"{{backfill: {mode}}}")
     driver.do(apps(app("runs", "root.a")))
     driver.do(asks(ask("runs", "r", memory=1, tags={"licorne/runtime": "1000"})))
@@ -380,7 +380,7 @@ def test_terms_at_their_bounds_are_taken(terms: str) -> None:
 
 
 def test_an_elastic_gang_has_no_placeholders() -> None:
-    """Neither is the application taken with a placeholderAsk, nor a placeholder in an elastic gang."""
+    """An application with placeholderAsk is refused, and so is a placeholder in an elastic gang."""
     driver = cluster(1)
     tags = {"licorne/gang-min": "2"}
     [reason] = refused_apps(driver.do(apps(app("job", "root.b", gang={"memory": 2}, tags=tags)))).values()
@@ -391,13 +391,13 @@ def test_an_elastic_gang_has_no_placeholders() -> None:
 
 
 def shown(driver: Driver, name: str) -> tuple[int, ...] | None:
-    """What the report of an application says: size, members that leave, minimum, maximum and step."""
+    """The report of an application: size, members being stopped, minimum, maximum and step."""
     found = driver.app(name).extended["elastic"]
     return None if found is None else astuple(found)
 
 
 def test_an_elastic_gang_shows_its_size() -> None:
-    """Members that run, those of them that are being stopped, and the terms; others show none."""
+    """The report has running members, those being stopped, and the terms; other gangs have none."""
     driver = Driver()
     queues = (
         """[{name: a, resources: {guaranteed: {vcore: 2}}, properties: {preemption.delay: 1s}}, {name: b}]"""

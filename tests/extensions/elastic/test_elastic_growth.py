@@ -1,4 +1,4 @@
-"""Costs of elastic gangs: a member, a step and a search cost no more in large gangs, or among many things."""
+"""Costs of elastic gangs: a member, a step and a search cost no more in large gangs, or in large clusters."""
 
 import sys
 from collections.abc import Callable
@@ -33,7 +33,7 @@ class Scene:
     """A core that is not watched, whose calls are counted."""
 
     def __init__(self, members: int, gangs: int = 1, spare: int = 0) -> None:
-        """So many gangs of so many members, asked for at once, which leave so many nodes empty."""
+        """This number of gangs of this number of members, submitted at once, with some empty nodes."""
         driver = Driver()
         self.scheduler, self.now = driver.scheduler, driver.now
         driver.send(register(config(QUEUES)))
@@ -51,7 +51,7 @@ class Scene:
         assert len(placed(effects)) == total
 
     def do(self, command: Command) -> list[Effect]:
-        """Hand in a command."""
+        """Process a command."""
         return list(self.scheduler.handle(command, self.now))
 
     def turns(self) -> list[Effect]:
@@ -89,7 +89,7 @@ def of_claim(scene: Scene) -> int:
 
 
 def of_a_lowered_maximum(scene: Scene, members: int) -> int:
-    """Calls until a maximum for half of so many members is enforced."""
+    """Calls until a maximum of half of the members is enforced."""
     queues = (
         f"[{{name: a}}, {{name: b, resources: {{max: {{memory: {members // 2}}}}}, properties: {PROMPT}}}]"
     )
@@ -104,7 +104,7 @@ def of_a_lowered_maximum(scene: Scene, members: int) -> int:
 
 
 def of_an_end(scene: Scene) -> int:
-    """Calls at the end of a member, and for an ask that takes its place."""
+    """Calls at the end of a member, and for an ask that replaces it."""
     calls, effects = counted(
         lambda: [
             *scene.do(releases(release("g0", "m0-1"))),
@@ -128,7 +128,7 @@ def test_a_member_costs_the_same_in_large_gangs_and_among_many(
 
 
 def test_a_step_of_one_member_looks_at_no_more_of_many_nodes() -> None:
-    """Among a hundred times the nodes a gang that grows by single members takes about as many calls."""
+    """Among a hundred times the nodes, growth by single members takes about as many calls."""
     assert Scene(100, spare=198).calls < 1.3 * Scene(100).calls
 
 

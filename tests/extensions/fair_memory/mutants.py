@@ -1,4 +1,4 @@
-"""Fairness with memory: what was used counts, exactly and for as long as it should."""
+"""Fairness with memory: earlier usage counts, exactly and for its half-life."""
 
 from mutants.defect import Defect
 from mutants.operators import drop, swap

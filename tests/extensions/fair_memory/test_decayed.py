@@ -9,7 +9,7 @@ from licorne_core.extensions.fair_memory.decayed import Decayed, hours_of_due, w
 
 
 def test_a_constant_rate_has_a_closed_form() -> None:
-    """Usage of a rate adds up to the rate times the half-life by ln 2, less what is not there yet."""
+    """Usage of a constant rate tends to the rate times the half-life by ln 2."""
     account = Decayed(60.0, 0.0)
     account.follow({"vcore": 500, "memory": 0}, 0.0)
     for seconds in (1e-6, 0.5, 60.0, 3600.0):
@@ -58,7 +58,7 @@ def test_the_present_second_is_that_before_its_changes() -> None:
 
 @pytest.mark.parametrize("half_life", [1e-4, 0.3, 60.0, 1e7])
 def test_changes_within_a_second_count_from_their_times_on(half_life: float) -> None:
-    """Any number of changes in a second gives the sum of the amounts, each decayed since it was in use."""
+    """Any number of changes in a second gives the sum of the amounts, each decayed since its time."""
     draw = Random(7)
     account = Decayed(half_life, 0.25)
     now, used, closed = 0.25, 0, 0.0
@@ -73,7 +73,7 @@ def test_changes_within_a_second_count_from_their_times_on(half_life: float) -> 
 
 
 def test_another_half_life_counts_from_its_time_on() -> None:
-    """What was used before keeps its value, and decays by the new half-life."""
+    """Earlier usage keeps its value, and decays by the new half-life."""
     account = Decayed(60.0, 0.0)
     account.follow({"gpu": 1}, 0.0)
     account.follow({}, 30.0)
@@ -88,12 +88,12 @@ def test_another_half_life_counts_from_its_time_on() -> None:
 
 
 def test_what_is_due() -> None:
-    """The largest type counts, in hours of what is due; without a divisor none, by a zero all of it."""
+    """The largest type counts, in hours of the share; without a divisor none, by a zero all of it."""
     assert hours_of_due({"vcore": 3600.0, "memory": 7200.0}, {"vcore": 1, "memory": 4}) == 1.0
     assert hours_of_due({"gpu": 3600.0}, {"vcore": 1}) == 0.0
     assert hours_of_due({"gpu": 7200.0}, {"gpu": 0}) == 2.0
 
 
 def test_a_weight_of_zero_comes_last() -> None:
-    """A queue of weight 0 stands behind all others, even if it has used nothing."""
+    """A queue of weight 0 is ordered after all others, even if it has used nothing."""
     assert weighted(0.0, 0.0) > weighted(1e300, 0.5) > weighted(1.0, 1.0)

@@ -1,4 +1,4 @@
-"""Fairness with memory: queues and users by what they have used."""
+"""Fairness with memory: queues and users by earlier usage."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -37,7 +37,7 @@ QUEUES = "[{name: a}, {name: b}]"
 
 
 class Cluster:
-    """A cluster with room for so many asks at a time, each of which runs for a while."""
+    """A cluster with room for a number of asks at a time, each of which runs for a while."""
 
     def __init__(self, text: str, slots: int, *, tuning: Tuning | None = None) -> None:
         """Register, with an application of each queue."""
@@ -48,13 +48,13 @@ class Cluster:
         self.order: list[str] = []
 
     def want(self, app_id: str, count: int) -> None:
-        """So many more asks of an application."""
+        """Further asks of an application."""
         keys = [f"k{self.asked + number:05}" for number in range(count)]
         self.asked += count
         self._follow(self.driver.do(asks(*(ask(app_id, key, vcore=1) for key in keys))), 0.0)
 
     def run(self, until: float, each: float) -> None:
-        """Run up to a time; each allocation ends after so many seconds."""
+        """Run up to a time; each allocation ends after this number of seconds."""
         driver = self.driver
         while True:
             ends = [end for end, _, _ in self.running]
@@ -129,7 +129,7 @@ def test_a_weight_divides_what_was_used() -> None:
 
 
 def test_users_of_a_fair_leaf_are_ordered_by_what_they_used() -> None:
-    """The user that has used nothing goes before one whose application is new as well."""
+    """A user without usage precedes one whose application is new as well."""
     text = config(
         "[{name: a, properties: {application.sort.policy: fair, fairshare.half-life: 60s}}]",
     )
@@ -176,13 +176,13 @@ def test_a_dynamic_queue_comes_back_with_what_it_used() -> None:
 
 
 def memory_of(driver: Driver) -> KeptByPartition:
-    """What the RM's partitions are to remember."""
+    """The state retained for the RM's partitions."""
     driver.views.now = lambda: driver.now
     return dict(listed(driver.views.memory(RmId("rm1"))))
 
 
 def test_memory_outlives_the_registration() -> None:
-    """With what was kept a minute ago, another core knows the usage within one percent."""
+    """With state from a minute ago, another core has the usage within one percent."""
     text = config("[{name: a}]", properties="{fairshare.half-life: 60s}")
     first = Driver()
     first.do(register(text), nodes(node("n1", vcore=4)), apps(app("x", "root.a")))
@@ -201,7 +201,7 @@ def test_memory_outlives_the_registration() -> None:
 
 
 def test_long_ago_only_decays() -> None:
-    """What was in use long before the registration is not taken to have gone on for ever."""
+    """Usage from long before the registration is not extrapolated for ever."""
     text = config(QUEUES, properties="{fairshare.half-life: 1h}")
     first, second = Driver(), Driver()
     first.do(register(text), nodes(node("n1", vcore=4)), apps(app("x", "root.a")))
@@ -215,7 +215,7 @@ def test_long_ago_only_decays() -> None:
 
 @pytest.mark.parametrize("tuning", [Tuning(), Tuning(fill_work=1), Tuning(slice_size=1)])
 def test_the_same_whatever_the_tuning(tuning: Tuning) -> None:
-    """Sizes of slices, and so the number of looks, change neither the order nor a sum."""
+    """Sizes of slices, and so the number of steps, change neither the order nor a total."""
 
     def play(how: Tuning | None) -> tuple[list[str], float]:
         cluster = Cluster(config(QUEUES, properties="{fairshare.half-life: 10s}"), 3, tuning=how)
@@ -230,7 +230,7 @@ def test_the_same_whatever_the_tuning(tuning: Tuning) -> None:
 
 
 def test_users_follow_the_size_of_the_cluster_at_once() -> None:
-    """What users have used is measured by what is due now, in the very turn in which that changes."""
+    """The usage of users is relative to the present shares, in the same turn in which these change."""
     driver = Driver()
     text = config("[{name: a, properties: {application.sort.policy: fair, fairshare.half-life: 1h}}]")
     driver.do(register(text), nodes(node("n1", vcore=4, gpu=4)))
@@ -245,7 +245,7 @@ def test_users_follow_the_size_of_the_cluster_at_once() -> None:
 
 @pytest.mark.parametrize("drop", [drop_queue, drop_partition])
 def test_decayed_usage_outlives_a_reload(drop: Callable[[Driver], None]) -> None:
-    """Usage of queue and user decays while they are gone, and counts when they are back."""
+    """Usage of queue and user decays during their absence, and counts after their return."""
     text = config(
         "[{name: a, properties: {application.sort.policy: fair}}]", properties="{fairshare.half-life: 1h}"
     )

@@ -1,4 +1,4 @@
-"""Builders for what operators do: holds."""
+"""Builders of commands of operators: holds."""
 
 from licorne_core.extensions.holds.messages import ChangeApplication, HoldApplication
 from licorne_core.messages.operators import OperatorMark
@@ -30,7 +30,7 @@ def change(
     rm: str = RM,
     mark: OperatorMark = MARK,
 ) -> ChangeApplication:
-    """An operator gives an application another priority, or moves it."""
+    """An operator changes the priority of an application, or moves it."""
     return ChangeApplication(
         rm_id=RmId(rm),
         partition=partition,

@@ -1,4 +1,4 @@
-"""What operators do to applications: hold, priority, queue."""
+"""Acts of operators on applications: hold, priority, queue."""
 
 from mutants.defect import Defect
 from mutants.operators import drop, never, swap, without

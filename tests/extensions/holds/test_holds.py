@@ -53,13 +53,13 @@ def cluster(queues: str = QUEUES, predicates: PredicatePolicy | None = None, vco
 
 
 def held(effects: list[Effect]) -> tuple[bool, int, int]:
-    """What the operator of a hold is answered."""
+    """The answer to the operator of a hold."""
     (found,) = [effect for effect in effects if isinstance(effect, ApplicationHeld)]
     return found.changed, found.asks, found.allocations
 
 
 def changed(effects: list[Effect]) -> tuple[bool, str, int | None]:
-    """What the operator of a change is answered."""
+    """The answer to the operator of a change."""
     (found,) = [effect for effect in effects if isinstance(effect, ApplicationChanged)]
     return found.changed, found.queue, found.marks.priority
 
@@ -71,7 +71,7 @@ def refusal(effects: list[Effect]) -> tuple[OperatorRefusal, str]:
 
 
 def test_nodes_are_packed_for_nobody_who_is_held() -> None:
-    """What lacked a node packs nodes no longer while its application may not start; then it does again."""
+    """A held application does not cause packing, until it is resumed."""
     driver = cluster()
     driver.do(asks(ask("other", "runs", vcore=1)), asks(ask("app", "large", vcore=10)))
 
@@ -88,7 +88,7 @@ def test_nodes_are_packed_for_nobody_who_is_held() -> None:
 
 
 def test_a_held_application_gets_nothing_until_it_is_resumed() -> None:
-    """What runs goes on, others are served past it, and all that waited is served in the end."""
+    """Its allocations continue, others are served past it, and all waiting asks are served in the end."""
     driver = cluster()
     driver.do(asks(ask("app", "k1", vcore=4)))
     assert held(driver.do(hold("app"))) == (True, 0, 1)
@@ -100,7 +100,7 @@ def test_a_held_application_gets_nothing_until_it_is_resumed() -> None:
 
 
 def test_the_rm_and_those_who_watch_hear_of_a_hold() -> None:
-    """The state stays what it is, and the message says who did it and why."""
+    """The state is unchanged, and the message has operator and reason."""
     driver = cluster()
     driver.do(asks(ask("app", "k1", vcore=4)))
     driver.facts.clear()
@@ -125,7 +125,7 @@ def test_explain_names_who_holds_it() -> None:
 
 
 def test_a_hold_gives_up_reservations() -> None:
-    """The node is not kept for the held ask any more; it is for the next that waits."""
+    """The node is not reserved for the held ask any more, but for the next waiting one."""
     driver = cluster(vcore=4)
     driver.do(asks(ask("other", "small", vcore=2)), asks(ask("app", "large", vcore=4)))
     driver.wait(5)
@@ -138,14 +138,14 @@ def test_a_hold_gives_up_reservations() -> None:
 
 
 def test_the_next_application_starts_in_place_of_a_held_one() -> None:
-    """A state-aware queue lets in one at a time, and not one that is held."""
+    """A state-aware queue admits one application at a time, and not a held one."""
     driver = cluster("[{name: a, properties: {application.sort.policy: stateaware}}]")
     driver.do(hold("app"), asks(ask("app", "k1", vcore=1)))
     assert keys(driver.do(asks(ask("other", "o1", vcore=1)))) == ["o1"]
 
 
 def test_what_is_assumed_is_confirmed_while_it_is_held() -> None:
-    """The RM is asked about the node already; if it refuses, the ask waits as all others do."""
+    """The RM has already been asked about the node; if it refuses, the ask waits like all others."""
     driver = cluster(predicates=PredicatePolicy(deadline=10))
     (first,) = asked(driver.do(asks(ask("app", "k1", vcore=1, predicate="p"))))
     driver.do(hold("app"))
@@ -158,7 +158,7 @@ def test_what_is_assumed_is_confirmed_while_it_is_held() -> None:
 
 
 def test_a_real_ask_takes_no_placeholder_while_it_is_held() -> None:
-    """That is an allocation as well; the time of the placeholders goes on."""
+    """A replacement is an allocation as well; the timeout of the placeholders continues."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")), nodes(node("n1", vcore=2)))
     driver.do(apps(app("job", "root.a", gang={"vcore": 2})))
@@ -171,7 +171,7 @@ def test_a_real_ask_takes_no_placeholder_while_it_is_held() -> None:
 
 
 def test_marks_of_a_registration_wait_for_their_application() -> None:
-    """A replay names the old queue and the asks' own priorities, and does not undo what was done."""
+    """A replay has the old queue and the asks' own priorities, and does not undo the operator's acts."""
     driver = cluster()
     mark = OperatorMark("ann", 5.0, "why")
     marks = ApplicationMarks(hold=mark, change=mark, priority=7, queue=QueuePath("root.b"))
@@ -191,7 +191,7 @@ def test_marks_of_a_registration_wait_for_their_application() -> None:
 
 
 def test_an_application_that_has_not_come_can_be_resumed() -> None:
-    """Its mark goes, and it comes without."""
+    """Its mark is removed, and it is added without one."""
     driver = cluster()
     of = {(DEFAULT, AppId("late")): ApplicationMarks(hold=MARK)}
     again = replace(register(config(QUEUES)), marks={"holds": of})
@@ -202,7 +202,7 @@ def test_an_application_that_has_not_come_can_be_resumed() -> None:
 
 @pytest.mark.parametrize("end", [kill("app"), remove_apps("app")], ids=["stopped", "removed"])
 def test_marks_end_with_their_application(end: object) -> None:
-    """Nothing of it is needed for a later application of that id, which is not held."""
+    """A later application of that id is not held."""
     driver = cluster()
     driver.do(hold("app"))
     effects = driver.do(end)  # type: ignore[arg-type]
@@ -212,7 +212,7 @@ def test_marks_end_with_their_application(end: object) -> None:
 
 
 def test_a_priority_holds_for_asks_present_and_to_come() -> None:
-    """The application goes before those of lower priority until each ask has its own again."""
+    """The application precedes those of lower priority until each ask has its own again."""
     driver = cluster(vcore=2)
     driver.do(asks(ask("other", "full", vcore=2)))
     driver.do(asks(ask("other", "o1", vcore=1, priority=5)), asks(ask("app", "k1", vcore=1)))
@@ -245,7 +245,7 @@ def unfair() -> Driver:
 
 
 def test_an_operators_priority_spares_victims(unfair: Driver) -> None:
-    """The youngest would go, but has a higher priority than the ask by now."""
+    """The youngest would be stopped, but has a higher priority than the ask by now."""
     unfair.do(change("rich", priority=5))
     ((app_id, _, why, _),) = released(
         unfair.do(asks(ask("poor", "k", vcore=2, policy="o"))) + unfair.wait(40)
@@ -262,7 +262,7 @@ def test_without_an_operators_priority_victims_are_found_again(unfair: Driver) -
 
 
 def test_a_reserved_ask_keeps_its_node_with_another_priority() -> None:
-    """It is the same ask in another place."""
+    """It is the same ask in another position."""
     driver = cluster(vcore=4)
     driver.do(asks(ask("other", "small", vcore=2)), asks(ask("app", "large", vcore=4)))
     driver.wait(5)
@@ -273,7 +273,7 @@ def test_a_reserved_ask_keeps_its_node_with_another_priority() -> None:
 
 
 def test_an_application_that_waits_moves_with_all_its_asks() -> None:
-    """Its books are those of the other queue, the RM hears of it, and it is served there."""
+    """Its usage is that of the other queue, the RM is notified, and it is served there."""
     driver = cluster(vcore=2)
     driver.do(asks(ask("other", "full", vcore=2)), asks(ask("app", "k1", vcore=1), ask("app", "k2", vcore=1)))
     driver.facts.clear()
@@ -310,7 +310,7 @@ def test_what_cannot_move_stays_and_its_priority_too() -> None:
 
 
 def test_a_running_application_is_not_one_too_many_elsewhere() -> None:
-    """It has let go of all, and runs: a queue or a limit with its most applications refuses it."""
+    """It is Running without allocations: a queue or limit with its maximum of those refuses it."""
     limited = "limits: [{limit: '', users: ['ann'], maxapplications: 1}]"
     driver = cluster(f"[{{name: a}}, {{name: b, maxapplications: 1}}, {{name: c, {limited}}}, {{name: d}}]")
     driver.do(apps(app("b", "root.b"), app("c", "root.c")))
@@ -324,7 +324,7 @@ def test_a_running_application_is_not_one_too_many_elsewhere() -> None:
 
 
 def test_large_changes_are_done_in_slices() -> None:
-    """Nothing is scheduled meanwhile, and the answer comes with the last slice."""
+    """Nothing is scheduled meanwhile, and the answer follows the last slice."""
     driver = Driver(tuning=Tuning(slice_size=1))
     driver.do(register(config(QUEUES)), nodes(node("n1", vcore=1)), apps(app("app", "root.a")))
     driver.do(asks(*(ask("app", f"k{i}", vcore=4, priority=i) for i in range(4))))
@@ -349,7 +349,7 @@ def test_one_that_is_failing_is_over() -> None:
 
 
 def test_a_mark_that_nobody_knows_is_noticed() -> None:
-    """The recount holds interests against marks: a hold whose end would be told to nobody is none."""
+    """The recount compares interests with marks, in both directions."""
     driver = cluster()
     partition = driver.partition
     own = partition.points.named(NAME)

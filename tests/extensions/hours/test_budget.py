@@ -24,7 +24,7 @@ def hours(amount: int, window: Window = Window.DAY) -> HoursBudget:
 
 
 def test_hours_are_used_up_and_come_back() -> None:
-    """A budget knows to the microsecond when it is used up, and begins anew with the next window."""
+    """A budget determines to the microsecond when it is used up, and starts over with the next window."""
     budget = hours(8)
     budget.follow(4, MONDAY + 3600.5)
     assert budget.changes_at(4) == MONDAY + 3 * 3600 + 0.5
@@ -39,7 +39,7 @@ def test_hours_are_used_up_and_come_back() -> None:
 
 
 def test_a_window_in_which_the_hours_suffice() -> None:
-    """What cannot use up a window never changes anything; a budget of nothing is always used up."""
+    """Usage below the limit of a window never changes anything; a budget of zero is always used up."""
     slow = hours(25)
     slow.follow(1, MONDAY)
     at = slow.changes_at(1)
@@ -62,7 +62,7 @@ def test_windows_that_nobody_looked_at() -> None:
 
 
 def test_another_limit() -> None:
-    """Another amount counts at once, with what was used; another window begins with nothing used."""
+    """Another amount counts at once, with the usage so far; another window starts without usage."""
     budget = hours(8)
     budget.follow(4, MONDAY)
     budget.change(HoursLimit("gpu", 4, Window.DAY), MONDAY + 3600)

@@ -1,4 +1,4 @@
-"""Budgets of hours over time: their events, and what is remembered of those that are not in force."""
+"""Budgets of hours over time: their events, and retained usage of removed ones."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -30,7 +30,7 @@ BUDGET = "properties: {budget.gpu-hours: %s}"
 
 
 def of_hours(hours: str) -> str:
-    """A configuration with one queue that has so many hours, and one that has none."""
+    """A configuration with one queue with this number of hours, and one without."""
     return config(f"[{{name: a, {BUDGET % hours}}}, {{name: b}}]")
 
 
@@ -49,7 +49,7 @@ def used(driver: Driver, partition: PartitionName = DEFAULT) -> float:
 
 
 def test_hours_that_run_out_are_told_once() -> None:
-    """One event when the last hour is used, whatever asks come, and one when a window begins."""
+    """There is one event when the last hour is used, whatever is submitted, and one when a window begins."""
     driver = started(of_hours("1/hour"), gpu=6)
     assert told(driver) == []
     driver.wait(600.0)
@@ -91,7 +91,7 @@ CHANGES = {
 
 @pytest.mark.parametrize(("hours", "text"), CHANGES.values(), ids=CHANGES)
 def test_a_configuration_that_gives_hours_is_told(hours: str, text: str) -> None:
-    """A budget that lets asks through again says so; one that is lowered again has run out anew."""
+    """A budget that admits asks again causes an event; one that is lowered again has run out again."""
     driver = started(of_hours("1/hour"), gpu=6)
     driver.wait(600.0)
     driver.do(releases(release("x", "k1")))
@@ -119,7 +119,7 @@ def _drop_budget(driver: Driver) -> None:
 
 
 def _drop_all_and_register(driver: Driver) -> None:
-    """The RM registers without the partition, with what is kept, and gets it back by a reload."""
+    """The RM registers without the partition, with its retained state, and gets it back by a reload."""
     drop_partition(driver)
     memory = dict(listed(driver.views.memory(RmId("rm1"))))
     driver.do(replace(register(config("[{name: b}]", name="other")), memory=memory))
@@ -142,7 +142,7 @@ def test_used_hours_outlive_a_reload(drop: Drop) -> None:
 
 
 def test_a_dropped_partition_is_kept_until_it_is_back() -> None:
-    """What a partition used is told with the memory of the RM while it is gone, and once when it is back."""
+    """Usage of a partition is part of the RM's retained state in its absence, and once after its return."""
     driver = started(of_hours("2/hour"), gpu=6)
     driver.wait(600.0)
     drop_partition(driver)
@@ -169,9 +169,9 @@ def hours_check(driver: Driver, app_id: str, key: str) -> RuleCheck:
 
 
 def test_nothing_new_starts_once_the_hours_are_used_up() -> None:
-    """At the limit, asks for the resource wait, also below the queue; what runs goes on until the end.
+    """At the limit, asks for the resource wait, also in descendants; allocations continue to their end.
 
-    With the next window they start by themselves.
+    With the next window the asks start by themselves.
     """
     queues = "[{name: a, properties: {budget.gpu-hours: 1/hour}, queues: [{name: b}]}, {name: c}]"
     driver = Driver()
@@ -196,7 +196,7 @@ def test_nothing_new_starts_once_the_hours_are_used_up() -> None:
 
 
 def test_a_budget_may_be_raised() -> None:
-    """A larger budget lets waiting asks start at once; usage of the window counts on."""
+    """A larger budget lets waiting asks start at once; usage of the window continues to count."""
     queues = "[{{name: a, properties: {{budget.gpu-hours: {hours}/day}}}}]"
     driver = Driver()
     driver.do(register(config(queues.format(hours=1))), nodes(node("n1", gpu=9)), apps(app("x", "root.a")))
@@ -209,7 +209,7 @@ def test_a_budget_may_be_raised() -> None:
 
 
 def test_hours_long_ago_do_not_go_on() -> None:
-    """A budget counts what was in use for ten minutes of an absence, and no more."""
+    """Usage during an absence counts for ten minutes, and no more."""
     text = config("[{name: a, properties: {budget.vcore-hours: 100/month}}]")
     first, second = Driver(), Driver()
     first.do(register(text), nodes(node("n1", vcore=4000)), apps(app("x", "root.a")))
@@ -223,7 +223,7 @@ def test_hours_long_ago_do_not_go_on() -> None:
 
 
 def test_hours_outlive_the_registration() -> None:
-    """With what was kept a minute ago, another core knows the hours within one percent."""
+    """With state from a minute ago, another core has the hours within one percent."""
     text = config("[{name: a, properties: {budget.vcore-hours: 4000m/day}}]")
     first = Driver()
     first.do(register(text), nodes(node("n1", vcore=4)), apps(app("x", "root.a")))

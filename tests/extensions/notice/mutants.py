@@ -1,4 +1,4 @@
-"""Notices of preemption: who is told, how long, who is spared; and what is lost."""
+"""Notices of preemption: recipients, durations, spared victims; and lost work."""
 
 from mutants.defect import Defect
 from mutants.operators import drop, never, swap, without

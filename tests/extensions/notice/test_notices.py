@@ -31,9 +31,9 @@ GUEST = AppId("guest")
 def town(
     properties: str = "", tags: Mapping[str, Mapping[str, str]] | None = None, *, apart: bool = False
 ) -> Driver:
-    """Two guests on a full node, whose queue gives a minute's notice; an owner compares costs.
+    """Two guests on a full node, whose queue has a notice of a minute; an owner compares costs.
 
-    `tags` are those of guests, by key. If they are `apart`, each has a node.
+    `tags` are those of guests, by key. With `apart` each has a node.
     """
     guest = f"{{name: guest, properties: {{preemption.notice: 60s{properties}}}}}"
     owner = (
@@ -66,7 +66,7 @@ def answered(driver: Driver, key: str, later: float) -> list[Effect]:
 
 
 def test_no_answer_puts_a_victim_off_beyond_its_deadline() -> None:
-    """An RM that wants more time than there is gets what there is."""
+    """An RM that asks for more time than remains gets the remaining time."""
     driver = town()
     assert wanted(driver, "k") == ["young"]
     answered(driver, "young", 1000.0)
@@ -88,7 +88,7 @@ def test_what_is_under_notice_counts_as_lost() -> None:
 
 
 def test_the_loss_of_a_victim_that_is_spared_is_none() -> None:
-    """Once nobody needs the first victim any more, another may be chosen for another ask."""
+    """Once the first victim is not needed any more, another may be chosen for another ask."""
     driver = town(", preemption.loss.limit: memory=100")
     assert wanted(driver, "k1", "k2") == ["young"]
     driver.do(releases(release("owner", "k1")))
@@ -96,7 +96,7 @@ def test_the_loss_of_a_victim_that_is_spared_is_none() -> None:
 
 
 def test_a_placeholder_gets_no_notice() -> None:
-    """It has no work to lose: it is released at once, and its RM is told of no deadline."""
+    """It has no work to lose: it is released at once, without a deadline."""
     driver = Driver()
     guest = "{name: guest, properties: {preemption.notice: 60s}}"
     owner = "{name: owner, resources: {guaranteed: {memory: 1}}, properties: {preemption.delay: 5s}}"
@@ -118,7 +118,7 @@ def test_an_operator_does_not_wait_for_a_notice() -> None:
 
 
 def test_the_notice_of_a_removed_application_ends() -> None:
-    """Nothing is left of a victim that its RM removes with all of its application; the ask is served."""
+    """When an RM removes a victim's application, the notice ends, and the ask is served."""
     driver = town()
     assert wanted(driver, "k") == ["young"]
     assert [key for _, key, _ in placed(driver.do(remove_apps("guest")))] == ["k"]
@@ -127,7 +127,7 @@ def test_the_notice_of_a_removed_application_ends() -> None:
 
 
 def test_a_maximum_that_is_raised_again_spares_its_victim() -> None:
-    """The victim of a lowered maximum goes on if the queue does not exceed it any more."""
+    """The victim of a lowered maximum continues if the queue does not exceed it any more."""
 
     def text(most: int) -> str:
         properties = "{preemption.notice: 60s, quota.preemption.delay: 1s}"

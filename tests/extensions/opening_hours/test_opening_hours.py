@@ -46,7 +46,7 @@ def started(hours: str, *, queues: str = OF, slots: int = 9) -> Driver:
 
 
 def wanted(driver: Driver, *names: str, app_id: str = "x") -> list[str]:
-    """The keys that are placed once these asks have come."""
+    """The keys placed after the submission of these asks."""
     return keys(driver.do(asks(*(ask(app_id, key, vcore=1) for key in names))))
 
 
@@ -65,7 +65,7 @@ def clock(driver: Driver) -> OpeningClock:
 
 
 def test_asks_start_from_the_opening_on() -> None:
-    """Not a moment before the hours begin, and right then by themselves; others do not wait."""
+    """Nothing starts before the hours begin, and everything at that moment; other leaves do not wait."""
     driver = started("14:10-14:20")
     assert wanted(driver, "k1", "k2") == []
     assert wanted(driver, "o1", app_id="y") == ["o1"]
@@ -75,7 +75,7 @@ def test_asks_start_from_the_opening_on() -> None:
 
 
 def test_nothing_starts_from_the_end_on() -> None:
-    """The last moment of the hours counts, their end does not, and what runs goes on until the next day."""
+    """The last moment of the hours is included, their end is not, and allocations continue."""
     driver = started("13:00-14:10")
     driver.wait(599.999)
     assert wanted(driver, "k1") == ["k1"]
@@ -174,7 +174,7 @@ def test_a_dropped_queue_is_not_awaited() -> None:
 
 
 def test_leaves_inherit_hours() -> None:
-    """Those of a parent or a template are the hours of each leaf below it, but where that has its own."""
+    """The hours of a parent or a template apply to each leaf below it without its own."""
     hours = "opening.hours: '22:00-06:00'"
     queues = (
         f"[{{name: p, properties: {{{hours}}}, queues: [{{name: a}}, {{name: b, properties: "
@@ -205,7 +205,7 @@ def test_a_reserved_ask_waits_as_well() -> None:
 
 
 def test_nobody_is_stopped_for_a_closed_queue() -> None:
-    """Preemption does not help against the hours; once they begin victims stop for the ask as ever."""
+    """Preemption does not help against the hours; once they begin victims are stopped as usual."""
     queues = (
         "[{name: a, properties: {opening.hours: '%s', preemption.delay: 1s}, "
         "resources: {guaranteed: {vcore: 2}}}, {name: b}]"
@@ -279,7 +279,7 @@ def _not_followed(driver: Driver, own: OpeningClock) -> None:
     ],
 )
 def test_the_recount_finds_errors(plant: Callable[[Driver, OpeningClock], None], told: str) -> None:
-    """Whatever is kept of a closed leaf is compared with its settings."""
+    """All state of a closed leaf is compared with its settings."""
     driver = started("22:00-06:00")
     check_invariants(driver.scheduler)
     plant(driver, clock(driver))

@@ -1,4 +1,4 @@
-"""The arithmetic of opening hours, and what a configuration says of them."""
+"""The arithmetic of opening hours, and their configuration."""
 
 import pytest
 from hypothesis import given
@@ -17,7 +17,7 @@ MINUTES = st.integers(0, 1439)
 
 
 def hours_of(text: str) -> OpeningHours:
-    """What the text means, which leaves a part of the day closed."""
+    """The parsed text, which closes the leaf for a part of the day."""
     found = settings_of({PROPERTY: text}).of(NAME)
     assert isinstance(found, OpeningHours)
     return found
@@ -36,7 +36,7 @@ def hours_of(text: str) -> OpeningHours:
     ],
 )
 def test_spans(text: str, written: str) -> None:
-    """They may come in any order, touch, overlap and go past midnight; at most 16."""
+    """They may be in any order, adjacent, overlapping and past midnight; at most 16."""
     assert FORM.write(hours_of(text)) == (written or text)
 
 
@@ -69,7 +69,7 @@ NO_TIME = "has a span that does not begin from 00:00 to 23:59, or end from 00:00
     ],
 )
 def test_bad_values(text: str, why: str) -> None:
-    """What cannot be understood is named, and the leaf is always open."""
+    """An invalid value is named, and the leaf is always open."""
     warnings: list[str] = []
     assert settings_of({PROPERTY: text}, warnings) == QueueSettings()
     (warning,) = warnings

@@ -1,4 +1,4 @@
-"""Stops of queues: who is let go, and that all of it is tried again after the start."""
+"""Stops of queues: released waits, and new tries after the start."""
 
 from mutants.defect import Defect
 from mutants.operators import drop

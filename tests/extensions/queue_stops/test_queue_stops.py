@@ -1,4 +1,4 @@
-"""An operator stops a queue: nothing in it or below is tried; what runs goes on (spec § 4.2)."""
+"""An operator stops a queue: no ask in it or its descendants is tried; allocations continue (spec § 4.2)."""
 
 import pytest
 
@@ -58,7 +58,7 @@ STOPPED = {
 
 @pytest.mark.parametrize("queue", STOPPED)
 def test_nothing_is_tried_in_it_or_below_until_it_is_started(queue: str) -> None:
-    """The others go on; on the start all that waits is placed."""
+    """Other queues continue; on the start all waiting asks are placed."""
     driver = cluster()
     assert outcome(driver.do(stop(queue))).state == "Stopped"
     made = driver.do(asks(*(ask(leaf, f"k-{leaf}", vcore=1) for leaf in "abc")))
@@ -69,7 +69,7 @@ def test_nothing_is_tried_in_it_or_below_until_it_is_started(queue: str) -> None
 
 
 def test_what_runs_goes_on() -> None:
-    """Nothing is released, and the queue keeps what it has."""
+    """Nothing is released, and the queue keeps its allocations."""
     driver = cluster()
     driver.do(asks(ask("a", "k", vcore=3)))
     assert released(driver.do(stop("root.up"))) == []
@@ -77,7 +77,7 @@ def test_what_runs_goes_on() -> None:
 
 
 def test_stopping_twice_changes_nothing() -> None:
-    """So does starting what runs."""
+    """Starting an active queue changes nothing either."""
     driver = cluster()
     assert outcome(driver.do(stop("root.c"))).changed
     assert not outcome(driver.do(stop("ROOT.C"))).changed
@@ -105,7 +105,7 @@ def test_no_queue_is_made_below_it() -> None:
 
 
 def test_what_was_freed_meanwhile_is_found_on_the_start() -> None:
-    """Room that came while the queue was stopped is looked at as if it had come now."""
+    """Room freed while the queue was stopped is treated as if freed at the start."""
     driver = cluster()
     driver.do(asks(ask("c", "full", vcore=10)), asks(ask("a", "k", vcore=4)))
     driver.do(stop("root.up.a"), releases(release("c", "full")))
@@ -113,7 +113,7 @@ def test_what_was_freed_meanwhile_is_found_on_the_start() -> None:
 
 
 def test_explain_says_who_has_stopped_it() -> None:
-    """The first check that fails is the queue, with a code of its own."""
+    """The first failing check is the queue, with a code of its own."""
     driver = cluster()
     driver.do(stop("root.up"), asks(ask("a", "k", vcore=1)))
     report = driver.explain("a", "k")
@@ -122,7 +122,7 @@ def test_explain_says_who_has_stopped_it() -> None:
 
 
 def test_an_open_question_to_the_rm_is_dropped() -> None:
-    """Its answer places nothing; on the start the RM is asked anew."""
+    """Its answer places nothing; on the start the RM is asked again."""
     driver = cluster(PredicatePolicy(deadline=10))
     (check,) = asked(driver.do(asks(ask("a", "k", vcore=1, predicate="p"))))
     driver.do(stop("root.up"))
@@ -132,7 +132,7 @@ def test_an_open_question_to_the_rm_is_dropped() -> None:
 
 
 def test_its_reservations_end() -> None:
-    """A node is not kept for somebody who is not tried."""
+    """No node is reserved for an ask that is not tried."""
     driver = cluster()
     driver.do(nodes(node("n2", NodeAction.CREATE_DRAIN, vcore=10)))
     driver.do(asks(ask("c", "first", vcore=6)), asks(ask("a", "large", vcore=8)))
@@ -144,7 +144,7 @@ def test_its_reservations_end() -> None:
 
 
 def test_placeholders_wait_but_one_that_makes_way_makes_way() -> None:
-    """What the RM was told goes on; no further placeholder is told to stop before the start."""
+    """A requested stop is carried out; no further placeholder is asked to stop before the start."""
     driver = cluster()
     driver.do(apps(app("job", "root.up.b", gang={"vcore": 2})))
     holders = (ask("job", f"p{i}", placeholder=True, group="g", vcore=1) for i in (1, 2))
@@ -167,7 +167,7 @@ def test_victims_in_it_go_on_being_stopped() -> None:
 
 
 def test_an_ask_that_victims_were_stopped_for_loses_its_claim() -> None:
-    """If its own queue is stopped, what the victims free is for whoever comes first."""
+    """If its own queue is stopped, the room of the victims is free for any ask."""
     driver, victim = preempted(rich_asks=3)
     driver.do(stop("root.poor"))
     why = TerminationType.PREEMPTED_BY_SCHEDULER
@@ -184,7 +184,7 @@ def test_a_configuration_that_keeps_it_leaves_it_stopped() -> None:
 
 
 def test_a_draining_queue_is_neither_stopped_nor_started() -> None:
-    """It is about to go, and the configuration says so."""
+    """It is about to be removed, and the configuration says so."""
     driver = cluster()
     driver.do(stop("root.up"), reload(config("[{name: c}]")))
     assert driver.queue("root.up").state == "Draining"
@@ -212,7 +212,7 @@ def test_a_large_queue_is_stopped_in_slices() -> None:
 
 
 def test_an_application_in_a_stopped_queue_can_be_killed() -> None:
-    """Its asks go, and nothing is left of them when the queue is started."""
+    """Its asks are removed, and none is left when the queue is started."""
     driver = cluster()
     driver.do(stop("root.up"), asks(ask("a", "k", vcore=1)), kill("a"))
     assert not placed(driver.do(start("root.up")))

@@ -1,4 +1,4 @@
-"""Lowered maxima: what is above them goes once, after the delay, and no more than that."""
+"""Lowered maxima: the excess is stopped once, after the delay, and no more than it."""
 
 from mutants.defect import Defect
 from mutants.operators import drop, never, swap, without

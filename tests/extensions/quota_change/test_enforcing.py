@@ -32,7 +32,7 @@ ONLY_Q = config("[{name: q}]", rest=ENFORCED % "true")
 
 
 def queues(most: int, *, on: bool = True, delay: str = "5s", name: str = "default") -> str:
-    """Queues of which root.p may have so much; root.q has what is left."""
+    """Queues with this maximum of root.p; root.q has the remainder."""
     properties = f"properties: {{quota.preemption.delay: {delay}}}, " if delay else ""
     p = (
         f"{{name: p, resources: {{max: {{memory: {most}}}}}, {properties}"
@@ -45,7 +45,7 @@ def queues(most: int, *, on: bool = True, delay: str = "5s", name: str = "defaul
 def crowded(size: int = 1) -> Driver:
     """Eighteen allocations in the leaves of root.p, whose maximum of four has to be enforced now.
 
-    So many steps are done at once.
+    This number of steps is done at once.
     """
     driver = Driver(tuning=Tuning(timeout_size=size))
     driver.do(register(queues(18)), nodes(node("n1", memory=18)))
@@ -59,7 +59,7 @@ def crowded(size: int = 1) -> Driver:
 
 
 def begun(driver: Driver, victims: int = 3) -> list[str]:
-    """Go on until so many were told to stop."""
+    """Continue until this number of stops was requested."""
     told: list[str] = []
     for _ in range(100):
         if len(told) >= victims:
@@ -78,7 +78,7 @@ def ended(driver: Driver) -> list[str]:
 
 @pytest.mark.parametrize("size", [1, 2, 7])
 def test_the_victims_are_those_of_one_step(size: int) -> None:
-    """As long as nothing else happens the pieces have the same ones, in the same order."""
+    """Without other changes the pieces find the same victims, in the same order."""
     whole, pieces = crowded(500), crowded(size)
     at_once = stopped(whole.send(Tick()))
     assert len(at_once) > 10
@@ -120,7 +120,7 @@ def test_nothing_is_decided_in_the_middle() -> None:
 
 
 def test_a_raised_maximum_ends_it() -> None:
-    """No victim goes that the new maximum leaves room for."""
+    """No victim is stopped for which the new maximum has room."""
     driver = crowded()
     told = begun(driver)
     driver.begin(reload(queues(14)))
@@ -131,7 +131,7 @@ def test_a_raised_maximum_ends_it() -> None:
     "follows", [queues(4, on=False), queues(4, delay=""), queues(100)], ids=["off", "no", "high"]
 )
 def test_other_settings_end_it(follows: str) -> None:
-    """Nobody goes for a maximum that is not enforced any more, or is not exceeded."""
+    """No victim is stopped for a maximum that is not enforced any more, or is not exceeded."""
     driver = crowded()
     begun(driver)
     driver.begin(reload(follows))
@@ -139,7 +139,7 @@ def test_other_settings_end_it(follows: str) -> None:
 
 
 def test_what_the_rm_frees_counts() -> None:
-    """So much fewer go, and those that are gone are not told to stop."""
+    """Correspondingly fewer are stopped, and ended ones are not asked to stop."""
     driver = crowded()
     told = begun(driver)
     gone = [f"c{number}" for number in range(4)]
@@ -165,7 +165,7 @@ def test_what_the_rm_frees_counts() -> None:
     ids=["applications", "queue", "both", "partition", "registration", "RM"],
 )
 def test_what_is_gone_has_no_victims(commands: tuple[Command, ...]) -> None:
-    """Its applications, the queue, the partition or the RM may go: the work ends all the same."""
+    """Its applications, the queue, the partition or the RM may be removed: the work ends all the same."""
     driver = crowded()
     told = begun(driver)
     for command in commands:
@@ -176,7 +176,7 @@ def test_what_is_gone_has_no_victims(commands: tuple[Command, ...]) -> None:
 
 
 def test_on_hold_it_does_not_begin() -> None:
-    """In a replay usage is not complete; what has begun is done to the end."""
+    """In a replay usage is not complete; a begun enforcement is completed."""
     driver = crowded()
     driver.send(BeginReplay(rm_id=RmId(RM)))
     assert stopped(driver.run()) == []
@@ -188,7 +188,7 @@ def test_on_hold_it_does_not_begin() -> None:
 
 
 def test_its_recount_finds_what_is_wrong() -> None:
-    """A time of a queue without a delay, and times for which nobody waits."""
+    """It finds a time of a queue without a delay, and times without a timer."""
     partition = crowded().partition
     own, queue = partition.points.named("quota_change"), partition.tree.get(QueuePath("root.q"))
     assert isinstance(own, QuotaChange)

@@ -83,10 +83,10 @@ TREE = """
 
 
 class Partition:
-    """A tree and its clock, kept as a partition would."""
+    """A tree and its clock, as in a partition."""
 
     def __init__(self, top: int, delay: str, low: int, other: int, *, enabled: bool = True) -> None:
-        """Nothing is used yet."""
+        """Start without usage."""
         self.tree: QueueTree = tree_of(TREE % (top, delay, low, other))
         self.clock = QuotaClock(enabled=enabled)
         self.now = NOW
@@ -101,7 +101,7 @@ class Partition:
             queue.allocated["memory"] = queue.allocated.get("memory", 0) + memory
 
     def reload(self, top: int, delay: str, low: int, other: int, *, enabled: bool | None = None) -> None:
-        """Another configuration comes."""
+        """Apply another configuration."""
         on = self.clock.enabled if enabled is None else enabled
         was, self.clock.enabled = self.clock.enabled, on
         before = {queue: terms_of(queue, enabled=was) for queue in self.tree.walk()}
@@ -110,7 +110,7 @@ class Partition:
             self.clock.on_reload(queue, former, self.now)
 
     def starts(self) -> dict[str, float]:
-        """The queues with a start time, and how many seconds from now that is."""
+        """The queues with a start time, in seconds from now."""
         return {
             queue.path: self.clock.start(queue) - self.now
             for queue in self.tree.walk()
@@ -194,7 +194,7 @@ def test_parents_are_due_first_whoever_grew_first() -> None:
 
 
 def test_more_by_force_is_enforced_after_the_delay() -> None:
-    """Recovered and resized allocations count; a start time that is set stays."""
+    """Recovered and resized allocations count; a set start time is kept."""
     partition = Partition(10, "30s", 10, 10)
     partition.use("root.b", 11)
     partition.clock.on_growth(partition.at("root.b").lineage, partition.now)

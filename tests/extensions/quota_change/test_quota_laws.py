@@ -44,7 +44,7 @@ settings = st.just(HARMLESS) | st.builds(
 
 @st.composite
 def wanted(draw: st.DrawFn) -> Ask:
-    """An ask of any kind."""
+    """Draw an ask of any kind."""
     plain = ask(
         "",
         "",
@@ -101,7 +101,7 @@ def stays(queue: Queue) -> Counter[str]:
 
 
 def loses(queue: Queue, found: Enforced) -> Counter[str]:
-    """What the queue loses with the victims."""
+    """The amounts that the queue loses with the victims."""
     lost: Counter[str] = Counter()
     for victim in found.victims:
         leaf: Queue | None = next((q for q in walk(queue) if victim.app.app_id in q.applications), None)
@@ -123,7 +123,7 @@ def enforce(queue: Queue) -> Enforced:
 @pytest.mark.slow
 @given(trees(), st.sampled_from(QUEUES))
 def test_no_queue_goes_below_its_guarantee(tree: QueueTree, path: str) -> None:
-    """No queue that loses a type falls below its guarantee of it, queues above included."""
+    """No queue that loses a type falls below its guarantee of it, ancestors included."""
     found = enforce(queue_at(tree, path))
     for queue in tree.walk():
         for name, lost in loses(queue, found).items():
@@ -134,7 +134,7 @@ def test_no_queue_goes_below_its_guarantee(tree: QueueTree, path: str) -> None:
 @pytest.mark.slow
 @given(trees(), st.sampled_from(QUEUES))
 def test_never_more_goes_than_is_too_much(tree: QueueTree, path: str) -> None:
-    """Victims take no more than the excess of each type, as amount and claimed amounts report."""
+    """Victims free at most the excess of each type, as amount and claimed amounts report."""
     queue = queue_at(tree, path)
     found = enforce(queue)
     lost = loses(queue, found)
@@ -152,10 +152,9 @@ def test_never_more_goes_than_is_too_much(tree: QueueTree, path: str) -> None:
 @pytest.mark.slow
 @given(trees(), st.sampled_from(QUEUES))
 def test_the_parts_of_the_leaves_add_up(tree: QueueTree, path: str) -> None:
-    """All leaves have a part in each type, together at most the amount, and short by rounding only.
+    """All leaves have a part in each type, together at most the amount, and less by rounding only.
 
-    A leaf itself has the whole amount. A part is never more than what the leaf has above its
-    guarantee.
+    A leaf itself has the whole amount. A part is never more than the leaf's excess over its guarantee.
     """
     queue = queue_at(tree, path)
     amount = amount_of(queue)
@@ -177,7 +176,7 @@ def test_the_parts_of_the_leaves_add_up(tree: QueueTree, path: str) -> None:
 @pytest.mark.slow
 @given(trees(), st.sampled_from(LEAVES))
 def test_a_leaf_keeps_nothing_that_could_have_gone(tree: QueueTree, path: str) -> None:
-    """Each candidate that is left is too large for what is left of the amount, or guaranteed."""
+    """Each remaining candidate exceeds the rest of the amount, or is guaranteed."""
     leaf = queue_at(tree, path)
     for queue in leaf.lineage:
         queue.settings = HARMLESS

@@ -51,12 +51,12 @@ class Scene:
         self.driver.do(reload(config(queues)))
 
     def preempt(self, app_id: str, key: str) -> None:
-        """The RM was told to stop the allocation."""
+        """The RM was asked to stop the allocation."""
         app = self.partition.applications[AppId(app_id)]
         self.partition.allocations.preempt(app, app.requests[AllocationKey(key)])
 
     def enforce(self, path: str, after: float = 0.0) -> Enforced:
-        """The victims if the queue's maximum is enforced, so many seconds from now."""
+        """The victims if the queue's maximum is enforced, this number of seconds from now."""
         return enforced(self.queue(path), self.losses, self.driver.now + after)
 
     def keys(self, path: str, after: float = 0.0) -> list[str]:
@@ -83,7 +83,7 @@ def with_properties(size: str, properties: str) -> str:
 
 
 def test_what_is_above_the_maximum_is_to_go() -> None:
-    """Only types above the maximum are taken."""
+    """Only types above the maximum count."""
     scene = Scene(a_leaf("memory: 10, vcore: 10m, pods: 5"))
     scene.run("root.a", ask("app", "k", memory=10, vcore=4, pods=5))
     scene.follow(a_leaf("memory: 7, vcore: 4m"))
@@ -91,7 +91,7 @@ def test_what_is_above_the_maximum_is_to_go() -> None:
 
 
 def test_what_was_told_to_stop_does_not_count() -> None:
-    """Present victims count as gone."""
+    """Present victims count as ended."""
     scene = Scene(a_leaf("memory: 10"))
     scene.run("root.a", ask("app", "k", memory=2), ask("app", "l", memory=8))
     scene.preempt("app", "k")
@@ -102,7 +102,7 @@ def test_what_was_told_to_stop_does_not_count() -> None:
 
 
 def test_guarantees_above_are_kept() -> None:
-    """No more goes than the queues above have over their guarantees, even if that is nothing."""
+    """Ancestors lose no more than their excess over their guarantees, even if that is nothing."""
     tree = "[{{name: p, resources: {{guaranteed: {{memory: {}}}}}, queues: {}}}]"
     scene = Scene(tree.format(8, a_leaf("memory: 10")))
     scene.run("root.p.a", ask("app", "k", memory=10))
@@ -153,7 +153,7 @@ def test_a_leaf_that_is_to_lose_nothing_of_a_type_loses_nothing_of_it() -> None:
 
 
 def test_victims_fit_into_the_amount() -> None:
-    """What is too large is passed over, so that less may go than is too much, and never more."""
+    """Too large candidates are skipped, so that less may be freed than the excess, and never more."""
     scene = Scene(a_leaf("memory: 20"))
     scene.run("root.a", *(ask("app", f"k{size}", memory=size) for size in (2, 3, 4, 11)))
     scene.follow(a_leaf("memory: 12"))
@@ -173,7 +173,7 @@ def test_a_queue_within_its_maximum_has_no_victims() -> None:
 
 
 def test_types_that_are_not_too_much_do_not_bind_but_for_guarantees() -> None:
-    """A victim may take more of them along, as far as the guarantee is kept."""
+    """A victim may free more of them, as far as the guarantee is kept."""
     for guaranteed, expected in ((5, ["k"]), (6, [])):
         scene = Scene(a_leaf("memory: 20", f", guaranteed: {{vcore: {guaranteed}m}}"))
         scene.run("root.a", ask("app", "k", memory=8, vcore=5), ask("app", "l", memory=12, vcore=5))
@@ -209,7 +209,7 @@ def test_an_assumed_request_is_no_candidate() -> None:
 
 
 def test_the_order_of_victims() -> None:
-    """Who allows it, who is no originator, all types, priority, age in hours, size, name."""
+    """The criteria are: opted in, no originator, all types, priority, age in hours, size, name."""
     order = [
         willing(ask("app", "01-willing", memory=9, vcore=1, priority=9)),
         replace(willing(ask("app", "02-willing-originator", memory=9, vcore=1)), originator=True),
@@ -230,7 +230,7 @@ def test_the_order_of_victims() -> None:
 
 
 def test_ages_count_by_whole_hours() -> None:
-    """Within an hour size decides; one second more, and the larger, younger one comes first."""
+    """Within an hour size decides; one second more, and the larger, younger one is first."""
     for age, expected in ((HOUR - 1, ["small", "large"]), (HOUR, ["large", "small"])):
         scene = Scene(a_leaf("memory: 100"))
         scene.run(
@@ -246,7 +246,7 @@ def test_ages_count_by_whole_hours() -> None:
 
 
 def test_an_allocation_is_no_victim_before_it_has_run_for_some_time() -> None:
-    """Recovered ones began when they were asked for, others when they were placed."""
+    """The run of recovered ones begins with their creation, that of others with their placement."""
     young = "preemption.minimum.runtime: 60s"
     scene = Scene(with_properties("memory: 100", young))
     scene.run("root.a", ask("app", "recovered", memory=1, created=START - 50))

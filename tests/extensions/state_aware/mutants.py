@@ -1,4 +1,4 @@
-"""Defects in who starts in state-aware leaves."""
+"""Defects in the admission of state-aware leaves."""
 
 from mutants.defect import Defect
 from mutants.operators import drop

@@ -1,4 +1,4 @@
-"""State-aware queues and back-off: who is not looked at for a while (spec §§ 5.2, 8.3a)."""
+"""State-aware queues and back-off: applications that are not tried for a while (spec §§ 5.2, 8.3a)."""
 
 import pytest
 
@@ -27,7 +27,7 @@ BACKOFF = config(
 
 
 def cluster(text: str, *app_ids: str, vcore: int = 1000, count: int = 1) -> Driver:
-    """So many nodes, and applications submitted a second apart."""
+    """This number of nodes, and applications submitted a second apart."""
     driver = Driver()
     driver.do(register(text), nodes(*(node(f"n{n}", vcore=vcore) for n in range(count))))
     for app_id in app_ids:
@@ -43,7 +43,7 @@ def why(driver: Driver, app_id: str, key: str = "") -> str:
 
 @pytest.mark.row(98)
 def test_running_applications_come_by_create_time() -> None:
-    """Those that run are served the oldest first, and before the one that is let in."""
+    """Running applications are served the oldest first, and before the admitted one."""
     driver = cluster(AWARE, "one", "two", "three", vcore=5)
     for who in ("one", "two"):
         driver.do(asks(ask(who, f"{who}-a", vcore=1), ask(who, f"{who}-b", vcore=1)))
@@ -74,7 +74,7 @@ def test_a_tag_lets_an_application_skip_the_start() -> None:
 
 
 def test_the_administrator_can_have_it_treated_as_fifo() -> None:
-    """With the switch in the extra configuration all applications are looked at; it is live."""
+    """With the switch in the extra configuration all applications are tried; it takes effect at once."""
     driver = cluster(AWARE, "one", "two")
     driver.do(asks(ask("one", "o1", vcore=1), ask("two", "w1", vcore=1)))
     assert keys(driver.do(reload(AWARE, extra={"stateaware-as-fifo": "true"}))) == ["w1"]
@@ -89,7 +89,7 @@ def test_leaving_the_policy_lets_everybody_in() -> None:
 
 @pytest.mark.row(103)
 def test_back_off_goes_on_as_long_as_the_asks_are_stuck() -> None:
-    """After the delay the application is tried, and sent to rest again."""
+    """After the delay the application is tried, and backs off again."""
     driver = cluster(BACKOFF, "one", vcore=10, count=9)
     driver.do(asks(*(ask("one", f"big{n}", vcore=20, priority=2) for n in range(2))))
     driver.do(asks(ask("one", "small", vcore=1)))
@@ -109,7 +109,7 @@ def test_quota_is_no_reason_for_back_off() -> None:
 
 
 def test_a_second_allocation_ends_a_start_whatever_the_policy_is_meanwhile() -> None:
-    """What was starting has started with its second allocation, though the leaf is fifo then."""
+    """A starting application has started with its second allocation, though the leaf is fifo then."""
     queues = config("[{name: a, properties: {application.sort.policy: stateaware}}]")
     driver = Driver()
     driver.do(

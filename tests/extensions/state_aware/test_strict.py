@@ -23,7 +23,7 @@ STRICT = config("[{name: a, properties: {application.sort.policy: strict}}]")
 
 
 def waiting(text: str = STRICT) -> Driver:
-    """Of four cores two are taken; one application waits for four, and a younger one for one."""
+    """Two of four cores are in use; one application waits for four, and a younger one for one."""
     driver = Driver(sweep=50)
     driver.do(register(text), nodes(node("n1", vcore=4)))
     for app_id, vcore in (("runs", 2), ("large", 4), ("small", 1)):

@@ -1,4 +1,4 @@
-"""Builders for what operators do: stops."""
+"""Builders of commands of operators: stops."""
 
 from licorne_core.extensions.stops.messages import StopApplication
 from licorne_core.values.ids import AppId, RmId

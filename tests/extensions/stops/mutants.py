@@ -1,4 +1,4 @@
-"""Stops of applications: what is told to the RM, and what runs first."""
+"""Stops of applications: messages to the RM, and the state that precedes."""
 
 from mutants.defect import Defect
 from mutants.operators import drop, never

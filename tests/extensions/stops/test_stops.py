@@ -1,4 +1,4 @@
-"""An operator ends an application: it fails, and its RM is told to stop what runs (spec § 5.1)."""
+"""An operator ends an application: it fails, and its RM is asked to stop its allocations (spec § 5.1)."""
 
 from extensions.stops.building import kill
 from licorne_core.extensions.stops.messages import ApplicationStopped
@@ -42,7 +42,7 @@ def outcome(effects: list[Effect]) -> ApplicationStopped:
 
 
 def test_it_fails_and_all_it_has_is_stopped() -> None:
-    """Asks go at once, allocations when the RM has stopped them; with the last it has failed."""
+    """Asks are removed at once, allocations when the RM has stopped them; after the last it has failed."""
     driver = working()
     effects = driver.do(kill("app", WHY))
     assert (outcome(effects).allocations, outcome(effects).asks) == (2, 2)
@@ -73,7 +73,7 @@ def test_one_that_has_nothing_fails_at_once() -> None:
 
 
 def test_what_it_keeps_is_for_others_once_it_is_gone() -> None:
-    """Until the RM has stopped an allocation its room is taken; then whoever waits gets it."""
+    """Until the RM has stopped an allocation its room is in use; then waiting asks get it."""
     driver = working()
     driver.do(asks(ask("other", "waits", vcore=4)))
     assert not placed(driver.do(kill("app")))
@@ -81,7 +81,7 @@ def test_what_it_keeps_is_for_others_once_it_is_gone() -> None:
 
 
 def test_killing_twice_is_as_if_once() -> None:
-    """The RM is told nothing twice, and the operator what is still being stopped."""
+    """The RM gets no second request, and the operator the number of allocations still being stopped."""
     driver = working()
     driver.do(kill("app"))
     driver.do(releases(release("app", "k0", why=TIMEOUT)))
@@ -91,7 +91,7 @@ def test_killing_twice_is_as_if_once() -> None:
 
 
 def test_a_failing_application_takes_no_asks() -> None:
-    """What the RM still sends for it is refused."""
+    """Further asks of the RM for it are refused."""
     driver = working()
     driver.do(kill("app"))
     told = driver.do(asks(ask("app", "late", vcore=1)))
@@ -99,7 +99,7 @@ def test_a_failing_application_takes_no_asks() -> None:
 
 
 def test_one_that_is_over_or_unknown_is_refused() -> None:
-    """The refusal tells the two apart."""
+    """The refusals of both differ."""
     driver = working()
     driver.do(kill("other"))
     driver.do(apps(app("bad", "root.nowhere")))
@@ -113,7 +113,7 @@ def test_one_that_is_over_or_unknown_is_refused() -> None:
 
 
 def test_one_that_completes_fails_as_well() -> None:
-    """It would have completed in half a minute; it runs again first, as the states are."""
+    """It would have completed in half a minute; by the table of states it runs again first."""
     driver = working()
     driver.do(releases(release("app")))
     assert driver.app("app").state == "Completing"
@@ -126,7 +126,7 @@ def test_one_that_completes_fails_as_well() -> None:
 
 
 def test_what_is_assumed_is_dropped_whatever_the_rm_answers() -> None:
-    """The answer to a check that was open comes too late, and allocates nothing."""
+    """The answer to an open check is too late, and allocates nothing."""
     driver = working(PredicatePolicy(deadline=10))
     driver.do(releases(release("app")))
     (check,) = asked(driver.do(asks(ask("app", "judged", vcore=1, predicate="p"))))
@@ -146,7 +146,7 @@ def gang() -> Driver:
 
 
 def test_a_gang_whose_placeholder_is_being_replaced() -> None:
-    """The real ask goes, and the placeholder that was to make way for it just ends."""
+    """The real ask is removed, and the placeholder that was about to be replaced ends."""
     driver = gang()
     effects = driver.do(kill("job", WHY))
     assert (outcome(effects).allocations, outcome(effects).asks) == (2, 2)
@@ -163,7 +163,7 @@ def test_a_gang_whose_placeholder_is_being_replaced() -> None:
 
 
 def test_a_victim_that_is_being_preempted_is_not_told_twice() -> None:
-    """The RM was told to stop it already; the application has failed when it has."""
+    """The RM was asked to stop it already; the application fails after its end."""
     driver, victim = preempted(rich_asks=2)
     effects = driver.do(kill("rich"))
     assert outcome(effects).allocations == 2
@@ -171,7 +171,7 @@ def test_a_victim_that_is_being_preempted_is_not_told_twice() -> None:
 
 
 def test_a_large_application_ends_in_slices() -> None:
-    """Nothing else of the RM is handled meanwhile, and the answer has the sums of all slices."""
+    """No other command of the RM is handled meanwhile, and the answer has the totals of all slices."""
     driver = working(tuning=Tuning(slice_size=1))
     effects = driver.begin(kill("app"))
     slices = 1
@@ -184,7 +184,7 @@ def test_a_large_application_ends_in_slices() -> None:
 
 
 def test_in_the_middle_of_a_replay() -> None:
-    """What the RM has told so far is stopped; what it tells later of the application is refused."""
+    """The allocations replayed so far are stopped; later ones of the application are refused."""
     driver = working()
     driver.send(BeginReplay(rm_id=RmId(RM)))
     assert outcome(driver.do(kill("app"))).allocations == 2
@@ -196,7 +196,7 @@ def test_in_the_middle_of_a_replay() -> None:
 
 
 def test_explain_says_why_it_is_being_stopped() -> None:
-    """The allocation is shown as stopping, because of the operator."""
+    """The allocation is reported as stopping, because of the operator."""
     driver = working()
     driver.do(kill("app"))
     report = driver.explain("app", "k0")

@@ -1,4 +1,4 @@
-"""What the reports say of free room by topology domain."""
+"""Reports of free room by topology domain."""
 
 from extensions.drains.building import cordon
 from licorne_core.extensions.topology.reports import DomainReport
@@ -44,7 +44,7 @@ def domains(driver: Driver, level: str = "", **shape: int) -> dict[str, DomainRe
 
 
 def test_each_domain_has_the_sums_of_its_nodes() -> None:
-    """A domain comes before those inside; one of a name in another zone is another domain."""
+    """A domain precedes those inside; one of the same name in another zone is another domain."""
     found = domains(cluster(), vcore=5)
     assert list(found) == ["a", "a/1", "a/2", "b", "b/1"]
     assert [report.level for report in found.values()] == ["zone", "rack", "rack", "zone", "rack"]
@@ -65,7 +65,7 @@ def test_a_slot_is_room_that_an_ask_would_find() -> None:
 
 
 def test_the_shape_is_that_of_what_waits() -> None:
-    """The first waiting topology gang comes before the largest ask with room, that before a larger one."""
+    """The first waiting topology gang precedes the largest ask with room, which precedes a larger one."""
     driver = cluster()
     assert last(driver.views.listed("topology", DEFAULT)).shape == {}
     assert {report.slots for report in last(driver.views.listed("topology", DEFAULT)).domains} == {0}
@@ -87,7 +87,7 @@ def test_slots_say_that_the_rm_was_not_asked() -> None:
 
 
 def test_a_value_with_a_slash_is_in_its_place() -> None:
-    """Domains are in the order of their paths as these are shown."""
+    """Domains are in the order of their displayed paths."""
     driver = Driver()
     racks = ("/r/1", "r", "/r")
     driver.do(

@@ -1,4 +1,4 @@
-"""Gangs in topology domains: which domain, all or none, and what the RM is asked first."""
+"""Gangs in topology domains: the choice of the domain, all or none, and questions to the RM."""
 
 import pytest
 
@@ -35,7 +35,7 @@ partitions:
 
 
 def cluster(policy: PredicatePolicy | None = None, **racks: list[int]) -> Driver:
-    """Racks of nodes with so many gpus and as much memory."""
+    """Racks of nodes with this number of gpus and as much memory."""
     driver = Driver()
     driver.do(register(CONFIG, predicates=policy))
     for rack, sizes in racks.items():
@@ -53,7 +53,7 @@ def cluster(policy: PredicatePolicy | None = None, **racks: list[int]) -> Driver
 def gang(
     driver: Driver, members: int, terms: str = "required=rack", predicate: str | None = None
 ) -> list[str]:
-    """Nodes of a gang of members of one gpu, once all have been asked for."""
+    """Nodes of a gang of members of one gpu, once all were submitted."""
     tags = {"licorne/topology": terms}
     asked_for = [
         ask("job", f"p{number}", placeholder=True, group="g", predicate=predicate, gpu=1)
@@ -64,13 +64,13 @@ def gang(
 
 
 def test_the_smallest_domain_that_fits_is_taken() -> None:
-    """Of the racks with enough slots the one with the fewest is taken, whatever their names."""
+    """Of the racks with enough slots the one with the fewest is used, whatever their names."""
     driver = cluster(a=[4, 4], b=[2, 1], c=[1, 1], d=[2, 1])
     assert gang(driver, 3) == ["b-0", "b-0", "b-1"]
 
 
 def test_a_large_gang_takes_few_turns() -> None:
-    """A thousand members on ten thousand nodes: a turn looks at some of the nodes, and ten at all of them."""
+    """A thousand members on ten thousand nodes: a turn examines some of the nodes, and ten all of them."""
     core, made, turns = Scheduler(), 0, 0
     sizes = [node(f"n{n:05}", attributes={"rack": f"r{n // 100}"}, gpu=1 + n // 9_000) for n in range(10_000)]
     members = [ask("job", f"p{n}", placeholder=True, group="g", gpu=1) for n in range(1_000)]
@@ -117,7 +117,7 @@ def test_the_narrowest_domain_is_preferred_and_the_partition_is_the_last() -> No
 
 
 def test_room_is_kept_for_so_long_and_no_longer() -> None:
-    """The room of a lost member is kept for topology.swap-seconds; then any ask may have it."""
+    """The room of a lost member is reserved for topology.swap-seconds; then any ask may use it."""
     driver = cluster(a=[1, 1])
     assert gang(driver, 2) == ["a-0", "a-1"]
     driver.do(nodes(node("a-1", NodeAction.DECOMISSION)))
@@ -128,7 +128,7 @@ def test_room_is_kept_for_so_long_and_no_longer() -> None:
 
 
 def test_a_lost_member_waits_for_its_domain() -> None:
-    """With a domain that is required it does not go where there is room; else it does, at once."""
+    """With a required domain it does not use room outside; otherwise it does, at once."""
     for terms, found in (("required=rack", []), ("preferred=rack", ["b-0"])):
         driver = cluster(a=[1, 1], b=[1])
         assert gang(driver, 2, terms) == ["a-0", "a-1"]
@@ -138,7 +138,7 @@ def test_a_lost_member_waits_for_its_domain() -> None:
 
 
 def test_a_member_that_ends_on_a_live_node_keeps_nothing() -> None:
-    """Only members that are lost with their nodes have a place kept."""
+    """Only members that are lost with their nodes have a reserved room."""
     driver = cluster(a=[1, 1])
     gang(driver, 2)
     driver.do(apps(app("other", "root.a")), asks(ask("other", "o", gpu=1)))
@@ -147,7 +147,7 @@ def test_a_member_that_ends_on_a_live_node_keeps_nothing() -> None:
 
 
 def test_a_refusal_of_a_node_never_leaves_half_a_gang() -> None:
-    """The RM is asked about all nodes at once; after a refusal the whole gang goes to another rack."""
+    """The RM is asked about all nodes at once; after a refusal the whole gang moves to another rack."""
     driver = cluster(PredicatePolicy(deadline=5.0, fail_mode=FailMode.CLOSED), a=[1, 1], b=[1, 1, 1])
     assert gang(driver, 2, predicate="picky") == []
     (check,) = asked_again(driver, refused="a-1")
@@ -170,7 +170,7 @@ def answer(check: int, *refused: str) -> AnswerPredicates:
 
 
 def test_a_lost_member_of_a_slice_waits_for_its_domain_ever_after() -> None:
-    """Its place is that of its slice, and when the time is over only the room is given up."""
+    """Its place is that of its slice, and after the time only the room is released."""
     for wait in (1.0, 61.0):
         driver = cluster(a=[1, 1], b=[1])
         assert gang_of_slices(driver) == ["a-0", "a-1"]
@@ -188,7 +188,7 @@ def gang_of_slices(driver: Driver) -> list[str]:
 
 
 def test_room_of_a_lost_member_is_kept_where_the_rm_lets_it_go() -> None:
-    """The RM is asked in the name of a member that runs; after a refusal another node is kept."""
+    """The question names a running member; after a refusal another node is reserved."""
     policy = PredicatePolicy(deadline=5.0, fail_mode=FailMode.CLOSED)
     driver = cluster(policy, a=[1, 1, 1, 1])
     gang(driver, 2, predicate="picky")
@@ -206,7 +206,7 @@ POLICY = PredicatePolicy(deadline=5.0, fail_mode=FailMode.CLOSED)
 
 
 def test_lost_members_of_a_class_share_one_question() -> None:
-    """Four places are kept on one node that the RM is asked about once, and again after a change."""
+    """Four rooms are reserved on one node about which the RM is asked once, and again after a change."""
     driver = cluster(POLICY, a=[4, 2, 8, 8])
     gang(driver, 6, predicate="picky")
     driver.do(answer(1))
@@ -219,7 +219,7 @@ def test_lost_members_of_a_class_share_one_question() -> None:
 
 
 def test_a_silent_rm_is_asked_again_about_the_same_node() -> None:
-    """A missed deadline moves no lost place: the RM would be silent about the next node as well."""
+    """A missed deadline moves no lost member: the RM would be silent about the next node as well."""
     driver = cluster(POLICY, a=[1, 1, 1, 1])
     gang(driver, 2, predicate="picky")
     driver.do(answer(1))
@@ -233,7 +233,7 @@ def test_a_silent_rm_is_asked_again_about_the_same_node() -> None:
 
 
 def test_no_question_about_a_place_is_asked_while_the_rm_owes_too_many_answers() -> None:
-    """It is asked once the RM has answered."""
+    """The RM is asked once it has answered."""
     driver = cluster(POLICY, a=[1, 1, 1], b=[2 * (MAX_ASSUMED_IN_SILENCE + 1)])
     gang(driver, 2, predicate="picky")
     driver.do(answer(1), apps(app("other", "root.a")))

@@ -8,7 +8,7 @@ from support.core.driver import Driver
 
 
 def run(stage: Stage, line: Line) -> list[str]:
-    """``run [DECISIONS]``: the core decides until it rests, or takes one turn of so many decisions."""
+    """``run [DECISIONS]``: the core decides until it is idle, or one turn of so many decisions."""
     if line.words:
         return stage.send(Tick(decisions=int(line.words[0])))
     return stage.told(stage.driver.run())
@@ -20,7 +20,7 @@ def wait(stage: Stage, line: Line) -> list[str]:
 
 
 def rest(stage: Stage, line: Line) -> list[str]:
-    """``rest [all]``: one more slice of the command that was begun, or all that is left of it."""
+    """``rest [all]``: one more slice of the begun command, or all remaining ones."""
     effects: list[Effect] = []
     while stage.rest is not None:
         effects += stage.driver.begin(stage.rest)
@@ -31,7 +31,7 @@ def rest(stage: Stage, line: Line) -> list[str]:
 
 
 def slices(stage: Stage, line: Line) -> list[str]:
-    """``slices N``: the scenario begins with a core that does so many steps of a command at a time."""
+    """``slices N``: the scenario begins with a core that does this number of steps of a command at a time."""
     (size,) = line.words
     stage.driver = Driver(tuning=Tuning(slice_size=int(size)))
     return []

@@ -59,7 +59,7 @@ def reload(stage: Stage, line: Line) -> list[str]:
 
 
 def replay(stage: Stage, line: Line) -> list[str]:
-    """``replay begin`` and ``replay end [nodes=N] [apps=N] [asks=N]``: around all that an RM has."""
+    """``replay begin`` and ``replay end [nodes=N] [apps=N] [asks=N]``: around an RM's whole state."""
     rm_id = RmId(stage.rm)
     if line.words == ["begin"]:
         return stage.send(BeginReplay(rm_id=rm_id))
@@ -73,12 +73,12 @@ def replay(stage: Stage, line: Line) -> list[str]:
 
 
 def leave(stage: Stage, _: Line) -> list[str]:
-    """``leave``: the RM is gone for good."""
+    """``leave``: the RM unregisters."""
     return stage.send(RemoveRm(rm_id=RmId(stage.rm)))
 
 
 def nodes(stage: Stage, line: Line) -> list[str]:
-    """``nodes ID... [drained] [partition=P] [zone=Z] [attr:NAME=VALUE...] vcore=N ...``: nodes come."""
+    """``nodes ID... [drained] [partition=P] [zone=Z] [attr:NAME=VALUE...] vcore=N ...``: add nodes."""
     drained, zone = "drained" in line.words, line.take("zone")
     new = partial(
         builders.node,
@@ -119,7 +119,7 @@ def apps(stage: Stage, line: Line) -> list[str]:
 
 
 def remove(stage: Stage, line: Line) -> list[str]:
-    """``remove ID...``: applications go, with all they have."""
+    """``remove ID...``: remove applications, with their contents."""
     command = builders.remove_apps(*line.words, rm=stage.rm, partition=line.take("partition"))
     return stage.send(command)
 
@@ -168,7 +168,7 @@ def operator(stage: Stage, line: Line) -> list[str]:
 
 
 def foreign(stage: Stage, line: Line) -> list[str]:
-    """``foreign KEY on=NODE [memory=N ...]``: what another scheduler runs; without a size it ends."""
+    """``foreign KEY on=NODE [memory=N ...]``: an allocation of another scheduler; without a size it ends."""
     (key,) = line.words
     on_node = line.take("on")
     size = line.resources()
@@ -179,7 +179,7 @@ def foreign(stage: Stage, line: Line) -> list[str]:
 
 
 def release(stage: Stage, line: Line) -> list[str]:
-    """``release APP [KEY...] [why=TYPE]``: the RM lets allocations or asks go; all without a key."""
+    """``release APP [KEY...] [why=TYPE]``: the RM releases allocations or asks; all without a key."""
     app_id, *gone = line.words
     why, partition = TerminationType[line.take("why", "STOPPED_BY_RM")], line.take("partition")
     wanted = [builders.release(app_id, key, why=why, partition=partition) for key in gone or [""]]
@@ -187,7 +187,7 @@ def release(stage: Stage, line: Line) -> list[str]:
 
 
 def confirm(stage: Stage, line: Line) -> list[str]:
-    """``confirm [APP...]``: the RM has stopped what it was told to, of these applications or of all.
+    """``confirm [APP...]``: the RM has carried out requested stops, of these applications or of all.
 
     Then the core decides. Unlike ``release`` it needs no list of keys.
     """
@@ -203,7 +203,7 @@ def confirm(stage: Stage, line: Line) -> list[str]:
 
 
 def _reason(request: Request) -> TerminationType | None:
-    """What the RM was told when it was to stop the request; None if it was not told."""
+    """The reason sent to the RM with the request to stop; None without a request."""
     if request.state is RequestState.PREEMPTING:
         return TerminationType.PREEMPTED_BY_SCHEDULER
     if request.state is not RequestState.RELEASING:
@@ -231,7 +231,7 @@ def ready(stage: Stage, line: Line) -> list[str]:
 
 
 def victims(stage: Stage, line: Line) -> list[str]:
-    """``victims CHECK [NODE=POSITION...]``: on these nodes the victims up to there have to go.
+    """``victims CHECK [NODE=POSITION...]``: on these nodes the victims up to the position have to stop.
 
     Positions count from 0 in the order of the check, -1 for none; other nodes are refused.
     """

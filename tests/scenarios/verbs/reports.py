@@ -14,7 +14,7 @@ from support.core.steps import last, listed
 
 
 def partitions(stage: Stage, _: Line) -> list[str]:
-    """``partitions``: all of them with node order, nodes and what runs."""
+    """``partitions``: all of them with node order, nodes and allocations."""
     lines = []
     for partition in stage.driver.views.partitions():
         weights = " ".join(f"{k}={v:g}" for k, v in sorted(partition.node_sort_weights.items()))
@@ -29,7 +29,7 @@ def partitions(stage: Stage, _: Line) -> list[str]:
 
 
 def queues(stage: Stage, line: Line) -> list[str]:
-    """``queues [partition=P]``: the tree with what each queue has, waits for and may have."""
+    """``queues [partition=P]``: the tree with usage, pending amounts and maximum of each queue."""
     name = stage.partition(line)
     return [
         f"{queue.path} {queue.state}: has {amounts(queue.allocated)}, "
@@ -39,7 +39,7 @@ def queues(stage: Stage, line: Line) -> list[str]:
 
 
 def queue(stage: Stage, line: Line) -> list[str]:
-    """``queue PATH... [partition=P]``: what queues are made to be, by configuration or template."""
+    """``queue PATH... [partition=P]``: settings of queues, by configuration or template."""
     name = stage.partition(line)
     lines = []
     for path in line.words:
@@ -69,7 +69,7 @@ def _settings(queue: QueueReport) -> list[str]:
 
 
 def fleet(stage: Stage, line: Line) -> list[str]:
-    """``fleet [partition=P]``: the nodes, with what they have free and how full they are."""
+    """``fleet [partition=P]``: the nodes, with free amounts and utilization."""
     views = stage.driver.views
     name = stage.partition(line)
     return [
@@ -80,7 +80,7 @@ def fleet(stage: Stage, line: Line) -> list[str]:
 
 
 def applications(stage: Stage, line: Line) -> list[str]:
-    """``applications [partition=P]``: all that are there, with state and usage."""
+    """``applications [partition=P]``: all present ones, with state and usage."""
     name = stage.partition(line)
     return [
         f"{app.app_id} in {app.queue} {app.state}: has {amounts(app.allocated)}, "
@@ -90,7 +90,7 @@ def applications(stage: Stage, line: Line) -> list[str]:
 
 
 def ended(stage: Stage, line: Line) -> list[str]:
-    """``ended``: applications that were rejected or are completed, as long as they are kept."""
+    """``ended``: applications that were rejected or are completed, as long as they are listed."""
     name = stage.partition(line)
     return [
         f"{app.app_id} {app.state}{f': {app.message}' if app.message else ''}"
@@ -100,7 +100,7 @@ def ended(stage: Stage, line: Line) -> list[str]:
 
 
 def usage(stage: Stage, line: Line) -> list[str]:
-    """``usage user|group NAME [partition=P]``: what somebody has, queue by queue."""
+    """``usage user|group NAME [partition=P]``: the usage of a user or group, queue by queue."""
     partition = stage.partition(line)
     kind, name = line.words
     try:
@@ -181,7 +181,7 @@ def _numbers(queue: QueueNumbers) -> str:
 
 
 def promised(stage: Stage, line: Line) -> list[str]:
-    """``promised [partition=P]``: queues that lose victims, or that wait for what victims leave."""
+    """``promised [partition=P]``: queues that lose victims, or that wait for the room of victims."""
     tree = stage.driver.scheduler.partitions[stage.partition(line)].tree
     return [
         f"{queue.path}: preempting {amounts(queue.preempting)}, promised {amounts(queue.promised)}"
@@ -191,12 +191,12 @@ def promised(stage: Stage, line: Line) -> list[str]:
 
 
 def events(stage: Stage, line: Line) -> list[str]:
-    """``events [WORD...]``: what was noted since last time, or what of it has one of the words."""
+    """``events [WORD...]``: the events since the last time, or those that contain one of the words."""
     return heard(stage.driver, *line.words)
 
 
 def rms(stage: Stage, _: Line) -> list[str]:
-    """``rms``: who is registered, with session, partitions and extra configuration."""
+    """``rms``: the registered RMs, with session, partitions and extra configuration."""
     lines = []
     for rm in stage.driver.views.rms():
         extra = " ".join(f"{key}={value}" for key, value in sorted(rm.extra_config.items()))
@@ -206,7 +206,7 @@ def rms(stage: Stage, _: Line) -> list[str]:
 
 
 def validate(_: Stage, line: Line) -> list[str]:
-    """``validate [strict]`` and a configuration: would it be taken?"""
+    """``validate [strict]`` and a configuration: would it be accepted?"""
     try:
         configuration = load(line.text, strict="strict" in line.words)
     except ConfigError as error:

@@ -30,7 +30,7 @@ async def licorne(*arguments: str) -> asyncio.subprocess.Process:
 
 
 async def outcome(server: ServerProcess) -> tuple[int, str]:
-    """Wait for the end; returns the exit code, and the output after the first line."""
+    """Wait for the end; return the exit code, and the output after the first line."""
     async with asyncio.timeout(PATIENCE):
         return await server.ended(), await server.last_words()
 

@@ -1,4 +1,4 @@
-"""A server adds its books up by itself, and says what does not agree."""
+"""A server recounts its books by itself, and reports differences."""
 
 from typing import Any, cast
 
@@ -12,7 +12,7 @@ from licorne_server.testing.serving import LOOPBACK
 
 
 async def test_books_are_added_up_from_time_to_time() -> None:
-    """While they agree nothing is said; what does not is counted, and the first of it is logged."""
+    """Sound books cause no message; differences are counted, and the first one is logged."""
     clock = VirtualClock()
     settings = Settings(listen=LOOPBACK, http=LOOPBACK)
     async with (
@@ -37,7 +37,7 @@ async def test_books_are_added_up_from_time_to_time() -> None:
 
 
 async def test_an_audit_that_fails_is_not_the_last() -> None:
-    """Books that cannot be added up are told of, and the next audit comes in its time."""
+    """A failure of the recount is reported, and the next audit is made at its time."""
     clock = VirtualClock()
     settings = Settings(listen=LOOPBACK, http=LOOPBACK)
     async with (

@@ -1,4 +1,4 @@
-"""Copies of the core: nothing waits for them, and nothing is left of them."""
+"""Copies of the core: no work waits for them, and they leave nothing."""
 
 import asyncio
 import ctypes
@@ -29,18 +29,18 @@ FREE = Pauses(0.0, lambda: 0)
 
 
 def nothing() -> None:
-    """There is nothing to check."""
+    """No check."""
 
 
 class Sleeper:
-    """A question that is never answered: its copy says where it is, and sleeps."""
+    """A question that is never answered: its copy reports its process, and sleeps."""
 
     def __init__(self, folder: Path) -> None:
-        """It writes into the folder."""
+        """Write into this folder."""
         self._file = folder / "pid"
 
     def __call__(self, scheduler: Scheduler, now: float, spent: Spent) -> bytes:
-        """In the copy."""
+        """Called in the copy."""
         part = self._file.with_suffix(".part")
         part.write_text(str(os.getpid()))
         part.rename(self._file)
@@ -54,24 +54,24 @@ class Sleeper:
 
 
 def is_there(pid: int) -> bool:
-    """Whether there is such a process, or what is left of it before it is reaped."""
+    """Whether the process exists, or is a zombie."""
     return Path(f"/proc/{pid}").exists()
 
 
 def asked(copies: Copies, question: Question, peer: str = "me") -> "asyncio.Task[bytes]":
-    """Somebody asks."""
+    """Submit a question."""
     return asyncio.get_running_loop().create_task(copies.ask(peer, RM, question, nothing))
 
 
 @pytest.fixture
 def sleeper(tmp_path: Path) -> Sleeper:
-    """A copy that would be there for ever."""
+    """A copy that would run for ever."""
     return Sleeper(tmp_path)
 
 
 @pytest.fixture(autouse=True)
 def no_file_is_left_open() -> Iterator[None]:
-    """What a test opens it closes."""
+    """A test closes the files that it opens."""
     before = opened()
     yield
     # The server's own go when it has stopped, which is before this.
@@ -85,7 +85,7 @@ def opened() -> int:
 
 
 def pointed_at(link: Path) -> str:
-    """Where it leads; nowhere for what was closed meanwhile."""
+    """The target of a link; empty for one closed meanwhile."""
     try:
         return os.readlink(link)
     except OSError:
@@ -93,7 +93,7 @@ def pointed_at(link: Path) -> str:
 
 
 async def test_a_copy_has_the_core_and_no_file_of_its_parent(server: Server, shim: Shim) -> None:
-    """It sees the RM, and has nothing open but its own pipe: no port, no stream, no log."""
+    """It has the RM, and no open file but its own pipe: no port, no stream, no log."""
     await shim.set_up()
 
     def look(scheduler: Scheduler, now: float, spent: Spent) -> bytes:
@@ -118,7 +118,7 @@ async def test_what_a_copy_does_is_not_done(server: Server, shim: Shim) -> None:
 
 
 async def test_all_that_the_rm_said_before_is_in_the_copy(server: Server, shim: Shim) -> None:
-    """A copy is made behind the commands that wait, though nobody waited for these."""
+    """A copy is made after the queued commands, though no caller waited for these."""
     await shim.set_up()
 
     def count(scheduler: Scheduler, now: float, spent: Spent) -> bytes:
@@ -131,7 +131,7 @@ async def test_all_that_the_rm_said_before_is_in_the_copy(server: Server, shim: 
 
 
 async def test_allocations_go_on_while_a_copy_works(server: Server, shim: Shim, sleeper: Sleeper) -> None:
-    """An ask is placed although a plan never ends; a caller who goes ends the plan."""
+    """An ask is placed although a plan never ends; a disconnecting caller ends the plan."""
     calls = await shim.set_up()
     plan = asked(server.copies, sleeper)
     pid = await sleeper.pid()
@@ -172,7 +172,7 @@ async def test_nothing_is_left_of_the_copies_of_a_copy(server: Server, shim: Shi
 async def test_the_next_plan_is_made_when_one_was_given_up(
     server: Server, shim: Shim, sleeper: Sleeper
 ) -> None:
-    """One copy is there at a time, and whoever waits has its turn when that has ended."""
+    """There is one copy at a time, and the next question has its turn after its end."""
     await shim.set_up()
     plan = asked(server.copies, sleeper, "a")
     await sleeper.pid()
@@ -186,7 +186,7 @@ async def test_the_next_plan_is_made_when_one_was_given_up(
 
 
 async def test_a_copy_that_is_killed_is_told_of(server: Server, shim: Shim, sleeper: Sleeper) -> None:
-    """Its caller gets ABORTED, nothing is left of it, and the next plan is made."""
+    """Its caller gets ABORTED, nothing of it remains, and the next plan is computed."""
     await shim.set_up()
     plan = asked(server.copies, sleeper)
     pid = await sleeper.pid()
@@ -200,7 +200,7 @@ async def test_a_copy_that_is_killed_is_told_of(server: Server, shim: Shim, slee
 
 
 async def test_a_copy_that_fails_is_in_the_log(server: Server, shim: Shim) -> None:
-    """Its caller gets an id, and the log has the traceback under the same."""
+    """Its caller gets an id, and the log has the traceback under the same id."""
     await shim.set_up()
 
     def fail(scheduler: Scheduler, now: float, spent: Spent) -> bytes:
@@ -214,7 +214,7 @@ async def test_a_copy_that_fails_is_in_the_log(server: Server, shim: Shim) -> No
 
 
 async def test_a_copy_ends_with_the_server(server: Server, shim: Shim, sleeper: Sleeper) -> None:
-    """A server that stops ends the copy; its caller and those who wait get Stopped."""
+    """A server that stops ends the copy; its caller and waiting ones get Stopped."""
     await shim.set_up()
     plan = asked(server.copies, sleeper)
     pid = await sleeper.pid()
@@ -228,7 +228,7 @@ async def test_a_copy_ends_with_the_server(server: Server, shim: Shim, sleeper: 
 
 
 async def test_a_server_with_a_full_line_of_plans_stops(server: Server, shim: Shim, sleeper: Sleeper) -> None:
-    """As many plans wait as may: stopping takes none of their places."""
+    """The maximum number of plans waits: stopping uses none of their places."""
     await shim.set_up()
     plans = [asked(server.copies, sleeper)]
     await sleeper.pid()
@@ -264,7 +264,7 @@ async def test_a_copy_that_computes_too_long_is_ended(
 async def test_a_copy_that_is_silent_is_ended(
     server: Server, shim: Shim, sleeper: Sleeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One that neither computes nor answers has so many seconds."""
+    """A copy that neither computes nor answers is ended after a time."""
     monkeypatch.setattr("licorne_server.engine.copies.DEADLINE", 0.2)
     await shim.set_up()
     with pytest.raises(CallError) as error:
@@ -273,7 +273,7 @@ async def test_a_copy_that_is_silent_is_ended(
 
 
 async def test_no_copy_is_made_when_memory_is_short(server: Server, shim: Shim) -> None:
-    """The refusal says what is short."""
+    """The refusal names the shortage."""
     await shim.set_up()
     time_slices = TimeSlices(lambda: False)
     copies = Copies(server.engine, server.scheduler, time_slices, lambda _: "the process takes 2 bytes", FREE)
@@ -299,7 +299,7 @@ async def test_what_a_check_refuses_is_not_copied(server: Server, shim: Shim) ->
 async def test_a_process_that_the_system_does_not_allow_is_refused(
     server: Server, shim: Shim, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """RESOURCE_EXHAUSTED, and no pipe is left."""
+    """The status is RESOURCE_EXHAUSTED, and no pipe remains."""
     await shim.set_up()
 
     def no_memory() -> int:
@@ -335,7 +335,7 @@ async def test_a_copy_that_ends_by_itself_has_given_no_answer(server: Server, sh
 async def test_many_plans_of_one_peer_are_refused_with_a_hint(
     server: Server, shim: Shim, sleeper: Sleeper
 ) -> None:
-    """Beside the one that is made so many may wait; the next is told when to come back."""
+    """Beside the running plan a number may wait; the next is refused with a time to retry."""
     await shim.set_up()
     plans = [asked(server.copies, sleeper) for _ in range(MOST_OF_PEER + 1)]
     await sleeper.pid()

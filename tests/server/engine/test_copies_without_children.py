@@ -1,4 +1,4 @@
-"""Copies of a server that is not told of its children: some who start it leave SIGCHLD ignored."""
+"""Copies of a server that is not notified of its children: some parents leave SIGCHLD ignored."""
 
 import os
 import signal
@@ -23,7 +23,7 @@ def untold() -> Iterator[None]:
 
 @pytest.mark.usefixtures("untold")
 async def test_a_copy_that_the_system_has_forgotten_has_answered() -> None:
-    """A copy that is gone by the time at which it is to be ended has given its answer."""
+    """A copy that has exited by the time at which it is to be ended has answered."""
 
     def hand_on(scheduler: Scheduler, now: float, spent: Spent) -> bytes:
         pid = os.getpid()

@@ -1,4 +1,4 @@
-"""The engine: the core's one owner, and what it does when the core fails."""
+"""The engine: the core's one owner, and its reaction to failures of the core."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -45,7 +45,7 @@ GOOD = RmId("good")
 
 
 class Fragile(Scheduler):
-    """The real core with a fault put in: it fails on what it is told to fail on."""
+    """The real core with a planted fault: it fails on chosen commands."""
 
     fails_on: type[Command] | None = None
     only_for: RmId | None = None
@@ -59,7 +59,7 @@ class Fragile(Scheduler):
 
 
 class Ledger:
-    """A sink that writes down what it gets."""
+    """A sink that records its effects."""
 
     def __init__(self) -> None:
         """Nothing yet."""
@@ -67,7 +67,7 @@ class Ledger:
         self.halted: list[RmId] = []
 
     def route(self, effects: Sequence[Effect]) -> None:
-        """Note the effects."""
+        """Record the effects."""
         self.effects += effects
 
     def registered(self) -> list[RmId]:
@@ -80,13 +80,13 @@ class Ledger:
         return [check.check for effect in asked for check in effect.checks]
 
     def halt(self, rm_id: RmId, correlation_id: str) -> None:
-        """Note the RM."""
+        """Record the RM."""
         assert correlation_id
         self.halted.append(rm_id)
 
 
 def failing_for(rm_id: RmId, real: Callable[..., list[Effect]]) -> Callable[..., list[Effect]]:
-    """What the core does to a partition, but for a fault in those of one RM."""
+    """The core's handling of a partition, with a fault for those of one RM."""
 
     def fragile(partition: Partition, *args: object) -> list[Effect]:
         if partition.rm_id == rm_id:
@@ -135,7 +135,7 @@ async def test_submit_returns_what_was_routed(engine: Engine, ledger: Ledger) ->
 
 
 async def test_posted_commands_are_handled_in_order(engine: Engine, ledger: Ledger) -> None:
-    """What nobody waits for is handled all the same, before what comes later."""
+    """A command without a waiting caller is handled all the same, before later ones."""
     for rm_id in ("a", "b"):
         engine.post(RegisterRm(rm_id=RmId(rm_id)))
     await engine.submit(RegisterRm(rm_id=RmId("c")))
@@ -143,7 +143,7 @@ async def test_posted_commands_are_handled_in_order(engine: Engine, ledger: Ledg
 
 
 async def test_posted_commands_of_a_former_life_are_dropped(engine: Engine, ledger: Ledger) -> None:
-    """A command is not handled when it is no longer wanted by the time that its turn comes."""
+    """A command is not handled if it is stale by the time of its turn."""
     wanted = True
     engine.post(RegisterRm(rm_id=BAD), is_current=lambda: wanted)
     wanted = False
@@ -152,21 +152,21 @@ async def test_posted_commands_of_a_former_life_are_dropped(engine: Engine, ledg
 
 
 class Watched(Scheduler):
-    """The real core, and what it was told in order."""
+    """The real core, and its commands in order."""
 
     def __init__(self) -> None:
-        """Nothing was told."""
+        """Start without commands."""
         super().__init__()
         self.told: list[str] = []
 
     def handle(self, command: Command, now: float) -> list[Effect]:
-        """Like the core."""
+        """Handle the command like the core."""
         self.told.append(type(command).__name__)
         return super().handle(command, now)
 
 
 async def asked_engine(core: Scheduler, clock: VirtualClock, ledger: Ledger) -> tuple[Engine, int]:
-    """An engine with an RM that was asked about an ask, and has two seconds; the check's number."""
+    """An engine whose RM has a check for an ask, with two seconds to answer; the check's number."""
     engine = Engine(core, clock)
     engine.start(ledger)
     for command in (
@@ -183,7 +183,7 @@ async def asked_engine(core: Scheduler, clock: VirtualClock, ledger: Ledger) -> 
 
 
 async def test_answers_are_handled_before_what_came_earlier(ledger: Ledger) -> None:
-    """They have a deadline: neither posted commands nor those that somebody waits for go ahead."""
+    """Answers have a deadline: neither posted commands nor those with a waiting caller precede them."""
     core, clock = Watched(), VirtualClock()
     engine, check = await asked_engine(core, clock, ledger)
     core.told.clear()
@@ -216,7 +216,7 @@ async def test_answers_about_victims_are_handled_first_as_well(ledger: Ledger) -
 
 
 async def test_an_answer_counts_before_the_turn_that_finds_it_missing(ledger: Ledger) -> None:
-    """What was there when the deadline came is in time, however late the engine gets to it."""
+    """An answer that was queued before the deadline is in time, however late the engine handles it."""
     core, clock = Watched(), VirtualClock()
     engine, check = await asked_engine(core, clock, ledger)
     core.told.clear()
@@ -231,7 +231,7 @@ async def test_an_answer_counts_before_the_turn_that_finds_it_missing(ledger: Le
 
 
 async def test_answers_of_a_former_life_are_dropped(ledger: Ledger) -> None:
-    """An answer is not handled when the RM has registered anew by the time that its turn comes."""
+    """An answer is not handled if the RM has registered again by the time of its turn."""
     core, clock = Watched(), VirtualClock()
     engine, check = await asked_engine(core, clock, ledger)
     core.told.clear()
@@ -245,7 +245,7 @@ async def test_answers_of_a_former_life_are_dropped(ledger: Ledger) -> None:
 
 
 async def test_stopped_engine_leaves_nobody_waiting(ledger: Ledger) -> None:
-    """Whoever waits for an answer when the engine stops, or asks for one later, is told so."""
+    """A caller that waits when the engine stops, or calls later, gets an error."""
     engine = Engine(Scheduler(), SystemClock())
     waiting = asyncio.create_task(engine.submit(RegisterRm(rm_id=GOOD)))
     await asyncio.sleep(0)
@@ -257,7 +257,7 @@ async def test_stopped_engine_leaves_nobody_waiting(ledger: Ledger) -> None:
 
 
 async def test_stopped_engine_keeps_nothing(ledger: Ledger) -> None:
-    """A command that is posted to a stopped engine is dropped, and not kept for ever."""
+    """A command that is posted to a stopped engine is dropped, not queued for ever."""
     engine = Engine(Scheduler(), SystemClock())
     engine.start(ledger)
     await engine.stop()
@@ -288,7 +288,7 @@ class Broken:
 
 
 class Seen:
-    """A witness that writes down what it sees."""
+    """A witness that records its calls."""
 
     def __init__(self) -> None:
         """Nothing yet."""
@@ -305,7 +305,7 @@ class Seen:
 
 
 async def test_a_witness_that_fails_is_logged_and_stops_nobody(ledger: Ledger) -> None:
-    """Scheduling and the other witnesses go on; each failure counts as a defect."""
+    """Scheduling and the other witnesses continue; each failure counts as a defect."""
     engine, seen = Engine(Scheduler(), SystemClock()), Seen()
     engine.witnesses = (Broken(), seen)
     with capture_logs() as lines:
@@ -325,7 +325,7 @@ async def test_a_witness_that_fails_is_logged_and_stops_nobody(ledger: Ledger) -
 
 
 async def test_defect_halts_the_rm_that_met_it(ledger: Ledger) -> None:
-    """A command that the core fails on is answered by a defect with an id; others go on."""
+    """A command on which the core fails is answered by a defect with an id; other RMs continue."""
     core = Fragile()
     core.fails_on, core.only_for = UpdateNodes, BAD
     engine = Engine(core, SystemClock())
@@ -342,7 +342,7 @@ async def test_defect_halts_the_rm_that_met_it(ledger: Ledger) -> None:
 
 
 async def test_a_guard_that_fails_halts_the_rm_of_its_command(engine: Engine, ledger: Ledger) -> None:
-    """A failure of what tells whether a command is wanted halts its RM; the engine goes on."""
+    """A failure of the check for staleness halts the RM of the command; the engine continues."""
     for rm_id in (BAD, GOOD):
         await engine.submit(RegisterRm(rm_id=rm_id))
 
@@ -381,7 +381,7 @@ async def test_failing_turn_halts_only_the_rm_whose_turn_it_was(
 async def test_what_a_tick_did_before_it_failed_is_not_lost(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A deadline of one RM that fails takes nothing from what the other is told."""
+    """A failing deadline of one RM loses no effects for the other."""
     core, clock = Scheduler(), VirtualClock()
     engine = Engine(core, clock)
     engine.start(ledger)
@@ -422,6 +422,6 @@ async def test_session_of_a_halted_rm_starts_anew() -> None:
 
 
 async def test_hold_of_an_unknown_rm_is_harmless(engine: Engine, ledger: Ledger) -> None:
-    """A hold that comes after its RM has gone changes nothing."""
+    """A hold that follows the removal of its RM changes nothing."""
     await engine.submit(SetHold(rm_id=BAD, hold=Hold.DRAINING, on=True))
     assert not ledger.halted

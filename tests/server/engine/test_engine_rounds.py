@@ -1,4 +1,4 @@
-"""How much of what waits is done in one round of the engine, counted and not timed; and for whom."""
+"""The work in one round of the engine, counted and not timed, and its distribution over RMs."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -23,16 +23,16 @@ class Time:
     """Seconds that pass only when the core has a turn."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, turn: float) -> None:
-        """A turn takes so long, whatever is decided in it."""
+        """A turn takes a fixed time, whatever is decided in it."""
         self.now, self.turn = 0.0, turn
         monkeypatch.setattr(engines, "perf_counter", lambda: self.now)
 
 
 class Timed(Scheduler):
-    """The real core, whose turns take their time."""
+    """The real core, with turns of a given duration."""
 
     def __init__(self, time: Time) -> None:
-        """As the time says."""
+        """Use this time."""
         super().__init__()
         self._time = time
 
@@ -47,20 +47,20 @@ class Served:
     """A sink that writes down whose asks were placed."""
 
     def __init__(self) -> None:
-        """Nobody's yet."""
+        """Start without RMs."""
         self.rms: list[RmId] = []
 
     def route(self, effects: Sequence[Effect]) -> None:
-        """Note the RMs."""
+        """Record the RMs."""
         self.rms += [effect.rm_id for effect in effects if isinstance(effect, AllocationsMade)]
 
     def halt(self, rm_id: RmId, correlation_id: str) -> None:
-        """Nobody is halted."""
+        """Ignore the halt."""
         raise AssertionError(f"{rm_id} was halted")
 
 
 class Asked:
-    """So many RMs that ask at once, each for one allocation; who was served in which order."""
+    """A number of RMs that each ask for one allocation at once; the order in which they are served."""
 
     def __init__(self, time: Time) -> None:
         """Nobody has registered."""
@@ -74,7 +74,7 @@ class Asked:
         return self._served.rms
 
     async def ask(self, rms: int) -> None:
-        """All of them register, and then ask before the engine looks."""
+        """Register all of them, and submit their asks before the engine runs."""
         engine = self.engine
         engine.start(self._served)
         names = [f"rm{number}" for number in range(rms)]
@@ -95,7 +95,7 @@ class Asked:
 
 
 async def test_everybody_has_a_turn_in_one_round(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where turns are short a hundred RMs do not wait for a hundred rounds of the loop."""
+    """With short turns a hundred RMs do not wait for a hundred rounds of the loop."""
     asked = Asked(Time(monkeypatch, turn=TOGETHER.turn / 1000))
     await asked.ask(100)
     assert asked.rounds <= 3
@@ -103,7 +103,7 @@ async def test_everybody_has_a_turn_in_one_round(monkeypatch: pytest.MonkeyPatch
 
 
 async def test_a_round_ends_when_its_time_is_spent(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Messages wait for one portion of time, and for what the last turn takes beyond it."""
+    """Messages wait for one portion of time, plus the excess of the last turn."""
     asked = Asked(Time(monkeypatch, turn=TOGETHER.turn / 2.5))
     await asked.ask(12)
     assert asked.engine.budget is TOGETHER
@@ -113,7 +113,7 @@ async def test_a_round_ends_when_its_time_is_spent(monkeypatch: pytest.MonkeyPat
 
 @asynccontextmanager
 async def loaded(time: Time, seconds: float) -> AsyncIterator[None]:
-    """Inside the block each round of the loop takes so long for others."""
+    """Inside the block each round of the loop takes this time for other work."""
 
     async def work() -> None:
         while True:
@@ -128,7 +128,7 @@ async def loaded(time: Time, seconds: float) -> AsyncIterator[None]:
 
 
 async def test_a_round_takes_as_long_as_the_rest_of_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where messages of many take their time, all of these have their turns in few rounds."""
+    """If messages of many take long, all RMs have their turns in few rounds."""
     time = Time(monkeypatch, turn=TOGETHER.turn)
     asked = Asked(time)
     async with loaded(time, engines.MOST_SECONDS / 2):
@@ -139,7 +139,7 @@ async def test_a_round_takes_as_long_as_the_rest_of_the_loop(monkeypatch: pytest
 
 
 async def test_a_long_round_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However long the rest of the loop takes, messages wait for a few milliseconds of turns at most."""
+    """However long the other work of the loop, messages wait for a few milliseconds of turns."""
     time = Time(monkeypatch, turn=engines.MOST_SECONDS / 2.5)
     asked = Asked(time)
     async with loaded(time, 1.0):
@@ -148,7 +148,7 @@ async def test_a_long_round_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_an_rm_has_one_turn_of_a_long_round(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Time that others take gives an RM with much to do no more turns than it has beside a free loop."""
+    """Time of other work gives a busy RM no more turns than it has beside an idle loop."""
     time = Time(monkeypatch, turn=1.5 * TOGETHER.turn)
     engine = Engine(Timed(time), VirtualClock())
     engine.start(Served())
@@ -170,7 +170,7 @@ async def test_an_rm_has_one_turn_of_a_long_round(monkeypatch: pytest.MonkeyPatc
 
 
 async def test_slow_turns_are_counted_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each turn that everybody has waited for is told once, with whose it was, and counted."""
+    """Each slow turn is logged once, with its RM, and counted."""
     asked = Asked(Time(monkeypatch, turn=2 * SLOW_SECONDS))
     with capture_logs() as lines:
         await asked.ask(1)
@@ -182,7 +182,7 @@ async def test_slow_turns_are_counted_and_told(monkeypatch: pytest.MonkeyPatch) 
 
 
 async def test_work_is_counted_for_registered_rms_alone() -> None:
-    """Commands of RMs that the core does not know leave nothing behind, as do RMs that go."""
+    """Commands of unknown RMs leave nothing behind, like RMs that leave."""
     one, other = RmId("one"), RmId("other")
     engine = Engine(Scheduler(), VirtualClock())
     engine.start(Served())

@@ -1,4 +1,4 @@
-"""The commands that wait for the core, and whose turn it is."""
+"""The queued commands for the core, and their turns."""
 
 from licorne_core.messages.commands import AnswerPredicates, Command, PredicateAnswer
 from licorne_core.values.ids import RmId
@@ -7,12 +7,12 @@ from support.core import builders
 
 
 def command(rm: str, name: str) -> Command:
-    """A command of an RM that is told from others by the name of its node."""
+    """A command of an RM that is identified by the name of its node."""
     return builders.nodes(builders.node(name, vcore=1), rm=rm)
 
 
 def taken(inbox: Inbox) -> list[Command]:
-    """What is handled, in order."""
+    """The handled commands, in order."""
     commands = []
     while inbox.commands.size:
         commands.append(inbox.commands.take().command)
@@ -32,7 +32,7 @@ def test_turns_go_round_the_rms() -> None:
 
 
 def test_a_rest_comes_before_the_other_commands_of_its_rm_alone() -> None:
-    """What is left of a command goes first among its RM's, and takes no turn from others."""
+    """The remainder of a command is first among its RM's, and takes no turn from others."""
     first, rest, one = command("many", "n1"), command("many", "rest"), command("one", "n")
     inbox = Inbox()
     inbox.put(Entry(first))
@@ -42,7 +42,7 @@ def test_a_rest_comes_before_the_other_commands_of_its_rm_alone() -> None:
 
 
 def test_answers_come_before_all_commands_so_many_of_each_rm() -> None:
-    """They have a deadline. Those of one RM that sends too many wait for another round."""
+    """They have a deadline. Excess answers of one RM wait for another round."""
     rms = [RmId("many"), RmId("one")]
     inbox = Inbox()
     inbox.put(Entry(command("one", "n")))
@@ -58,7 +58,7 @@ def test_answers_come_before_all_commands_so_many_of_each_rm() -> None:
 
 
 def test_all_that_waits_can_be_taken() -> None:
-    """An engine that stops lets nobody wait: it is given answers, commands and rests alike."""
+    """An engine that stops takes answers, commands and remainders alike."""
     inbox = Inbox()
     inbox.put(Entry(command("one", "n")))
     inbox.put(Entry(AnswerPredicates(rm_id=RmId("one"), answers=[])))

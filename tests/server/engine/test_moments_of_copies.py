@@ -30,7 +30,7 @@ def nothing() -> None:
 
 
 class Gauge:
-    """A share of time that notes which slices were taken."""
+    """A share of time that records the slices taken."""
 
     def __init__(self, time_slices: TimeSlices) -> None:
         """Over the server's own."""
@@ -44,7 +44,7 @@ class Gauge:
 
 
 async def test_making_a_copy_is_paid_for_as_a_slice_of_the_peer(server: Server, shim: Shim) -> None:
-    """Each copy takes one slice of the share that all readers have, of whoever has asked."""
+    """Each copy is charged as one slice to its caller, in the share of all readers."""
     await shim.set_up()
     gauge: Any = Gauge(TimeSlices(lambda: False))
     copies = Copies(server.engine, server.scheduler, gauge, lambda _: "", FREE)
@@ -74,7 +74,7 @@ class Meddler:
     """A share of time in whose first slice a large command of the RM is in the middle."""
 
     def __init__(self, server: Server) -> None:
-        """Of a server whose large commands are done in many slices."""
+        """Use a server that carries out large commands in many slices."""
         self._server = server
         self._time_slices = TimeSlices(lambda: False)
         self.found: list[bool] = []
@@ -99,7 +99,7 @@ class Meddler:
 async def test_no_copy_is_made_in_the_middle_of_a_large_command(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Where one has begun meanwhile, the copy is made behind it."""
+    """If one has begun meanwhile, the copy is made after it."""
     # Each slice of the command is as long as a round: however fast the machine is, it is seen.
     monkeypatch.setattr(licorne_server.engine.engine, "perf_counter", count(step=10).__next__)
     scheduler = Scheduler(tuning=Tuning(slice_size=1))

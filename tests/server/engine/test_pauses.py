@@ -23,16 +23,16 @@ GIB = 1024**3
 
 
 class Machine:
-    """A process that has so much memory, and a time that passes when it is told to."""
+    """A process with a given memory, and a time that passes on request."""
 
     def __init__(self, resident: int) -> None:
-        """Nothing has happened."""
+        """Start without a copy."""
         self.resident = resident
         self.now = 0.0
         self._spent: Iterator[float] = iter(())
 
     def pauses(self, most: float) -> Pauses:
-        """What reckons with it."""
+        """The pauses of this machine."""
         return Pauses(most, lambda: self.resident, lambda: self.now, lambda: next(self._spent))
 
     def copied(self, pauses: Pauses, seconds: float) -> None:
@@ -42,7 +42,7 @@ class Machine:
             pass
 
     def takes(self, seconds: float) -> None:
-        """The next copy takes so long."""
+        """Set the duration of the next copy."""
         self._spent = iter((0.0, seconds))
 
 
@@ -63,7 +63,7 @@ def test_pause_is_reckoned_from_the_copies_before() -> None:
 
 
 def test_one_slow_copy_does_not_forbid_the_next() -> None:
-    """It may have been made while something else had the processor."""
+    """Another process may have had the processor."""
     machine = Machine(resident=GIB)
     pauses = machine.pauses(0.05)
     machine.copied(pauses, 10.0)
@@ -71,7 +71,7 @@ def test_one_slow_copy_does_not_forbid_the_next() -> None:
 
 
 def test_slow_copies_are_forgotten_in_time() -> None:
-    """What they have forbidden is allowed again, though no copy was made since."""
+    """Copies that they forbade are allowed again, though none was made since."""
     machine = Machine(resident=GIB)
     pauses = machine.pauses(0.05)
     for _ in range(5):
@@ -104,7 +104,7 @@ def test_value_that_a_refusal_names_allows_the_plan(resident: int) -> None:
 
 @pytest.mark.parametrize("resident", [GIB // 20, GIB // 4, GIB])
 def test_plans_in_a_loop_take_their_part_of_the_time(resident: int) -> None:
-    """In an hour one part in a hundred, and what they may take at once, however small each is."""
+    """In an hour they take one part in a hundred, plus the initial allowance, however small each is."""
     machine = Machine(resident)
     pauses, most = machine.pauses(0.05), 0.05
     spent = 0.0
@@ -117,7 +117,7 @@ def test_plans_in_a_loop_take_their_part_of_the_time(resident: int) -> None:
 
 
 def test_plan_now_and_then_waits_for_nothing() -> None:
-    """What was not used is there at once, up to the bound."""
+    """Unused allowance accumulates, up to the bound."""
     machine = Machine(resident=GIB // 4)
     pauses = machine.pauses(0.05)
     for _ in range(4):
@@ -128,7 +128,7 @@ def test_plan_now_and_then_waits_for_nothing() -> None:
 
 
 def test_long_pause_is_owed() -> None:
-    """It is waited for by nobody before it, and by the next plan until it is paid."""
+    """No plan waits for it before, and the next plan waits until it is paid."""
     machine = Machine(resident=5 * GIB)
     pauses = machine.pauses(0.25)
     assert (pauses.problem(), pauses.wait()) == ("", 0.0)
@@ -139,7 +139,7 @@ def test_long_pause_is_owed() -> None:
 
 
 def test_high_bound_lets_no_more_plans_go_at_once() -> None:
-    """What they may take before they wait is that of a low bound."""
+    """The allowance before they wait is that of a low bound."""
     machine = Machine(resident=GIB // 4)
     high, low = machine.pauses(10.0), machine.pauses(AT_ONCE)
     for pauses in (high, low):
@@ -176,7 +176,7 @@ async def test_plan_that_would_stop_everybody_for_too_long_is_refused(server: Se
 
 
 async def test_plan_waits_until_those_before_it_are_paid_for(server: Server, shim: Shim) -> None:
-    """Also that of somebody else; a server that stops waits for none of them."""
+    """This includes plans of other peers; a server that stops waits for none of them."""
     await shim.set_up()
     machine = Machine(resident=GIB)
     copies = copies_of(server, machine.pauses(0.05))

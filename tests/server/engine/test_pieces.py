@@ -1,4 +1,4 @@
-"""No reader keeps others waiting: what it does in one piece does not grow with what there is."""
+"""No reader delays others: a piece of its work does not grow with the amount of data."""
 
 import asyncio
 import sys
@@ -239,7 +239,7 @@ ENOUGH = 20_000
 
 @asynccontextmanager
 async def _serving() -> AsyncIterator[Server]:
-    """A server whose clock stands still, and whose events are never too old."""
+    """A server whose clock stands still, and whose events do not expire."""
     bounds = RmBounds(events=EventBounds(seconds=1e9))
     async with serving(http=LOOPBACK, clock=VirtualClock(), rms=bounds, manage_gc=False) as server:
         yield server
@@ -304,7 +304,7 @@ async def _all_pieces(server: Server) -> dict[str, Pieces]:
 
 
 def test_every_method_has_its_requests() -> None:
-    """A method that is added says how it is read at its bounds, or why it reads nothing."""
+    """A new method declares how it is read at its bounds, or why it reads nothing."""
     files = (ADMIN, STATE, session_pb2.DESCRIPTOR)
     services = [service for file in files for service in file.services_by_name.values()]
     methods = [method.name for service in services for method in service.methods]
@@ -312,7 +312,7 @@ def test_every_method_has_its_requests() -> None:
 
 
 async def test_every_path_has_its_requests() -> None:
-    """A path that is added says how it is read at its bounds."""
+    """A new path declares how it is read at its bounds."""
     async with _serving() as server:
         everything, *_ = routes(server)
     read = {path for _, path in everything if not path.startswith(NOTHING)} - NO_READS
@@ -320,7 +320,7 @@ async def test_every_path_has_its_requests() -> None:
 
 
 async def test_pieces_are_those_of_the_request() -> None:
-    """What a task does that was there before is not counted, and what a new one does is."""
+    """The work of existing tasks is not counted, and that of new ones is."""
 
     async def read(times: int) -> None:
         for _ in range(times):
@@ -359,9 +359,9 @@ async def test_no_piece_of_a_reader_grows_with_what_there_is(
 
 @pytest.mark.slow
 async def test_no_piece_of_a_reader_is_long_for_all_rms() -> None:
-    """A piece that looks at all RMs is a short one, with as many as there may be.
+    """A piece that examines all RMs is short, with the maximum number of RMs.
 
-    There are a part of them here, and as many lines less.
+    The test has a part of them, and proportionally fewer lines.
     """
     async with _serving() as server:
         await fill(server, PARTITIONS, MANY_RMS - 1)

@@ -1,4 +1,4 @@
-"""The listener itself: binding, stopping, what is thrown at it, and HEAD on connections that stay open."""
+"""The listener itself: binding, stopping, malformed input, and HEAD on open connections."""
 
 import asyncio
 from importlib.metadata import version
@@ -30,12 +30,12 @@ def server() -> HttpServer:
 
 
 async def no_state(rm_id: str) -> str:
-    """What no RM adds to a dump."""
+    """An RM without a part in the dump."""
     return "null"
 
 
 async def raw(site: Site, request: bytes) -> bytes:
-    """All that comes back for these bytes until the connection ends."""
+    """The bytes received for these bytes until the connection ends."""
     host, port = site.address.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     writer.write(request)
@@ -47,7 +47,7 @@ async def raw(site: Site, request: bytes) -> bytes:
 
 
 async def test_port_is_told_and_freed() -> None:
-    """The port that was chosen is told, and another listener can have it after the stop."""
+    """The chosen port is reported, and another listener can use it after the stop."""
     first, second = server(), server()
     host, port = await first.start("127.0.0.1", 0)
     await first.stop()
@@ -58,7 +58,7 @@ async def test_port_is_told_and_freed() -> None:
 
 
 async def test_port_in_use_is_an_error(site: Site) -> None:
-    """A port that somebody listens on is refused, not shared."""
+    """A port in use is refused, not shared."""
     host, port = site.address.removeprefix("http://").split(":")
     late = server()
 
@@ -87,7 +87,7 @@ async def test_garbage_disturbs_nobody(site: Site, garbage: bytes) -> None:
 
 
 async def test_answers_do_not_say_what_they_are_made_with(site: Site) -> None:
-    """No answer names the libraries inside or lets a browser guess at its type."""
+    """No answer names the libraries inside or lets a browser guess its type."""
     for path in ("/livez", "/ws/v1/partitions", "/nothing"):
         headers = (await site.ask(path))[1]
         assert headers["Server"] == f"licorne/{version('licorne-server')}"
@@ -106,7 +106,7 @@ async def test_answers_do_not_say_what_they_are_made_with(site: Site) -> None:
     ],
 )
 async def test_nobody_on_the_way_keeps_an_answer(site: Site, path: str) -> None:
-    """What is true of one moment and one reader is not stored, errors too."""
+    """An answer for one moment and one reader is not stored, including errors."""
     _, headers, _ = await site.ask(path)
     assert headers["Cache-Control"] == "no-store"
 
@@ -116,7 +116,7 @@ SHORT = "/ws/v1/partitions"
 
 
 async def answers(site: Site, *requests: str) -> bytes:
-    """All that comes back on one connection for these requests, the last of which ends it."""
+    """The bytes received on one connection for these requests, the last of which ends it."""
     host, port = site.address.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     writer.write("".join(requests).encode())
@@ -127,14 +127,14 @@ async def answers(site: Site, *requests: str) -> bytes:
 
 
 def request(method: str, path: str, *headers: str) -> str:
-    """A request as it goes over the wire."""
+    """A request on the wire."""
     return "\r\n".join([f"{method} {path} HTTP/1.1", "Host: localhost", *headers, "", ""])
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "identity"])
 @pytest.mark.parametrize("path", [LONG, SHORT, "/metrics", "/ws/v1/config", "/ws/v1/events/stream"])
 async def test_the_next_answer_follows_the_headers(site: Site, path: str, encoding: str) -> None:
-    """Nothing of a body comes behind the headers, so that the next request is answered whole."""
+    """No body follows the headers, so that the next request is answered completely."""
     many = (node(f"node-{number}", vcore=1000) for number in range(100))
     site.driver.do(register(config("[{name: a}]")), nodes(*many))
     site.events.begin(next(iter(site.driver.scheduler.views.rms())).rm_id)
@@ -152,7 +152,7 @@ async def test_the_next_answer_follows_the_headers(site: Site, path: str, encodi
 
 
 async def test_headers_are_those_of_get(site: Site) -> None:
-    """HEAD tells type, encoding and what the answer depends on as GET does."""
+    """HEAD has type, encoding and Vary like GET."""
     many = (node(f"node-{number}", vcore=1000) for number in range(100))
     site.driver.do(register(config("[{name: a}]")), nodes(*many))
     told = ("Content-Type", "Content-Encoding", "Vary")

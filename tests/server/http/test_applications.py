@@ -57,7 +57,7 @@ async def test_status_picks_from_the_active_ones(ready: Site) -> None:
 
 @pytest.mark.row(103)
 async def test_a_back_off_shows_its_end(site: Site) -> None:
-    """An application that backs off says until when; after that, that there is no such time."""
+    """An application in back-off has the time of its end; afterwards it has none."""
     tired = CONFIG.replace(
         "- name: a\n",
         "- name: a\n            properties: {application.unschedasks.backoff: '1', "
@@ -74,7 +74,7 @@ async def test_a_back_off_shows_its_end(site: Site) -> None:
 
 @pytest.mark.row(164)
 async def test_reservations_are_listed_by_key(ready: Site) -> None:
-    """An application names the asks for which a node is reserved, a leaf who is about to run."""
+    """An application lists the asks with a reserved node, a leaf the applications about to run."""
     ready.driver.do(
         asks(ask("app-1", "k1", vcore=900)),
         nodes(node("n2", vcore=1000)),

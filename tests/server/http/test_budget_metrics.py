@@ -43,7 +43,7 @@ def samples(*budgets: BudgetState) -> dict[str, float]:
 
 
 def test_rms_and_resources_of_a_budget_are_bounded() -> None:
-    """Beyond a number RMs share one id, whose sum is right; resources beyond a number have no metric."""
+    """Beyond a number RMs share one id, with the right total; resources beyond a number have no metric."""
     found = samples(budget(0, MAX_HOLDERS + 7))
     used = {name: value for name, value in found.items() if name.startswith("licorne_budget_used")}
     assert len(used) == (MAX_HOLDERS + 1) * MAX_BUDGET_RESOURCES
@@ -51,7 +51,7 @@ def test_rms_and_resources_of_a_budget_are_bounded() -> None:
 
 
 def test_budgets_are_bounded() -> None:
-    """The first budgets have metrics, however many there are."""
+    """The first budgets have metrics, whatever their number."""
     found = samples(*(budget(number, 1) for number in range(MAX_BUDGETS + 5)))
     assert (
         len([name for name in found if name.startswith("licorne_budget_limit")])
@@ -60,5 +60,5 @@ def test_budgets_are_bounded() -> None:
 
 
 def test_rms_of_other_members_have_no_metrics_here() -> None:
-    """A sum over all members counts each RM once."""
+    """A total over all members counts each RM once."""
     assert not [name for name in samples(budget(0, 1, elsewhere=2)) if "rm001" in name]

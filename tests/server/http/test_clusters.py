@@ -84,7 +84,7 @@ async def test_nothing_registered_is_empty_lists(site: Site) -> None:
 
 @pytest.mark.row(44, 45, 57)
 async def test_partitions_follow_a_reload(site: Site) -> None:
-    """Node order, weights and preemption are those in force; what is gone is not there."""
+    """Node order, weights and preemption are those in force; a removed partition is missing."""
     site.driver.do(register(TWO), reload(OPEN + "    nodesortpolicy: binpacking\n"))
 
     (default,) = await site.get("/ws/v1/partitions")
@@ -138,7 +138,7 @@ async def test_config_as_yaml(site: Site) -> None:
 
 
 async def test_config_as_json(site: Site) -> None:
-    """Who accepts JSON gets the same with the older core's spelling of the keys."""
+    """A client that accepts JSON gets the same with the older core's spelling of the keys."""
     site.driver.do(register(RULES + "    nodesortpolicy: fair\n", extra={"log.level": "debug"}))
 
     status, headers, body = await site.ask("/ws/v1/config", Accept="application/json")
@@ -159,7 +159,7 @@ async def test_config_as_json(site: Site) -> None:
 
 
 async def test_config_of_each_rm(site: Site) -> None:
-    """The first RM's configuration is shown, that of another one when its id is in the query."""
+    """By default the first RM's configuration is returned, that of another one for its id in the query."""
     site.driver.do(register(OPEN, rm="rm-b"), register(TWO, rm="rm-a"))
 
     _, _, first = await site.ask("/ws/v1/config")
@@ -190,7 +190,7 @@ QUEUE = "/ws/v1/partition/default/queue/"
 async def test_what_is_read_before_an_answer_is_in_the_share(
     site: Site, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
-    """Every read begins with a slice of its own: what it looks at may be large."""
+    """Every read begins with a slice of its own, as it may examine a lot."""
     begun: list[str] = []
 
     def counting(request: web.Request) -> AbstractAsyncContextManager[Callable[[], bool]]:

@@ -1,4 +1,4 @@
-"""State dumps, stacks, and what else operators see of the process."""
+"""State dumps, stacks, and other views of the process for operators."""
 
 import asyncio
 import json
@@ -48,7 +48,7 @@ async def test_dump_of_nothing_has_all_keys(site: Site, path: str) -> None:
 
 @pytest.mark.row(166)
 async def test_dump_shows_what_the_other_paths_show(busy: Site) -> None:
-    """Every part of the dump is what its own path answers."""
+    """Every part of the dump equals the answer of its own path."""
     shown = await busy.get(DUMP)
     partition = "/ws/v1/partition/default/"
     assert set(shown) == KEYS
@@ -72,7 +72,7 @@ async def test_dump_shows_what_the_other_paths_show(busy: Site) -> None:
 
 @pytest.mark.row(166)
 async def test_dump_has_what_rms_add(busy: Site) -> None:
-    """What an RM adds stands under its id, as the RM wrote it."""
+    """An RM's part is under its id, verbatim."""
     busy.states[RM] = '{"pods": [1, 2]}'
     assert (await busy.get(DUMP))["rmDiagnostics"] == {RM: {"pods": [1, 2]}, "rm2": None}
 
@@ -88,7 +88,7 @@ async def test_dump_of_one_rm(busy: Site) -> None:
 
 
 async def test_one_dump_at_a_time(busy: Site) -> None:
-    """A second dump is refused while one is under way, and taken after it."""
+    """A second dump is refused while one is running, and accepted after it."""
     busy.answering.clear()
     first = asyncio.create_task(busy.get(DUMP))
     await eventually(lambda: busy.asked)
@@ -126,7 +126,7 @@ async def text(site: Site, path: str) -> str:
 
 
 async def test_stack_shows_tasks_and_threads(site: Site) -> None:
-    """Tasks that wait at the same place are shown together, each thread for itself."""
+    """Tasks that wait at the same place are grouped, each thread is separate."""
     event = asyncio.Event()
 
     async def waits_in_vain() -> None:
@@ -160,13 +160,13 @@ async def test_stack_shows_tasks_and_threads(site: Site) -> None:
     ],
 )
 async def test_older_paths_lead_to_the_newer(site: Site, old: str, new: str) -> None:
-    """They are answered with 301, and what they ask for is kept."""
+    """They are answered with 301, and their query is kept."""
     async with site.client.get(site.address + old, allow_redirects=False) as answer:
         assert (answer.status, answer.headers["Location"]) == (301, new)
 
 
 async def test_command_line_and_index_are_told(site: Site) -> None:
-    """As under the older paths: words end with zero bytes, and the index names what there is."""
+    """As under the older paths: words end with zero bytes, and the index lists the profiles."""
     shown = await text(site, "/debug/pprof/cmdline")
     assert shown.split("\0") == sys.orig_argv
     for path in ("/debug/pprof", "/debug/pprof/"):

@@ -1,4 +1,4 @@
-"""Requests that cannot be answered, each with status, reason and one form; and the units of REST."""
+"""Requests without an answer, each with status, reason and one form; and the units of REST."""
 
 import pytest
 from aiohttp import web
@@ -30,7 +30,7 @@ CONFIG = "partitions: [{name: default, queues: [{name: a}]}]"
     ],
 )
 async def test_missing_things_are_404(site: Site, path: str, named: str) -> None:
-    """What is not there is a 404 whose message names it, under both spellings of the keys."""
+    """A missing object is a 404 whose message names it, under both spellings of the keys."""
     site.driver.do(register(CONFIG))
 
     answer = await site.refused(path)
@@ -49,7 +49,7 @@ async def test_missing_things_are_404(site: Site, path: str, named: str) -> None
     ],
 )
 async def test_a_fresh_server_says_that_nobody_has_registered(site: Site, path: str) -> None:
-    """Whoever asks for a partition before there is an RM learns why there is none."""
+    """The message says that no RM has registered."""
     answer = await site.refused(path)
     assert answer["status_code"] == 404
     assert answer["message"] == "partition default not found: no RM has registered yet"
@@ -70,7 +70,7 @@ async def test_a_fresh_server_says_that_nobody_has_registered(site: Site, path: 
     ],
 )
 async def test_senseless_requests_are_400(site: Site, path: str, named: str) -> None:
-    """What cannot be meant is a 400 whose message quotes it."""
+    """An invalid request is a 400 whose message quotes it."""
     site.driver.do(register(CONFIG))
 
     answer = await site.refused(path)
@@ -91,7 +91,7 @@ async def test_application_of_another_queue_is_404(site: Site) -> None:
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH"])
 async def test_reading_paths_take_no_other_method(site: Site, method: str) -> None:
-    """A method that a path is not made for is a 405 that says which ones are."""
+    """An unsupported method is a 405 with the supported ones."""
     status, headers, _ = await site.ask("/ws/v1/partitions", method=method)
     answer = await site.refused("/ws/v1/partitions", method=method)
 
@@ -108,7 +108,7 @@ async def test_long_body_is_refused(site: Site) -> None:
 
 
 async def test_defects_are_masked() -> None:
-    """What nobody foresaw is a 500 that shows nothing of the inside."""
+    """An unexpected error is a 500 without any internals."""
 
     async def broken(request: web.Request) -> web.StreamResponse:
         raise RuntimeError("secret")
@@ -133,7 +133,7 @@ async def test_defects_are_masked() -> None:
 def test_percentages_are_whole_and_end_at_a_hundred(
     total: Resources, used: Resources, shown: dict[str, int]
 ) -> None:
-    """Whatever is used of a type that there is some of, from 0 to 100, rounded down."""
+    """The percentage is from 0 to 100, rounded down."""
     assert percentages(total, used) == shown
 
 
@@ -150,7 +150,7 @@ def test_percentages_are_whole_and_end_at_a_hundred(
     ],
 )
 def test_durations_look_like_those_of_the_older_core(seconds: float, text: str) -> None:
-    """Hours, minutes and seconds, the smaller ones always there, and no needless digits."""
+    """Hours, minutes and seconds, the smaller ones always included, and no needless digits."""
     assert duration(seconds) == text
 
 

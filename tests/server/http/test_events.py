@@ -23,7 +23,7 @@ CONFIG = "partitions: [{name: default, queues: [{name: a, submitacl: '*'}]}]"
 
 
 def begin(site: Site, rm: str = RM, **extra: str) -> EventLog:
-    """An RM registers."""
+    """Register an RM."""
     keys = {f"event.{name}": value for name, value in extra.items()}
     site.driver.do(register(CONFIG, rm, keys))
     site.events.begin(RmId(rm))
@@ -38,7 +38,7 @@ def change(site: Site, **extra: str) -> None:
 
 
 def play(site: Site, first: int, count: int, rm: str = RM, *, time: float = START) -> None:
-    """So many events happen."""
+    """Record this number of events."""
     site.events.get(rm).append(happened(rm, first, count, time=time).facts)
 
 
@@ -51,7 +51,7 @@ class Lines:
     """A stream, read line by line."""
 
     def __init__(self, answer: aiohttp.ClientResponse) -> None:
-        """Over its answer."""
+        """Read this answer."""
         self.answer = answer
 
     async def next(self) -> Any:
@@ -61,7 +61,7 @@ class Lines:
         return json.loads(line) if line else None
 
     async def take(self, count: int) -> list[Any]:
-        """So many lines."""
+        """This number of lines."""
         return [await self.next() for _ in range(count)]
 
 
@@ -77,7 +77,7 @@ async def stream(site: Site, query: str = "") -> AsyncIterator[Lines]:
 
 
 async def test_a_batch_has_all_that_is_kept(site: Site) -> None:
-    """Without a query everything comes, with the ids of the first and the last."""
+    """Without a query all events are returned, with the ids of the first and the last."""
     log = begin(site)
     play(site, 0, 3)
     answer = await site.get(BATCH)
@@ -115,7 +115,7 @@ async def test_a_batch_begins_and_ends_where_it_is_asked_to(site: Site) -> None:
 
 @pytest.mark.parametrize("start", ["0", "3", "10", "18446744073709551615"])
 async def test_a_batch_of_what_is_not_kept_is_null(site: Site, start: str) -> None:
-    """An id that is gone or was not given out is answered with the ids that are there."""
+    """A dropped or future id is answered with the present range of ids."""
     begin(site, ringBufferCapacity="6")
     play(site, 0, 10)
     answer = await site.get(f"{BATCH}?start={start}")
@@ -124,7 +124,7 @@ async def test_a_batch_of_what_is_not_kept_is_null(site: Site, start: str) -> No
 
 
 async def test_a_batch_of_nothing(site: Site) -> None:
-    """Before anything has happened there are no events, and that is no error."""
+    """Before the first event the list is empty, and that is no error."""
     begin(site)
     answer = await site.get(BATCH)
     assert (answer["LowestID"], answer["HighestID"]) == (0, 0)
@@ -163,7 +163,7 @@ async def test_a_stream_tells_the_instance_and_then_what_happens(site: Site) -> 
 
 @pytest.mark.parametrize(("count", "found"), [("2", [2, 3]), ("99", [1, 2, 3]), ("0", [])])
 async def test_a_stream_may_begin_with_what_was(site: Site, count: str, found: list[int]) -> None:
-    """`count` past events come first, as far as they are kept."""
+    """`count` past events are first, as far as they are retained."""
     begin(site, ringBufferCapacity="3")
     play(site, 0, 4)
     async with stream(site, f"?count={count}") as lines:
@@ -197,7 +197,7 @@ async def test_each_rm_has_events_of_its_own(site: Site) -> None:
 
 
 async def test_unknown_rms(site: Site) -> None:
-    """404, for an RM that is not there and where there is none at all."""
+    """The answer is 404, for an unknown RM and without any RM."""
     for path in (BATCH, STREAM):
         answer = await site.refused(path)
         message = "no RM is registered, so there are no events"
@@ -208,7 +208,7 @@ async def test_unknown_rms(site: Site) -> None:
 
 
 async def test_tracking_off(site: Site) -> None:
-    """500 with the known text while it is off; open streams go on once it is on again."""
+    """The answer is 500 with the documented text; open streams continue once tracking is on again."""
     begin(site)
     async with stream(site) as lines:
         await lines.next()
@@ -223,7 +223,7 @@ async def test_tracking_off(site: Site) -> None:
 
 
 async def test_streams_are_bounded(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """503 for one stream too many, and a place again once one is gone, even if nothing happens."""
+    """One stream too many gets 503, and a place is free once one has closed, even without events."""
     monkeypatch.setattr(events, "LOOK_SECONDS", 0.01)
     log = begin(site, maxStreams="1")
     async with stream(site):
@@ -242,7 +242,7 @@ async def test_one_host_has_so_many_streams(site: Site) -> None:
 
 
 async def test_a_stream_that_falls_behind_is_cut_off(site: Site) -> None:
-    """The last line is an error that says where the events begin that are kept."""
+    """The last line is an error with the first id that is retained."""
     begin(site, ringBufferCapacity="10")
     async with stream(site) as lines:
         await lines.next()
@@ -264,7 +264,7 @@ async def test_a_stream_tells_a_burst_larger_than_the_ring(site: Site) -> None:
 
 
 async def test_a_stream_ends_with_the_registration(site: Site) -> None:
-    """When its RM registers anew or goes, the last line says so, behind all events before that."""
+    """When its RM registers again or leaves, the last line says so, after all earlier events."""
     for end, status in ((site.events.begin, 503), (site.events.forget, 404)):
         begin(site)
         async with stream(site) as lines:
@@ -278,7 +278,7 @@ async def test_a_stream_ends_with_the_registration(site: Site) -> None:
 
 @pytest.mark.row(19)
 async def test_a_stream_is_told_that_the_server_stops() -> None:
-    """Its last line has the status 503, and then nobody answers any more."""
+    """Its last line has the status 503, and then there are no more answers."""
     async with (
         serving(http=LOOPBACK) as server,
         connected(server) as channel,

@@ -39,7 +39,7 @@ async def failed(site: Site, path: str = HEALTH) -> dict[str, str]:
 
 @pytest.mark.row(165)
 async def test_unhealthy_while_a_node_has_no_partition(busy: Site) -> None:
-    """A node for an unknown partition is a failed one until it comes again; a duplicate is not."""
+    """A node for an unknown partition is a failed one until it is created again; a duplicate is not."""
     assert await failed(busy) == {}
     busy.driver.do(nodes(node("n0", vcore=10)))
     assert await failed(busy) == {}
@@ -67,7 +67,7 @@ async def test_rejected_ask_counts_for_five_minutes(busy: Site) -> None:
 
 @pytest.mark.row(165)
 async def test_queues_and_users_are_added_up(busy: Site) -> None:
-    """A queue, and a user with a limit, that have more than their applications are told of."""
+    """A queue, or a user with a limit, whose usage exceeds that of its applications is reported."""
     limited = "[{limit: one, users: [ann], maxresources: {vcore: 50}}]"
     busy.driver.do(reload(config(f"[{{name: a, limits: {limited}}}]")))
     assert await failed(busy) == {}
@@ -91,7 +91,7 @@ async def test_queues_and_users_are_added_up(busy: Site) -> None:
 
 
 async def test_figures_of_the_server_are_judged(busy: Site) -> None:
-    """RMs that are lost or do not read, a refused configuration, and memory; what is over is told no more."""
+    """Lost or slow RMs, a refused configuration, and memory are findings, until they are over."""
     measures = RmMeasures()
     measures.is_refused = True
     lost = RmFigures(rm_id=RmId(RM), connected=False, outbox_age=30.0, outbox_messages=7, measures=measures)
@@ -117,7 +117,7 @@ async def test_health_of_one_rm(busy: Site) -> None:
 
 
 async def test_lag_is_the_worst_since_last_asked() -> None:
-    """The loop's lag is that of its latest beat, told once."""
+    """The loop's lag is that of its latest beat, reported once."""
     time = 0.0
     heartbeat = Heartbeat(clock=lambda: time)
     heartbeat.start()

@@ -73,7 +73,7 @@ class Reader:
 
 @pytest.fixture
 async def reader(tmp_path: Path) -> AsyncIterator[Reader]:
-    """A server that knows the tokens of an operator and of two RMs, which are registered."""
+    """A server with tokens of an operator and of two registered RMs."""
     for name, token in (("mine", MINE), ("others", OTHERS), ("operator", OPERATOR)):
         (tmp_path / name).write_text(token)
     tokens = {name: (tmp_path / name,) for name in ("mine", "others")}
@@ -90,14 +90,14 @@ async def reader(tmp_path: Path) -> AsyncIterator[Reader]:
 
 
 async def test_probes_need_no_token(reader: Reader) -> None:
-    """A supervisor has no token, and one that it might have is not looked at."""
+    """A supervisor needs no token, and a token is not checked."""
     for path in PROBES:
         assert await reader.ask(path) == await reader.ask(path, "Bearer nonsense") == 200
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
 async def test_nobody_sees_anything_without_a_token(reader: Reader, method: str) -> None:
-    """No known token, or two at once, gets 401 on every path, also on one that there is not."""
+    """No valid token, or two at once, gets 401 on every path, even on a missing one."""
     paths = [*OF_ALL, *OF_ONE, *(MY_PARTITION + rest for rest in PATHS), "/nothing"]
     for path in paths:
         assert await reader.ask(path, method=method) == 401
@@ -108,7 +108,7 @@ async def test_nobody_sees_anything_without_a_token(reader: Reader, method: str)
 
 
 async def test_validation_needs_a_token(reader: Reader) -> None:
-    """Whoever is known may have a configuration checked: nothing of any RM is shown."""
+    """Any authenticated caller may have a configuration checked: no data of an RM is returned."""
     path = "/ws/v1/validate-conf"
     assert await reader.ask(path, method="POST") == 401
     assert await reader.asked_by(MINE, path, "POST") == 200
@@ -132,9 +132,9 @@ async def test_rm_sees_its_own(reader: Reader) -> None:
 
 
 async def test_rm_sees_nothing_of_others(reader: Reader) -> None:
-    """Another RM, all RMs, and what is not there are refused alike.
+    """Another RM, all RMs, and missing objects are refused alike.
 
-    A name without an RM means the RM that registered first.
+    A name without an RM means the first registered RM.
     """
     others = [OTHER_PARTITION + rest for rest in PATHS]
     named = [f"{path}?rm={name}" for path in OF_ONE for name in ("others", "nobody", "")]
@@ -147,7 +147,7 @@ async def test_rm_sees_nothing_of_others(reader: Reader) -> None:
 
 
 async def test_the_address_for_metrics_wants_the_same_tokens(tmp_path: Path) -> None:
-    """Also where it is plain, on loopback; probes need none there either."""
+    """This includes a plain one, on loopback; probes need none there either."""
     (tmp_path / "mine").write_text(MINE)
     (tmp_path / "operator").write_text(OPERATOR)
     async with (
@@ -197,7 +197,7 @@ async def status(server: Server, path: str, host: str | None, address: str = "")
      "[::1]:9080", "[::1]", "10.1.2.3:9080"],
 )  # fmt: skip
 async def test_addresses_and_localhost_are_answered(host: str) -> None:
-    """No other site can have them, whatever the port is that a tunnel or a container puts there."""
+    """No other site can have them, whatever the port of a tunnel or a container."""
     async with serving(http=LOOPBACK) as server:
         assert await status(server, "/ws/v1/partitions", host) == 200
 
@@ -218,7 +218,7 @@ async def test_other_names_are_refused(host: str) -> None:
 
 
 async def test_a_refusal_says_what_to_do() -> None:
-    """It names the setting, and the log has the name, both cut short."""
+    """The refusal has the setting, and the log the name, both cut."""
     async with serving(http=LOOPBACK) as server, aiohttp.ClientSession() as client:
         url = f"http://{server.http_address}/ui"
         with capture_logs() as lines:
@@ -258,7 +258,7 @@ async def test_who_needs_an_identity_needs_no_name(tmp_path: Path) -> None:
 
 
 async def test_an_address_for_others_is_asked_for_by_name() -> None:
-    """In containers and clusters the server is known by names that it does not know itself."""
+    """In containers and clusters the server has names that it cannot determine itself."""
     everywhere = Address(host="0.0.0.0", port=0)
     async with serving(http=everywhere, insecure=True) as server:
         assert await status(server, "/ws/v1/partitions", "licorne:9080") == 200
@@ -287,7 +287,7 @@ async def answer(
 
 
 async def test_nobody_may_unless_it_is_said(client: aiohttp.ClientSession) -> None:
-    """Without origins no answer lets a page of another one read it, and nobody may ask."""
+    """Without origins no answer allows a page of another one to read it, and preflights are refused."""
     async with serving(http=LOOPBACK) as server:
         status, headers = await answer(client, server, "/ws/v1/partitions", Origin=ORIGIN)
         assert (status, ALLOW in headers) == (200, False)
@@ -297,7 +297,7 @@ async def test_nobody_may_unless_it_is_said(client: aiohttp.ClientSession) -> No
 
 
 async def test_pages_of_known_origins_may_read(client: aiohttp.ClientSession) -> None:
-    """Answers, also long, compressed and failed ones, name the origin that asked if it is known."""
+    """Answers, including long, compressed and failed ones, name the caller's origin if it is listed."""
     async with serving(http=LOOPBACK, cors_origins=frozenset({ORIGIN})) as server:
         for path, expected in (("/ws/v1/partitions", 200), ("/metrics", 200), ("/nothing", 404)):
             status, headers = await answer(client, server, path, Origin=ORIGIN)
@@ -311,7 +311,7 @@ async def test_pages_of_known_origins_may_read(client: aiohttp.ClientSession) ->
 
 
 async def test_any_origin_is_said_in_one_word(client: aiohttp.ClientSession) -> None:
-    """With ``*`` every page may read; certificates and cookies are never asked for."""
+    """With ``*`` every page may read; certificates and cookies are never requested."""
     async with serving(http=LOOPBACK, cors_origins=frozenset({"*"})) as server:
         _, headers = await answer(client, server, "/ws/v1/clusters", Origin=OTHER_ORIGIN)
         assert headers[ALLOW] == "*"

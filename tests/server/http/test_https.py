@@ -1,4 +1,4 @@
-"""HTTP over TLS: who gets in, what a certificate allows, what stays plain, and what changes."""
+"""HTTP over TLS: admission, rights of a certificate, plain addresses, and changes."""
 
 import asyncio
 import shutil
@@ -33,11 +33,11 @@ class Secure:
     """Asks a server over TLS."""
 
     def __init__(self, server: Server) -> None:
-        """This one."""
+        """Use this server."""
         self.server = server
 
     async def ask(self, path: str, name: str = "", files: Path = FILES) -> tuple[int, str]:
-        """Status and text, for the bearer of a certificate; for somebody without one if unnamed."""
+        """Status and text, for the bearer of a certificate; without a certificate if unnamed."""
         async with aiohttp.ClientSession() as client:
             url = f"https://{self.server.http_address}{path}"
             async with client.get(url, ssl=https(name, files)) as answer:
@@ -50,7 +50,7 @@ class Secure:
 
 @pytest.fixture
 async def secure() -> AsyncIterator[Secure]:
-    """A server that knows `rm` and an operator by their certificates, both of which registered."""
+    """A server that identifies `rm` and an operator by their certificates, both registered."""
     identities = {"rm": frozenset({SPIFFE})}
     operators = frozenset({"operator"})
     async with serving(http=LOOPBACK, tls=tls(), rm_identities=identities, operators=operators) as server:
@@ -67,7 +67,7 @@ async def test_operator_sees_everything(secure: Secure) -> None:
 
 
 async def test_rm_sees_its_own_and_nothing_of_others(secure: Secure) -> None:
-    """The certificate of an RM opens what names the RM; everything else is refused alike."""
+    """The certificate of an RM gives access to its own data; all else is refused alike."""
     for path in (*PROBES, *MINE):
         assert await secure.status(path, "rm") == 200, path
     absent = ("/ws/v1/partition/[nobody]default/queues", "/ws/v1/config?rm=nobody")
@@ -77,7 +77,7 @@ async def test_rm_sees_its_own_and_nothing_of_others(secure: Secure) -> None:
 
 
 async def test_without_a_certificate_only_probes_answer(secure: Secure) -> None:
-    """A kubelet has no certificate and must be answered; it is told nothing else."""
+    """A kubelet has no certificate and must get an answer; all else is refused."""
     for path in PROBES:
         assert await secure.status(path) == 200
     for path in (*MINE, *OF_ALL, "/nothing"):
@@ -95,7 +95,7 @@ async def test_certificate_of_another_authority_gets_nowhere(secure: Secure, tmp
 
 
 async def test_plain_http_is_not_answered(secure: Secure) -> None:
-    """Where TLS is spoken nothing is said without it."""
+    """A TLS port does not answer plain requests."""
     async with aiohttp.ClientSession() as client:
         with pytest.raises(aiohttp.ClientError):
             await client.get(f"http://{secure.server.http_address}/livez")
@@ -152,7 +152,7 @@ async def shown_by(server: Server) -> str:
 
 
 async def test_broken_files_stay_out_of_use(tmp_path: Path) -> None:
-    """Half of a new pair, or a file that is missing, leaves what was good in use."""
+    """Half of a new pair, or a missing file, leaves the old pair in use."""
     for file in FILES.glob("*.*"):
         shutil.copy(file, tmp_path)
     async with serving(http=LOOPBACK, tls=tls(tmp_path, mutual=False)) as server:
@@ -164,7 +164,7 @@ async def test_broken_files_stay_out_of_use(tmp_path: Path) -> None:
 
 
 async def test_unfinished_handshakes_make_room_and_end() -> None:
-    """Who connects and says nothing locks nobody out, and is cut off in time."""
+    """A silent client locks out nobody, and is cut off in time."""
     bounds = PeerBounds(http_connections=8, http_idle=60.0)
     async with (
         serving(http=LOOPBACK, tls=tls(mutual=False), peers=bounds) as server,
@@ -192,7 +192,7 @@ async def test_server_stops_in_the_middle_of_handshakes() -> None:
 
 
 async def silence(stack: AsyncExitStack, server: Server) -> asyncio.StreamReader:
-    """A connection on which nothing is said."""
+    """A silent connection."""
     host, _, port = server.http_address.rpartition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     stack.callback(writer.close)
@@ -200,7 +200,7 @@ async def silence(stack: AsyncExitStack, server: Server) -> asyncio.StreamReader
 
 
 async def test_request_right_behind_the_handshake_is_answered(secure: Secure) -> None:
-    """What a client sends together with the end of its handshake is not lost."""
+    """Data that a client sends together with the end of its handshake is not lost."""
     host, _, port = secure.server.http_address.rpartition(":")
     for _ in range(20):
         reader, writer = await asyncio.open_connection(host, int(port), ssl=https())
@@ -213,10 +213,10 @@ async def test_request_right_behind_the_handshake_is_answered(secure: Secure) ->
 async def test_first_words_before_the_connection_is_accepted_are_heard(
     monkeypatch: pytest.MonkeyPatch, secure: Secure
 ) -> None:
-    """A handshake that begins before the server has looked ends, also on a Python that reads too early."""
+    """A handshake that begins before the accept succeeds, also on a Python that reads too early."""
 
     def add_reader(self: Any, *reading: Any) -> None:
-        """That of Python 3.11.2: nothing asks whether reading was paused."""
+        """The method of Python 3.11.2, which does not check whether reading was paused."""
         if not self._closing:
             self._loop._add_reader(*reading)
 
@@ -236,7 +236,7 @@ async def test_first_words_before_the_connection_is_accepted_are_heard(
 
 
 async def test_metrics_have_an_address_of_their_own() -> None:
-    """There are metrics and probes, plain on loopback, and nothing else, under every name."""
+    """It has metrics and probes, plain on loopback, and nothing else, under every name."""
     async with serving(http=None, metrics=LOOPBACK, tls=tls()) as server:
         assert not server.http_address
         async with aiohttp.ClientSession() as client:
@@ -271,7 +271,7 @@ async def test_metrics_off_loopback_have_tls_and_identities_unless_told() -> Non
 
 
 async def test_plain_http_beside_certificates_is_read_by_all_and_operated_by_nobody() -> None:
-    """Without TLS nobody has a certificate: who reaches the address reads, but for the process."""
+    """Without TLS no caller has a certificate: all may read, except the state of the process."""
     async with (
         serving(http=LOOPBACK, tls=tls(), http_insecure=True) as server,
         aiohttp.ClientSession() as client,
@@ -302,7 +302,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("changes", "text"), REFUSED)
 def test_others_are_not_served_without_tls_by_mistake(changes: dict[str, Any], text: str) -> None:
-    """Plain HTTP off loopback must be asked for, and takes no tokens."""
+    """Plain HTTP off loopback must be configured, and allows no tokens."""
     with pytest.raises(SettingsError, match=text):
         Settings(**changes).check()
 
@@ -320,7 +320,7 @@ def test_others_are_not_served_without_tls_by_mistake(changes: dict[str, Any], t
     ],
 )
 def test_plain_addresses_are_known_as_exposed(changes: dict[str, Any], exposed: set[str]) -> None:
-    """What others can reach without TLS is known by what is served there."""
+    """Addresses that others can reach without TLS are listed by service."""
     settings = Settings(**changes)
     settings.check()
     assert settings.exposed.keys() == exposed

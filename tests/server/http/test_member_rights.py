@@ -1,4 +1,4 @@
-"""Rights to what a member passes on: the caller's, the secret of the deployment, and TLS between members."""
+"""Rights to passed requests: the caller's rights, the secret of the deployment, and TLS between members."""
 
 import asyncio
 import json
@@ -30,7 +30,7 @@ async def town() -> AsyncIterator[Town]:
 
 
 async def test_a_request_goes_no_further_than_one_member(town: Town) -> None:
-    """A member answers another's request by itself, though it believes that the RM is elsewhere."""
+    """A member answers another's request by itself, even if another member owns the RM in its view."""
     queues = "/ws/v1/partition/[left]default/queues"
     record = town.table.rms[RmId("left")]
     town.table.rms[RmId("left")] = Record(rm_id=RmId("left"), owner=MemberId("id-of-b"), epoch=9)
@@ -44,7 +44,7 @@ async def test_a_request_goes_no_further_than_one_member(town: Town) -> None:
 
 
 async def of_another(server: Server, path: str) -> bytes:
-    """What the only other member answers to this one."""
+    """The answer of the only other member to this one."""
     assert server.members is not None
     [other] = server.members.others()
     return await server.members.whole(other, path, server.members.own_right)
@@ -52,7 +52,7 @@ async def of_another(server: Server, path: str) -> bytes:
 
 @pytest.fixture
 async def guarded(tmp_path: Path) -> AsyncIterator[Town]:
-    """Two members that know the tokens of an operator and of two RMs, and one that knows another's."""
+    """Two members with tokens of an operator and of two RMs, and one with another RM's."""
     for name in ("left", "right", "operator", "stranger"):
         (tmp_path / name).write_text(token(name))
     tokens = {name: (tmp_path / name,) for name in ("left", "right")}
@@ -73,7 +73,7 @@ def token(name: str) -> str:
 
 
 async def test_rights_are_those_on_the_first_member(guarded: Town) -> None:
-    """The owner takes the caller as the first member knows it, also one whose token it has not got."""
+    """The owner uses the caller as authenticated by the first member, even without that token."""
 
     async def status(server: Server, path: str, name: str, **more: str) -> int:
         return (await guarded.ask(server, path, Authorization=f"Bearer {token(name)}", **more))[0]

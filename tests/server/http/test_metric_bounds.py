@@ -22,7 +22,7 @@ def of(samples: dict[str, float], name: str, *labels: str) -> dict[str, float]:
 
 
 async def test_queues_and_resources_without_end(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An RM has its share of samples whatever it makes up, and another RM has all of its own."""
+    """An RM has its share of samples whatever its names, and another RM has all of its own."""
     monkeypatch.setattr(metrics, "MAX_SAMPLES", 4_000)
     many = ", ".join(f"{{name: q{n}}}" for n in range(300))
     strange = {"vcore": 1, **{f"r{n}": 1 for n in range(200)}}
@@ -44,7 +44,7 @@ async def test_queues_and_resources_without_end(site: Site, monkeypatch: pytest.
 
 
 async def test_partitions_without_end(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of an RM with very many partitions the first have samples, and it is said."""
+    """Of an RM with very many partitions the first have samples, and a metric says so."""
     monkeypatch.setattr(metrics, "MAX_SAMPLES", 1_000)
     partitions = ", ".join(f"{{name: p{n}, queues: [{{name: a}}]}}" for n in range(100))
     site.driver.do(register(f"partitions: [{partitions}]"))
@@ -80,7 +80,7 @@ async def test_rms_without_end(site: Site, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 async def test_users_without_end(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beyond a number users have common samples, so that the sum is what all of them have."""
+    """Beyond a number users have common samples, so that the total is right."""
     monkeypatch.setattr(metrics, "MAX_NAMES", 3)
     users = [f"user{n}" for n in range(9)]
     site.driver.do(
@@ -136,7 +136,7 @@ def _reserve(site: Site) -> None:
 
 
 async def test_reserved_nodes_are_counted_by_queue(site: Site) -> None:
-    """Nodes and amounts by leaf, those of asks that cannot run apart."""
+    """The metrics have nodes and amounts by leaf, those of asks that cannot run separately."""
     _reserve(site)
     site.driver.wait(1.5)
 
@@ -158,7 +158,7 @@ async def test_reserved_nodes_are_counted_by_queue(site: Site) -> None:
 async def test_reserved_nodes_of_queues_without_metrics_are_summed(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where only few queues have metrics, the others' reserved nodes are there together."""
+    """If only few queues have metrics, the others' reserved nodes are one total."""
     monkeypatch.setattr(queue_metrics, "MAX_QUEUES", 2)
     _reserve(site)
     site.driver.wait(1.5)

@@ -163,7 +163,7 @@ async def test_containers_of_a_queue(ready: Site, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.row(163)
 async def test_applications_of_a_queue(site: Site) -> None:
-    """A leaf shows its applications by state, and how many ended in it since it was made."""
+    """A leaf has its applications by state, and the number that ended in it since its creation."""
     two = config("[{name: a}, {name: b}]")
     site.driver.do(
         register(two),
@@ -188,7 +188,7 @@ async def test_applications_of_a_queue(site: Site) -> None:
 
 
 async def test_removed_queue_leaves_no_samples(site: Site) -> None:
-    """What is counted of a queue goes with the queue, so that queues cannot pile up here."""
+    """Counters of a queue are removed with it, so that queues cannot accumulate."""
     site.driver.do(register(config("[{name: a}, {name: b}]")), reload(config("[{name: b}]")))
     site.driver.wait(11)
 
@@ -209,7 +209,7 @@ async def test_several_rms_are_told_apart(site: Site) -> None:
 
 
 async def test_server_figures(site: Site) -> None:
-    """What the server says of itself and its RMs is there, as is what the process uses."""
+    """The figures of the server and its RMs are included, and so are those of the process."""
     rm = RmFigures(rm_id=RmId("rm1"), connected=True, outbox_messages=3, outbox_bytes=99, resyncs=2)
     site.figures = Figures(rms=(rm,), inbox=1, commands=7, turns=5, turn_seconds=0.25, defects=0)
     site.figures.slow.note("slice", 0.3)
@@ -236,7 +236,7 @@ async def test_server_figures(site: Site) -> None:
 
 
 async def test_how_much_rms_have_and_may_have(site: Site) -> None:
-    """Every RM has its counts beside the caps, and one that went away meanwhile has none."""
+    """Every RM has its counts beside the caps, and one that left meanwhile has none."""
     site.driver.do(register(CONFIG, rm="rm1"), nodes(node("n1"), node("n2"), rm="rm1"))
     there, gone = (RmFigures(rm_id=RmId(name), connected=True) for name in ("rm1", "gone"))
     site.figures = Figures(rms=(there, gone), rms_forgotten=4, memory=1000, memory_limit=900, shortage=1)
@@ -256,7 +256,7 @@ async def test_how_much_rms_have_and_may_have(site: Site) -> None:
 
 
 async def test_labels_are_bounded(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Queues and resource types beyond a number have no samples, and the first is said."""
+    """Queues and resource types beyond a number have no samples, and the former is reported."""
     monkeypatch.setattr(queue_metrics, "MAX_QUEUES", 3)
     monkeypatch.setattr(limits, "MAX_RESOURCES", 4)
     names = ", ".join(f"{{name: q{n}}}" for n in range(9))
@@ -286,7 +286,7 @@ async def test_labels_are_bounded(site: Site, monkeypatch: pytest.MonkeyPatch) -
     ],
 )
 async def test_form_of_the_answer(site: Site, accept: str, content_type: str) -> None:
-    """Plain text is what everybody gets who does not accept OpenMetrics, on both paths."""
+    """Clients that do not accept OpenMetrics get plain text, on both paths."""
     site.driver.do(register(CONFIG))
 
     for path in ("/metrics", "/ws/v1/metrics"):
@@ -310,7 +310,7 @@ async def test_both_forms_say_the_same(ready: Site) -> None:
 
 
 async def test_scrapes_in_a_row_share_an_answer(site: Site) -> None:
-    """However many scrape at once, the work is done once a second at the most."""
+    """However many scrape at once, the work is done at most once a second."""
     first = await site.ask("/metrics")
     site.driver.do(register(CONFIG))
 
@@ -318,7 +318,7 @@ async def test_scrapes_in_a_row_share_an_answer(site: Site) -> None:
 
 
 async def test_scrape_lets_others_have_their_turn(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nodes, applications and queues are read one by one, and the loop comes round in between."""
+    """Nodes, applications and queues are read one by one, and the loop runs in between."""
     monkeypatch.setattr(fair, "SLICE_SECONDS", 0.0)
     site.driver.do(
         register(CONFIG),
@@ -378,7 +378,7 @@ async def test_strange_resource_names(site: Site) -> None:
 
 
 def test_resources_in_metric_names() -> None:
-    """What may not stand in a metric's name becomes an underscore."""
+    """A character that is illegal in a metric's name becomes an underscore."""
     assert metric_part("ephemeral-storage") == "ephemeral_storage"
     assert metric_part("nvidia.com/gpu") == "nvidia_com_gpu"
     assert metric_part("größe") == "gr__e"

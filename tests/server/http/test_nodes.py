@@ -1,4 +1,4 @@
-"""Nodes over REST: for whom they are reserved, and the paths of names that are dots."""
+"""Nodes over REST: beneficiaries of reservations, and the paths of names that are dots."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def ready(site: Site) -> Site:
 
 @pytest.mark.row(164)
 async def test_a_reserved_node_says_for_which_asks(ready: Site) -> None:
-    """A node that is kept free says so, and names the keys of the asks, the oldest first."""
+    """A reserved node has the keys of the asks, the oldest first."""
     ready.driver.do(nodes(node("n2", vcore=200, memory=100)))
     ready.driver.do(asks(ask("app-1", "k4", vcore=600, required_node="n1")))
     ready.driver.wait(1)
@@ -50,7 +50,7 @@ async def test_a_reserved_node_says_for_which_asks(ready: Site) -> None:
 
 @pytest.mark.parametrize("name", [".", "..", "~.", "~~..", "...", "~n", "~"])
 async def test_names_that_are_dots_have_a_path(ready: Site, name: str) -> None:
-    """A tilde stands before one or two dots, and before tildes in front of these."""
+    """A tilde precedes one or two dots, and tildes in front of these."""
     ready.driver.do(nodes(node(name, vcore=1)), apps(app(name, "root.a")))
     path = f"~{name}" if name.strip("~") in (".", "..") else name
     of = NODE.removesuffix("/node/")

@@ -35,7 +35,7 @@ def noticed(site: Site) -> Site:
 
 
 async def test_a_notice_is_shown_with_its_allocation(noticed: Site) -> None:
-    """The lists of application and node say until when and for whom; of others there is nothing."""
+    """The lists of application and node have deadline and beneficiary; other allocations have neither."""
     deadline = noticed.driver.now + 60.0
     whom = {"forApplication": "owner", "forKey": "o1", "forQueue": "root.owner"}
     for path in ("application/guest/allocations", "node/n1/allocations"):
@@ -58,7 +58,7 @@ async def test_a_notice_is_shown_with_its_allocation(noticed: Site) -> None:
 
 
 async def test_notices_have_metrics(noticed: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Notices, their answers and those under notice now are counted by partition."""
+    """Notices, their answers and present notices are counted by partition."""
     monkeypatch.setattr(scrape, "FRESH_SECONDS", 0.0)
 
     async def counted() -> dict[str, float]:

@@ -103,14 +103,14 @@ async def test_milliseconds_are_seconds(ready: Site) -> None:
 
 
 async def test_events(ready: Site) -> None:
-    """What was noted was stored; what the RM was told was collected."""
+    """Recorded events were stored; effects for the RM were collected."""
     samples = await ready.metrics()
     for what, count in {"created": 7, "stored": 7, "not_stored": 0, "collected": 5}.items():
         assert samples[f'yunikorn_event_total_{what}{{rm="rm1"}}'] == count
 
 
 async def test_names_that_collide_are_added(site: Site) -> None:
-    """Two queues that become one name have the sum there, and their own values by labels."""
+    """Two queues with the same metric name have the total there, and their own values by labels."""
     site.driver.do(
         register(config("[{name: a-b}, {name: a_b}]")),
         nodes(node("n1", vcore=9)),
@@ -133,7 +133,7 @@ async def test_names_that_collide_are_added(site: Site) -> None:
 
 
 def test_names_may_be_left_out() -> None:
-    """Without the option no name has a queue in it, and the labels are all there."""
+    """Without the option no name contains a queue, and the labels are complete."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")))
     for wanted in (True, False):

@@ -90,7 +90,7 @@ async def test_an_answer_stays_compressed_on_its_way(town: Town) -> None:
 
 
 async def test_a_bare_name_means_the_same_on_every_member(town: Town) -> None:
-    """It is the partition of the RM whose id comes first in the deployment, wherever that registered last."""
+    """It is the partition of the RM whose id is first in the deployment, wherever that registered last."""
     async with filled(town.right, "before"):
         for server in (town.left, town.right):
             [first] = await town.get(server, "/ws/v1/partition/default/applications/active")
@@ -118,7 +118,7 @@ async def test_lists_have_the_rms_of_all_members(town: Town) -> None:
 
 
 async def test_reasons_are_those_of_all_members(town: Town) -> None:
-    """The sum is the same on all members, over REST and for the page, whose times are milliseconds."""
+    """The totals are the same on all members, over REST and for the page, with times in milliseconds."""
     async with filled(town.left, "more") as client:
         await client.ask([Ask(key="wide", application_id="job", resources={"vcore": 9_000})])
         views = town.left.scheduler.views
@@ -134,7 +134,7 @@ async def test_reasons_are_those_of_all_members(town: Town) -> None:
 
 
 async def test_a_list_of_a_member_without_rms_is_that_of_the_others() -> None:
-    """Nothing of this member, or of nobody, makes no comma too many."""
+    """Empty parts of this or another member cause no extra comma."""
     async with deployment("a", "b", "c") as servers, aiohttp.ClientSession() as client:
         town = Town(servers[:2], client)
         assert await town.get(servers[0], "/ws/v1/partitions") == []
@@ -179,7 +179,7 @@ async def test_a_state_dump_has_those_of_all_members(town: Town) -> None:
 
 
 async def test_an_event_stream_runs_over_another_member(town: Town) -> None:
-    """Events of an RM are read on every member as they happen, until its owner gives it away."""
+    """Events of an RM can be read on every member as they happen, until its owner hands it over."""
     url = f"http://{town.right.http_address}/ws/v1/events/stream?rm=left&count=1"
     async with aiohttp.ClientSession() as client, client.get(url) as answer:
         assert "InstanceUUID" in json.loads(await answer.content.readline())
@@ -196,7 +196,7 @@ async def test_an_event_stream_runs_over_another_member(town: Town) -> None:
 
 @pytest.fixture
 async def hanging() -> AsyncIterator[str]:
-    """The address of a listener that takes connections and says nothing."""
+    """The address of a listener that accepts connections and stays silent."""
     writers = []
 
     async def take(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -211,7 +211,7 @@ async def hanging() -> AsyncIterator[str]:
 
 
 async def test_a_member_needs_no_http_to_answer_others() -> None:
-    """Its RMs are shown by members that have HTTP."""
+    """Its RMs are included by members that have HTTP."""
     table = Table()
     async with (
         member(table, "a", http=None) as left,
@@ -228,7 +228,7 @@ async def test_a_member_needs_no_http_to_answer_others() -> None:
 async def test_a_member_that_does_not_answer_makes_a_partial_answer(
     town: Town, hanging: str, monkeypatch: pytest.MonkeyPatch, gone: str
 ) -> None:
-    """Lists come in bounded time and name it in a header; what it alone has is refused with 503."""
+    """Lists are answered in bounded time and name it in a header; an object of that member is a 503."""
     # One that hangs is waited for; the others must not be taken for it on a busy machine.
     monkeypatch.setattr(http_members, "HEAD_SECONDS", QUICK if gone == "hangs" else PATIENCE)
     address = hanging if gone == "hangs" else "127.0.0.1:9"
@@ -245,7 +245,7 @@ async def test_a_member_that_does_not_answer_makes_a_partial_answer(
 
 
 async def test_metrics_have_the_deployment(town: Town) -> None:
-    """Members, own RMs and the counts of the lease are there on every member, of that member."""
+    """Members, own RMs and the counts of the lease are on every member, for that member."""
     seat = town.left.ownership
     assert isinstance(seat, Seat)
     seat.counted = Counts(renewals=5, failures=2, fenced=1, moved=3)
@@ -266,7 +266,7 @@ async def test_metrics_have_the_deployment(town: Town) -> None:
 async def test_an_unusable_part_counts_as_missing(
     town: Town, monkeypatch: pytest.MonkeyPatch, head: bytes, body: bytes
 ) -> None:
-    """Whatever another member sends instead of its part, or if that is too long, the rest is answered."""
+    """Whatever another member sends instead of its part, or if it is too long, the remainder is answered."""
     monkeypatch.setattr(http_members, "MAX_WHOLE", 60_000)
 
     async def answer(*_: object) -> AsyncIterator[bytes]:
@@ -286,7 +286,7 @@ async def test_an_unusable_part_counts_as_missing(
 async def test_an_answer_that_breaks_off_at_its_owner_is_cut_off(
     town: Town, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A reader cannot take the part that came for the whole; nothing half is a request either."""
+    """A reader cannot mistake the received part for the whole; an incomplete request is refused too."""
 
     async def answer(*_: object) -> AsyncIterator[bytes]:
         yield HEAD

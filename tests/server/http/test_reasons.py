@@ -1,4 +1,4 @@
-"""Why asks wait, in sum: rights, and one answer for all who ask."""
+"""Why asks wait, in total: rights, and one answer for concurrent callers."""
 
 import asyncio
 from collections import Counter
@@ -59,7 +59,7 @@ def bearing(channel: Any, name: str) -> Any:
 
 
 async def test_an_rm_sees_its_own_asks_alone(server: Server) -> None:
-    """Over gRPC, REST and for the page, also right behind the answer of an operator."""
+    """Over gRPC, REST and for the page, also right after the answer to an operator."""
     async with connected(server) as channel, aiohttp.ClientSession() as client:
         for name, asks in (("operator", 2), ("mine", 1), ("others", 1)):
             answer = await StateStub(bearing(channel, name)).ListReasons(pb.ListReasonsRequest())
@@ -77,7 +77,7 @@ async def test_an_rm_sees_its_own_asks_alone(server: Server) -> None:
 
 
 async def test_an_rm_sees_its_own_hours_alone(server: Server) -> None:
-    """Over gRPC, REST and for the page, whatever it asks for."""
+    """Over gRPC, REST and for the page, whatever the request."""
     for name in NAMES[:2]:
         place = Place(f"[{name}]default", "root.a", "ann", "")
         server.periodics.accounting.hours.add(0, place, Row({"vcore": 1}))
@@ -94,7 +94,7 @@ async def test_an_rm_sees_its_own_hours_alone(server: Server) -> None:
 
 
 async def test_one_answer_is_for_all_who_ask(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever asks meanwhile gets the answer that is being made, in slices of a peer of its own."""
+    """Concurrent callers share the answer being computed, in slices of a peer of its own."""
     views, looks, go = server.scheduler.views, 0, asyncio.Event()
     read = views.reasons
 
@@ -116,7 +116,7 @@ async def test_one_answer_is_for_all_who_ask(server: Server, monkeypatch: pytest
 
 
 async def test_answers_about_many_partitions_stay_fresh(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those who ask about all partitions again and again do not have each of them read again."""
+    """Repeated queries about all partitions do not read each of them again."""
     monkeypatch.setattr(reasons_module, "CHEAP_SECONDS", 0.0)
     monkeypatch.setattr(reasons_module, "FRESH_BUDGET", 1e9)
     views, looks = Driver().views, Counter[PartitionName]()
@@ -148,7 +148,7 @@ def row(queue: str, asks: int, code: str = "QUEUE_MAX_EXCEEDED") -> WaitingAsks:
 
 
 def test_the_first_queues_are_those_with_most_asks() -> None:
-    """Five are named and all are counted; a queue has those below it, and not those of a longer name."""
+    """Five are named and all counted; a queue includes its descendants, but no longer names."""
     rows = [row(f"root.q{n}", 10 + n) for n in range(8)] + [row("root.q1.x", 1), row("root.q1.x", 2, "OTHER")]
     total = ReasonSum()
     assert list(total.add(PartitionName("[rm]default"), rows)) == []

@@ -1,6 +1,6 @@
-"""Every path of the HTTP listener and every metric, as they were recorded over one small scene.
+"""Every path of the HTTP listener and every metric, as recorded over one small scene.
 
-The recordings are in ``data/recorded``. ``pytest --rewrite`` writes them anew.
+The recordings are in ``data/recorded``. ``pytest --rewrite`` writes them.
 """
 
 import json
@@ -265,7 +265,7 @@ async def test_paths_answer_as_recorded(scene: Site, rewrite: bool) -> None:
 
 
 def test_every_path_is_recorded_or_left_out(site: Site) -> None:
-    """A path that is new is asked here, or it is said why not."""
+    """A new path is recorded here, or has a reason to be left out."""
     asked = {path.partition("?")[0] for path in ASKED}
     missing = [
         str(path)

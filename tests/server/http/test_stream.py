@@ -1,4 +1,4 @@
-"""Bodies that are made a slice at a time, and once for all who ask at the same moment."""
+"""Bodies that are encoded a slice at a time, and once for concurrent callers."""
 
 import asyncio
 import gzip
@@ -40,17 +40,17 @@ def idle() -> bool:
 
 
 def numbered(count: int) -> Rows:
-    """So many small rows."""
+    """This number of small rows."""
     return Rows(range(count), lambda n: {"n": n})
 
 
 def joined(value: JsonObject | Rows) -> Any:
-    """The value as a reader of its JSON sees it."""
+    """The value as parsed from its JSON."""
     return json.loads("".join(fragments(value)))
 
 
 def test_lists_inside_objects() -> None:
-    """Lists of rows may stand anywhere in rows, be empty, and be all that there is."""
+    """Lists of rows may be anywhere in rows, be empty, and be the whole answer."""
     inner = Rows([1, 2], lambda n: {"of": n, "rows": numbered(n)})
 
     assert joined(numbered(0)) == []
@@ -86,7 +86,7 @@ def test_rows_that_are_gone_are_left_out() -> None:
 
 
 def test_rows_with_nothing_to_show_are_left_out() -> None:
-    """Items that nothing is shown of leave no trace, yet each is a step of its own."""
+    """Items without content leave no trace, yet each is a step of its own."""
     rows = Rows(range(9), lambda n: {"n": n} if n == 5 else None)
 
     assert joined(rows) == [{"n": 5}]
@@ -104,7 +104,7 @@ def test_strange_texts_stay_json() -> None:
 
 
 async def test_others_get_their_turn() -> None:
-    """While a long list is made the loop comes round many times."""
+    """While a long list is encoded the loop runs many times."""
     async with loop_turns() as turns:
         chunks = sliced(fragments(numbered(50_000)), TimeSlices(idle), "host")
         body = b"".join([chunk async for chunk in chunks])
@@ -124,7 +124,7 @@ async def test_answers_are_made_one_at_a_time() -> None:
 
 
 async def test_application_that_ends_while_the_list_is_sent(site: Site) -> None:
-    """A row whose application is gone by then is left out, and the list stays whole."""
+    """A row whose application was removed is left out, and the list is valid."""
     site.driver.do(register(CONFIG), apps(*[app(f"app-{n}", "root.a") for n in range(3)]))
     views = site.driver.views
     rows = applications(views, views.resolve("default"), state="active")
@@ -134,7 +134,7 @@ async def test_application_that_ends_while_the_list_is_sent(site: Site) -> None:
 
 
 async def test_applications_that_move_while_the_list_is_sent(site: Site) -> None:
-    """An application that is of another state by its turn is not shown under the old one."""
+    """An application whose state changes before its turn is not listed under the old one."""
     driver = site.driver
     driver.do(
         register(CONFIG),
@@ -150,7 +150,7 @@ async def test_applications_that_move_while_the_list_is_sent(site: Site) -> None
 
 
 async def test_node_that_goes_while_the_list_is_sent(site: Site) -> None:
-    """A node that is gone by its turn is left out, and so is what ended on one that stays."""
+    """A node removed before its turn is left out, and so is an ended allocation on another node."""
     driver = site.driver
     driver.do(
         register(CONFIG),
@@ -169,7 +169,7 @@ async def test_node_that_goes_while_the_list_is_sent(site: Site) -> None:
 
 
 async def test_long_answers_are_compressed_when_accepted(site: Site) -> None:
-    """From 1400 bytes on, and only for those who accept it, an answer comes as gzip."""
+    """From 1400 bytes on, and only for clients that accept it, an answer is compressed by gzip."""
     site.driver.do(register(CONFIG), apps(*[app(f"app-{n}", "root.a") for n in range(40)]))
 
     _, plain_headers, plain = await site.ask(ACTIVE)
@@ -209,13 +209,13 @@ async def test_metrics_are_compressed_once(site: Site) -> None:
     ],
 )
 def test_who_accepts_gzip(header: str, taken: bool) -> None:
-    """The header says so by name or by a star, unless with a weight of zero."""
+    """The header accepts it by name or by a star, unless with a weight of zero."""
     assert accepts_gzip(header) is taken
 
 
 @pytest.mark.slow
 async def test_reader_that_stalls_is_cut_off(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who asks for much and reads nothing loses the connection; the others are served."""
+    """A client that requests a lot and reads nothing loses the connection; the others are served."""
     monkeypatch.setattr(stream, "STALL_SECONDS", 0.05)
     site.driver.do(register(CONFIG), apps(app("app-1", "root.a")))
     site.driver.send(asks(*[ask("app-1", f"k{n}", vcore=1) for n in range(40_000)]))
@@ -237,7 +237,7 @@ LINE = 300
 
 
 async def line_left(site: Site, ask: Callable[[], Awaitable[Any]]) -> int:
-    """How many slices a busy reader of the same host still waits for once something is answered."""
+    """The number of slices for which a busy reader of the same host waits after an answer."""
     left = LINE
 
     async def wait() -> None:
@@ -256,13 +256,13 @@ async def line_left(site: Site, ask: Callable[[], Awaitable[Any]]) -> int:
 
 @pytest.mark.parametrize("path", ["/metrics", "/ui/api/partition/default/heat"])
 async def test_what_is_the_same_for_all_does_not_wait_for_the_line_of_one(site: Site, path: str) -> None:
-    """A reader with very much to read makes nobody else wait for what is made once for all."""
+    """A reader with very much to read does not delay answers that are computed once for all."""
     site.driver.do(register(config("[{name: a}]")), nodes(node("n1", vcore=1)))
     assert await line_left(site, lambda: site.ask(path)) > 0
 
 
 async def test_all_who_ask_at_once_get_the_same(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many scrape while an answer is made, one is made."""
+    """However many scrape during the computation of an answer, there is one."""
     monkeypatch.setattr(scrape, "FRESH_SECONDS", 0.0)
     made = waiting = 0
     real, real_make, all_wait = metrics.gather, Together.get, asyncio.Event()
@@ -290,7 +290,7 @@ async def test_all_who_ask_at_once_get_the_same(site: Site, monkeypatch: pytest.
 
 
 async def test_an_error_is_everybodys_and_the_next_one_tries_again() -> None:
-    """What has failed is not kept."""
+    """A failure is not cached."""
     together = Together[int]()
     tries = 0
 
@@ -308,7 +308,7 @@ async def test_an_error_is_everybodys_and_the_next_one_tries_again() -> None:
 
 
 async def test_who_goes_away_takes_nothing_from_the_others() -> None:
-    """It is given up only when nobody waits any more, and begun anew for who comes then."""
+    """It is cancelled only when no caller waits, and started again for a later one."""
     together = Together[str]()
     gate, begun, ended = asyncio.Event(), 0, 0
 

@@ -56,7 +56,7 @@ async def test_lists_are_by_name(site: Site) -> None:
     "path", [f"{USAGE}/user/eve", f"{USAGE}/group/eve", "/ws/v1/partition/x/usage/users"]
 )
 async def test_what_is_not_there_is_404(site: Site, path: str) -> None:
-    """A user, group or partition that nobody knows."""
+    """A user, group or partition that does not exist."""
     fill(site)
     assert "not found" in (await site.refused(path))["message"]
 
@@ -118,13 +118,13 @@ AT = int(TIME) * 10**9
 
 @pytest.fixture
 def ledger(site: Site) -> Ledger:
-    """That of the partition of an RM."""
+    """The record of victims of an RM's partition."""
     site.driver.do(register("partitions: [{name: default, queues: [{name: root}]}]"))
     return site.driver.scheduler.partitions[PartitionName("[rm1]default")].ledger
 
 
 async def test_a_victim_of_a_maximum_has_no_ask(site: Site, ledger: Ledger) -> None:
-    """Its beneficiary is null; one that is still there has no time of release."""
+    """Its beneficiary is null; a victim that has not ended has no time of release."""
     ledger.note(victim("gone", released=TIME + 1))
     ledger.note(victim("v", rule=PreemptionRule.QUOTA))
     shown, gone = await site.get(PREEMPTIONS)
@@ -135,7 +135,7 @@ async def test_a_victim_of_a_maximum_has_no_ask(site: Site, ledger: Ledger) -> N
 
 
 async def test_the_list_may_be_narrowed(site: Site, ledger: Ledger) -> None:
-    """To an application, to a key, or to both; the latest comes first."""
+    """The filter is an application, a key, or both; the latest is first."""
     for key, app_id in (("a", "low"), ("b", "low"), ("a", "other")):
         ledger.note(victim(key, app_id))
 

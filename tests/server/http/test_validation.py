@@ -19,7 +19,7 @@ async def validate(site: Site, body: bytes) -> Any:
 
 
 async def test_good_configuration(site: Site) -> None:
-    """A configuration that would be taken is allowed, and its checksum told."""
+    """A valid configuration is allowed, with its checksum."""
     assert await validate(site, DEFAULT_CONFIG.encode()) == {
         "allowed": True,
         "reason": "",
@@ -46,7 +46,7 @@ async def test_checksum_in_the_text_is_compared(site: Site) -> None:
 
 
 async def test_bad_configuration_tells_all(site: Site) -> None:
-    """A configuration that would be refused comes back with every problem and its place."""
+    """An invalid configuration has every problem with its place."""
     answer = await validate(
         site, b"partitions:\n  - name: default\n    queues: [{name: 'a b'}, {name: a.b}]\n"
     )
@@ -94,7 +94,7 @@ async def test_garbage_is_refused(site: Site) -> None:
 
 
 async def test_validation_changes_nothing(site: Site) -> None:
-    """The running configuration is what it was, whatever was checked."""
+    """The running configuration is unchanged, whatever was checked."""
     site.driver.do(register("partitions: [{name: default, queues: [{name: a}]}]"))
     before = await site.ask("/ws/v1/config")
 

@@ -1,4 +1,4 @@
-"""One scrape for all workers, and what health says of them."""
+"""One scrape for all workers, and their state in health."""
 
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -46,7 +46,7 @@ def samples(text: str) -> dict[tuple[str, ...], float]:
 
 
 def test_samples_of_all_workers_are_in_one_answer_each_with_its_worker() -> None:
-    """Nothing is summed or lost, and a family has one heading with all its samples below."""
+    """No sample is summed or lost, and a family has one heading with all its samples below."""
     text = "".join(merged({1: ONE, 2: TWO}, KNOWN[:2]))
     found = samples(text)
     assert found["licorne_rms", "worker=1"] == 3
@@ -69,7 +69,7 @@ def test_an_answer_without_a_worker_says_so() -> None:
 
 
 def test_long_texts_are_merged_in_steps() -> None:
-    """No step reads more than some hundred lines, so that nobody waits for a scrape."""
+    """No step reads more than some hundred lines, so that a scrape delays nobody."""
     heading = "# HELP many Samples.\n# TYPE many gauge\n"
     text = heading + "".join(f'many{{n="{n}"}} 1\n' for n in range(10_000))
     pieces = list(merged({1: text, 2: text}, []))

@@ -21,7 +21,7 @@ async def two() -> AsyncIterator[Deployment]:
 
 @pytest.fixture
 def server(two: Deployment) -> Server:
-    """The one that serves."""
+    """The member that serves the RM."""
     return two.servers["b"]
 
 

@@ -35,7 +35,7 @@ class Seen:
     """One member as its callers see it."""
 
     def __init__(self, channel: Any) -> None:
-        """Over a channel to it."""
+        """Record the calls of a channel."""
         self.channel = channel
         self.state: Any = StateStub(channel)
         self.admin: Any = AdminStub(channel)
@@ -45,7 +45,7 @@ class Town:
     """Members a, b and c with RMs: `one` on b, `two` on c, none on a."""
 
     def __init__(self, deployment: Deployment, a: Seen, b: Seen, c: Seen) -> None:
-        """The members as seen."""
+        """The members with their recorded calls."""
         self.deployment = deployment
         self.a, self.b, self.c = a, b, c
 
@@ -99,7 +99,7 @@ async def test_reads_of_one_rm_are_those_of_its_owner(town: Town, method: str) -
 
 
 def test_every_call_has_its_route() -> None:
-    """No method is left out but that about the server itself, and those on what the store shares."""
+    """The only methods without one are that about the server itself, and those on shared documents."""
     services = (state.DESCRIPTOR.services_by_name["State"], admin.DESCRIPTOR.services_by_name["Admin"])
     named = {f"/{service.full_name}/{method.name}" for service in services for method in service.methods}
     assert named - ROUTES.keys() == {
@@ -113,7 +113,7 @@ def test_every_call_has_its_route() -> None:
 
 
 def test_budgets_show_the_use_of_all_members() -> None:
-    """The use of each RM is that which its owner knows, and the sum has all of them, each once."""
+    """The use of each RM is that of its owner, and the total has all of them, each once."""
     here, elsewhere = state.BudgetHolding(rm_id="a", here=True), state.BudgetHolding(rm_id="b")
     here.used["vcore"], elsewhere.slice["vcore"] = 3, 9
     mine = state.Budget(name="all", holdings=[here, elsewhere])
@@ -137,7 +137,7 @@ def test_budgets_show_the_use_of_all_members() -> None:
 
 
 async def test_reasons_are_those_of_all_members(town: Town) -> None:
-    """Without a partition each member has the sum, once for each RM; with one that of its owner."""
+    """Without a partition each member has the totals, once for each RM; with one that of its owner."""
     for seen in (town.a, town.b, town.c):
         answer = await seen.state.ListReasons(state.ListReasonsRequest())
         [reason] = answer.reasons
@@ -159,7 +159,7 @@ async def test_hours_are_those_of_all_members(town: Town) -> None:
 
 
 async def test_names_without_an_rm_mean_the_first_rm_of_all_members(town: Town) -> None:
-    """On every member a bare or empty name means the RM whose id comes first, and pages go on there."""
+    """On every member a bare or empty name means the RM whose id is first, and pages continue there."""
     for seen in (town.a, town.b, town.c):
         for name in ("default", ""):
             page = await seen.state.ListQueues(state.ListQueuesRequest(partition=name, page_size=1))
@@ -174,7 +174,7 @@ async def test_names_without_an_rm_mean_the_first_rm_of_all_members(town: Town) 
 
 
 async def test_lists_of_all_rms_have_those_of_all_members(town: Town) -> None:
-    """RMs and partitions come by the ids of their RMs, the same on every member."""
+    """RMs and partitions are in the order of RM ids, the same on every member."""
     for seen in (town.a, town.b, town.c):
         rms = await seen.state.ListRms(state.ListRmsRequest())
         assert [rm.rm_id for rm in rms.rms] == ["one", "two"]
@@ -185,7 +185,7 @@ async def test_lists_of_all_rms_have_those_of_all_members(town: Town) -> None:
 
 
 async def test_pages_of_all_rms_have_each_rm_once(town: Town) -> None:
-    """Pages of any size, asked of any members in turn, have all RMs in order."""
+    """Pages of any size, from any members in turn, have all RMs in order."""
     for number in range(7):
         town.deployment.home = "abc"[number % 3]
         await Shim(town.a.channel, f"rm{number}").register()
@@ -204,7 +204,7 @@ async def test_pages_of_all_rms_have_each_rm_once(town: Town) -> None:
 
 @pytest.mark.parametrize("seed", range(50))
 def test_merged_pages_leave_nothing_out(seed: int) -> None:
-    """Whatever rows members have, and wherever their pages end, all come once and in order."""
+    """Whatever rows members have, and wherever their pages end, all are included once and in order."""
     draw = random.Random(seed)
     lists = [sorted({f"{draw.randrange(60):02}" for _ in range(draw.randrange(20))}) for _ in range(4)]
 
@@ -290,7 +290,7 @@ async def test_log_levels_are_set_everywhere(town: Town) -> None:
 
 
 async def test_all_members_read_their_files_again(tmp_path: Path) -> None:
-    """RMs of all members get what is new in the file, and a refusal of one member is the answer."""
+    """RMs of all members get the new content of the file, and a refusal of one member is the answer."""
     file = tmp_path / "queues.yaml"
     file.write_text(QUEUE.format("old"))
     changes: dict[str, Any] = {"config_file": file, "default_config": load(file.read_text())}
@@ -312,7 +312,7 @@ async def test_all_members_read_their_files_again(tmp_path: Path) -> None:
 
 
 async def test_unknown_rms_are_refused_as_on_one_server(town: Town) -> None:
-    """The status, text and reason for an RM or partition that nobody has are those of a server alone."""
+    """The status, text and reason for an unknown RM or partition are those of a single server."""
     async with members("alone") as alone, connected(alone.servers["alone"]) as channel:
         single = Seen(channel)
         for service, method, request in (
@@ -344,7 +344,7 @@ async def test_events_are_watched_from_every_member(town: Town) -> None:
 
 
 async def test_a_watcher_that_has_gone_is_gone_at_the_owner(town: Town) -> None:
-    """A cancelled watch takes no place at the owner any more."""
+    """A cancelled watch occupies no place at the owner."""
     watch = town.a.state.WatchEvents(state.WatchEventsRequest(rm_id="one"))
     await watch.read()
     log = town.deployment.servers["b"].events.get("one")
@@ -354,7 +354,7 @@ async def test_a_watcher_that_has_gone_is_gone_at_the_owner(town: Town) -> None:
 
 
 async def test_rms_see_no_more_of_others_through_another_member(tmp_path: Path) -> None:
-    """The owner goes by the rights of the caller's token, wherever it was shown; a viewer sees all."""
+    """The owner uses the rights of the caller's token, wherever it was presented; a viewer sees all."""
     files = {name: (tmp_path / name,) for name in ("one", "two", "viewer")}
     for name, [file] in files.items():
         file.write_text(f"token-of-{name}-aaaaaaaaaaaaaaaa\n")

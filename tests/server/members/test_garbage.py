@@ -1,4 +1,4 @@
-"""Members that know the secret and keep to no protocol: what they send costs a line each."""
+"""Members with the secret that violate the protocol: their messages cost a line of the log each."""
 
 import random
 from collections.abc import AsyncIterator
@@ -95,7 +95,7 @@ NO_ANSWER = pb.Frames(
 
 @pytest.mark.parametrize(("answer", "why"), [(b"\xff", "Frames: "), (NO_ANSWER, "malformed answer: ")])
 async def test_garbage_as_an_answer_is_none(answer: bytes, why: str) -> None:
-    """The member counts as one that does not answer, and the log says why in a line."""
+    """The member counts as one that does not answer, and the log has the reason in a line."""
     async with members("a") as deployment, talking(answer) as address:
         deployment.join(Member(id=MemberId("b"), name="b", address=address))
         async with connected(deployment.servers["a"]) as channel:
@@ -109,7 +109,7 @@ async def test_garbage_as_an_answer_is_none(answer: bytes, why: str) -> None:
 
 @pytest.mark.parametrize("answer", [b"\xff", NO_ANSWER])
 async def test_garbage_as_the_answer_to_an_act_is_no_fault_here(answer: bytes) -> None:
-    """The page is told that the member gave no answer, and the log has one line."""
+    """The page reports a missing answer of the member, and the log has one line."""
     async with (
         members("a", http=LOOPBACK) as deployment,
         talking(answer) as address,

@@ -25,13 +25,13 @@ async def session(server: Server) -> AsyncIterator[RawSession]:
 
 
 async def waiting(server: Server, count: int) -> None:
-    """Return when so many calls wait for the RM's lock, which the test holds."""
+    """Return when this number of calls wait for the RM's lock, which the test holds."""
     lock = server.rms.lock(RM)
     await eventually(lambda: lock.waiting >= count)
 
 
 async def lost(two: Deployment, server: Server) -> None:
-    """The RM belongs to the other member now, and this one is told so."""
+    """The RM belongs to the other member now, and this one is notified."""
     two.give(RM, "a")
     await server.ownership.on_lost(RM, "it belongs to another member")
 
@@ -51,7 +51,7 @@ async def test_an_rm_lost_before_its_registration_begins_is_not_served(
 async def test_an_rm_lost_during_its_registration_is_dropped(
     two: Deployment, server: Server, session: RawSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Books that were made while the claim ended do not stay, and nobody is served from them."""
+    """Books that were created while the claim ended are dropped, and serve nobody."""
     store, answered, asked = server.ownership.store, asyncio.Event(), asyncio.Event()
     assert store is not None
     read = store.read
@@ -75,7 +75,7 @@ async def test_an_rm_lost_during_its_registration_is_dropped(
 async def test_a_refused_registration_takes_no_claim_from_another(
     two: Deployment, server: Server, session: RawSession
 ) -> None:
-    """Of two registrations of an RM at a time, the refused one does not give the RM up."""
+    """Of two concurrent registrations of an RM, the refused one does not release the RM."""
     async with server.rms.lock(RM):
         bad = si.RegisterResourceManagerRequest(config="partitions: 7")
         refused = await session.hello(registration=bad)
@@ -90,7 +90,7 @@ async def test_a_refused_registration_takes_no_claim_from_another(
 
 
 async def test_no_stream_of_si_v1_joins_books_of_an_earlier_claim(two: Deployment, server: Server) -> None:
-    """A stream that opens while the RM is being dropped is refused, and can come back."""
+    """A stream that opens while the RM is being dropped is refused, and can be opened again."""
     async with connected(server) as channel:
         shim = Shim(channel)
         await shim.register()

@@ -1,4 +1,4 @@
-"""What people and programs are told when a member has not answered."""
+"""Messages to people and programs about a member that has not answered."""
 
 import logging
 from collections.abc import AsyncIterator
@@ -26,7 +26,7 @@ async def lonely(two: Deployment) -> AsyncIterator[Server]:
 async def test_commands_name_them_on_stderr(
     lonely: Server, words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A command shows what there is, and says once whose part is missing: an RM may be theirs."""
+    """A command prints the available part, and once the members whose part is missing."""
     shown = await Shell(lonely.grpc_address, capsys)(*words.split())
     assert (shown.code, bool(shown.out)) == ((3, False) if "elsewhere" in words else (0, True))
     assert shown.err.count("licorne: members b did not answer") == 1

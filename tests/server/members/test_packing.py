@@ -34,23 +34,23 @@ class Pipe:
         self._messages: asyncio.Queue[bytes | None] = asyncio.Queue()
 
     async def write(self, raw: bytes) -> None:
-        """Put a message."""
+        """Send a message."""
         self.sizes.append(len(raw))
         self._messages.put_nowait(raw)
         for _ in range(4):
             await asyncio.sleep(0)
 
     async def read(self) -> bytes | None:
-        """Take a message."""
+        """Receive a message."""
         return await self._messages.get()
 
     def close(self) -> None:
-        """End it."""
+        """End the stream."""
         self._messages.put_nowait(None)
 
 
 class Ends:
-    """Both ends of one stream: `caller` begins calls, and `opened` has them as the other end sees them."""
+    """Both ends of one stream: `caller` begins calls, and `opened` has them as seen by the other end."""
 
     def __init__(self) -> None:
         """Connect both."""
@@ -65,7 +65,7 @@ class Ends:
         self.openings.append(opening)
 
     async def call(self) -> tuple[PackedCall, PackedCall]:
-        """Begin a call; both ends of it."""
+        """Begin a call; return both ends of it."""
         count = len(self.opened)
         call = self.caller.open(pb.Open(method="/a.B/C"))
         await eventually(lambda: len(self.opened) > count)
@@ -138,7 +138,7 @@ async def test_a_call_that_nobody_reads_stops_itself_alone() -> None:
 
 
 async def test_a_message_above_the_window_waits_for_a_late_reader() -> None:
-    """Its first pieces fill the window while nobody reads, and the rest comes once somebody does."""
+    """Its first pieces fill the window while nobody reads, and the others follow once somebody does."""
     large = bytes(range(256)) * 8 * 1024
     async with both() as ends:
         call, served = await ends.call()
@@ -151,7 +151,7 @@ async def test_a_message_above_the_window_waits_for_a_late_reader() -> None:
 
 
 async def test_calls_take_turns() -> None:
-    """A single message of one call is not behind the megabytes that another has to send."""
+    """A single message of one call does not wait behind the megabytes of another."""
     async with both() as ends:
         large, large_served = await ends.call()
         small, small_served = await ends.call()
@@ -211,7 +211,7 @@ async def test_ends_come_behind_the_messages() -> None:
     ],
 )
 async def test_a_status_is_passed_on_as_it_is(details: list[Message], reason: str) -> None:
-    """Code, text and details are those of the owner, of types unknown here too."""
+    """Code, text and details are those of the owner, including types unknown here."""
     given = CallError(grpc.StatusCode.INVALID_ARGUMENT, "no", details)
     async with both() as ends:
         call, served = await ends.call()
@@ -235,7 +235,7 @@ async def test_details_that_are_none_are_dropped() -> None:
 
 
 async def test_a_caller_that_has_gone_ends_the_call_at_the_other_end() -> None:
-    """The service is told, and a sender that waits for room goes on."""
+    """The service is notified, and a sender that waits for room continues."""
     async with both() as ends:
         call, served = await ends.call()
         ended = asyncio.Event()
@@ -247,7 +247,7 @@ async def test_a_caller_that_has_gone_ends_the_call_at_the_other_end() -> None:
 
 
 async def test_a_lost_call_gives_nothing_any_more() -> None:
-    """Messages that came from a former owner and were not read are dropped."""
+    """Unread messages from a former owner are dropped."""
     async with both() as ends:
         call, served = await ends.call()
         await served.send(b"effect")
@@ -260,7 +260,7 @@ async def test_a_lost_call_gives_nothing_any_more() -> None:
 
 
 async def test_a_call_that_has_ended_with_all_taken_is_not_lost() -> None:
-    """A change of the owner, behind its last word, does not turn that into an error."""
+    """A change of the owner after the last message does not become an error."""
     async with both() as ends:
         call, served = await ends.call()
         await served.send(b"last")

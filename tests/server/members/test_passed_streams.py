@@ -25,7 +25,7 @@ TOKEN = "token-of-rm-aaaaaaaaaaaa"
 
 
 def rm_on(server: Server) -> Any:
-    """The RM as the server knows it."""
+    """The RM as recorded by the server."""
     found = server.rms.find("rm")
     assert found is not None
     return found
@@ -48,7 +48,7 @@ async def test_the_owner_knows_the_real_caller(two: Deployment, shim: Shim, serv
 
 
 async def test_a_cancelled_stream_ends_at_the_owner(shim: Shim, server: Server) -> None:
-    """A caller that has gone is gone at the owner, with each of its streams alone."""
+    """A disconnected caller is also disconnected at the owner, for each of its streams alone."""
     allocations, _, _ = await opened(shim)
     rm = rm_on(server)
     assert len(rm.streams) == 3
@@ -93,7 +93,7 @@ async def test_effects_of_a_former_owner_are_dropped(two: Deployment, shim: Shim
 
 
 async def test_idle_streams_end_when_the_owner_changes(two: Deployment, shim: Shim) -> None:
-    """A stream on which nothing happens ends as well; a newer epoch of its owner does not end it."""
+    """A silent stream ends as well; a newer epoch of its owner does not end it."""
     calls = await opened(shim)
     two.give("rm", "b")
     await shim.ask(calls[0], ask("k"))
@@ -134,7 +134,7 @@ async def test_all_that_was_decided_arrives_when_the_passing_member_stops(
 
 
 async def test_an_owner_that_stops_ends_passed_streams_in_its_words(shim: Shim, server: Server) -> None:
-    """The status of a drain comes through the other member."""
+    """The status of a drain is passed on by the other member."""
     calls = await opened(shim)
     stopping = asyncio.create_task(server.stop())
     for call in calls:
@@ -144,7 +144,7 @@ async def test_an_owner_that_stops_ends_passed_streams_in_its_words(shim: Shim, 
 
 @pytest.mark.parametrize("first", ["a", "b", "ab", "ba"])
 async def test_a_passed_session_ends_in_order_whoever_stops(tmp_path: Path, first: str) -> None:
-    """A worker that stops has the RM asked for its goodbye, and what it says last is carried out."""
+    """A worker that stops asks the RM for its goodbye, and the RM's last request is carried out."""
     async with members("a", "b", sockets=tmp_path, drain=60.0) as deployment:
         deployment.home = "b"
         async with connected(deployment.servers["a"]) as channel:
@@ -192,7 +192,7 @@ async def test_what_was_passed_on_is_never_passed_on_again() -> None:
 async def test_many_one_item_messages_reach_the_owner_in_few(
     two: Deployment, shim: Shim, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """10,000 asks in messages of their own come to the owner in less than a half of as many."""
+    """10,000 asks in messages of their own reach the owner in less than a half of as many."""
     # As long as a slow machine needs for a rush.
     monkeypatch.setattr(packing, "RUSH_SECONDS", 5.0)
     monkeypatch.setattr(packing, "GATHER_SECONDS", 0.05)
@@ -213,7 +213,7 @@ async def test_many_one_item_messages_reach_the_owner_in_few(
 
 
 async def test_a_stream_that_is_not_read_does_not_stop_another(two: Deployment, shim: Shim) -> None:
-    """While one RM reads none of its allocations another one, passed on beside it, gets all of its own."""
+    """While one RM reads none of its allocations, another one passed on beside it gets all of its own."""
     options = [("grpc.http2.lookahead_bytes", 1024), ("grpc.use_local_subchannel_pool", 1)]
     where = two.servers["a"].grpc_address
     async with grpc.aio.insecure_channel(where, options=options) as channel:
@@ -233,7 +233,7 @@ async def test_a_stream_that_is_not_read_does_not_stop_another(two: Deployment, 
 async def test_messages_of_a_member_are_not_dropped_as_those_of_strangers(
     two: Deployment, shim: Shim, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However little is kept of what strangers have begun to send, a member that knows the secret goes on."""
+    """However small the room for incomplete messages of strangers, a member with the secret continues."""
     monkeypatch.setattr(unfinished, "EACH", 1000)
     allocations, _, _ = await shim.set_up(vcore=1_000_000)
     await shim.ask(allocations, ask("first", vcore=1))
@@ -244,7 +244,7 @@ async def test_messages_of_a_member_are_not_dropped_as_those_of_strangers(
 
 
 async def test_sessions_are_redirected(session: RawSession, server: Server) -> None:
-    """A session on the wrong member is told the address of the owner."""
+    """A session on the wrong member gets the address of the owner."""
     call, response = await session.begin()
     assert response.welcome.redirect == server.grpc_address
     assert (await call.ending())[0] is grpc.StatusCode.OK
@@ -273,7 +273,7 @@ async def test_members_with_different_secrets_do_not_pass_calls_on() -> None:
 
 
 async def test_tokens_are_checked_where_the_rm_calls(tmp_path: Path) -> None:
-    """The owner goes by the identity that the other member has found, and the token stays there."""
+    """The owner uses the identity found by the other member, and the token is not passed on."""
     file = tmp_path / "rm"
     file.write_text(f"{TOKEN}\n")
     async with members("a", "b", rm_tokens={"rm": (file,)}) as deployment:

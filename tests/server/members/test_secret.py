@@ -10,7 +10,7 @@ from support.peers.members import Documents
 
 
 class Slow(Documents):
-    """A store whose reads all come before the first write."""
+    """A store whose reads all precede the first write."""
 
     async def read(self, key: str) -> Document:
         """The document, after a pause."""
@@ -20,7 +20,7 @@ class Slow(Documents):
 
 
 async def test_members_that_start_together_agree() -> None:
-    """The first to write makes the secret, which is long, and all others take it."""
+    """The first to write creates the secret, which is long, and all others use it."""
     store = Slow()
     [secret, *others] = await asyncio.gather(*(deployment_secret(store) for _ in range(5)))
     assert set(others) == {secret}
@@ -50,6 +50,6 @@ async def test_a_document_that_is_no_secret_is_refused(value: bytes) -> None:
     ],
 )
 def test_exactly_one_right_secret_counts(given: list[str | bytes], *, right: bool) -> None:
-    """Nothing, something else, and the same twice are refused; before it is known everything is."""
+    """Nothing, something else, and the same twice are refused; before the secret is read everything is."""
     assert Secret("abc").is_in([(METADATA, value) for value in given]) is right
     assert not Secret().is_in([(METADATA, "")])

@@ -1,4 +1,4 @@
-"""The end of a member, and what it still needs of the store."""
+"""The end of a member, and its last writes to the store."""
 
 import asyncio
 
@@ -9,7 +9,7 @@ from support.peers.shim import Shim, connected
 
 
 async def test_the_store_is_closed_after_the_last_write(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A member that stops stores what it has begun to store, and then lets the store go."""
+    """A member that stops completes its writes, and then closes the store."""
     replace = Documents.compare_and_set
 
     async def late(store: Documents, key: str, value: bytes | None, revision: int) -> int:

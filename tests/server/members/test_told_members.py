@@ -1,4 +1,4 @@
-"""What an RM learns of the other members, so that it is not lost with the one that it knows."""
+"""Addresses of other members for an RM, so that it survives the loss of its own."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -33,7 +33,7 @@ async def two() -> AsyncIterator[tuple[Deployment, RawSession]]:
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Members look at each other often."""
+    """Members read the list of members often."""
     monkeypatch.setattr(member_calls, "LOOK_SECONDS", 0.01)
 
 
@@ -46,7 +46,7 @@ async def news(call: Call) -> sp.UpdateResponse:
 
 
 async def test_a_welcome_has_the_addresses_of_the_other_members() -> None:
-    """They are those that the members advertise, without the one that welcomes."""
+    """They are those that the members advertise, without the welcoming one."""
     async with two() as (deployment, session):
         _, response = await session.begin()
         assert list(response.welcome.other_members) == [deployment.member("b").address]
@@ -62,7 +62,7 @@ async def test_a_server_that_is_alone_tells_of_nobody() -> None:
 
 
 async def test_a_change_of_the_members_is_told_on_the_session() -> None:
-    """Members that come and go are told in numbered messages, each with the whole list."""
+    """Added and removed members are sent in numbered messages, each with the whole list."""
     async with two() as (deployment, session):
         call, _ = await session.begin()
         await session.replay(call)
@@ -76,7 +76,7 @@ async def test_a_change_of_the_members_is_told_on_the_session() -> None:
 
 
 async def test_the_last_list_that_is_read_after_a_resumption_is_the_present_one() -> None:
-    """A list that is sent again behind the welcome is followed by what has changed since."""
+    """A list that is sent again after the welcome is followed by the later changes."""
     async with two() as (deployment, session):
         call, response = await session.begin()
         token = response.welcome.resume_token
@@ -110,7 +110,7 @@ def test_what_an_rm_is_told_is_bounded() -> None:
 
 
 def test_rms_of_one_member_do_not_all_dial_the_same_one_next() -> None:
-    """The likely next owner of an RM comes first, and a member that drains last."""
+    """The likely next owner of an RM is first, and a draining member last."""
     others = [member(name) for name in "bcd"]
     at = snapshot(member("a"), *others, member("e", draining=True), member("again", "a:1"))
     firsts = set()

@@ -27,7 +27,7 @@ def files(root: Path, cgroup: str, **quotas: str) -> tuple[Path, Path]:
 
 
 def test_the_least_quota_of_all_groups_above_counts(tmp_path: Path) -> None:
-    """A quota of a group above holds too, and what is over a whole core is not counted."""
+    """A quota of an ancestor group applies too, and fractions of a core are not counted."""
     places = files(
         tmp_path,
         "0::/pods/one\n",
@@ -39,7 +39,7 @@ def test_the_least_quota_of_all_groups_above_counts(tmp_path: Path) -> None:
 
 
 def test_a_quota_below_one_core_is_one(tmp_path: Path) -> None:
-    """There is always one worker at least."""
+    """There is always at least one worker."""
     assert cores(*files(tmp_path, "0::/\n", cpu_max="20000 100000\n")) == 1
 
 
@@ -54,6 +54,6 @@ def test_version_1_of_control_groups_counts(tmp_path: Path) -> None:
 
 
 def test_without_a_quota_all_cores_count(tmp_path: Path) -> None:
-    """No control groups, or files that cannot be read, bound nothing."""
+    """Missing control groups, or unreadable files, bound nothing."""
     assert cores(*files(tmp_path, "0::/\n", cpu_max="nonsense")) == 8
     assert cores(tmp_path / "none", tmp_path) == 8

@@ -1,4 +1,4 @@
-"""Addresses are asked as by a client: which count as shut, and which do not."""
+"""Addresses are called as by a client: which count as shut, and which do not."""
 
 import errno
 import os
@@ -32,13 +32,13 @@ class Place:
     """A listening socket on loopback and its door. Nothing is accepted unless a test does it."""
 
     def __init__(self, listening: socket.socket) -> None:
-        """Not asked yet."""
+        """Start without a call."""
         self.listening = listening
         place = (listening.family, listening.getsockname())
         self.door = Door("http", place, lambda: b"question")
 
     def look(self, seconds: float) -> str:
-        """Look once a second for so long; what the last look says."""
+        """Look once a second for this time; return the last result."""
         said = [self.door.look(1.0) for _ in range(int(seconds))]
         return said[-1]
 
@@ -62,7 +62,7 @@ def place() -> Iterator[Place]:
 
 
 def test_address_that_answers_is_open(place: Place) -> None:
-    """Answers, each within its time, keep an address open, whatever they are."""
+    """Answers in time keep an address open, whatever they are."""
     for _ in range(3):
         place.answer()
     place.answer(lambda one: one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)))
@@ -71,7 +71,7 @@ def test_address_that_answers_is_open(place: Place) -> None:
 
 
 def test_address_that_refuses_is_shut(place: Place) -> None:
-    """Once nobody listens any more, the address is shut after its time, and not before."""
+    """Without a listener the address is shut after its time, and not before."""
     place.answer()
     place.listening.close()
     assert place.look(REST_SECONDS + REFUSED_SECONDS - 2) == ""
@@ -79,7 +79,7 @@ def test_address_that_refuses_is_shut(place: Place) -> None:
 
 
 def test_socket_that_was_removed_is_shut(tmp_path: Path) -> None:
-    """A Unix socket that nobody finds any more is shut, though the server may still have it."""
+    """A removed Unix socket is shut, though the server may still have it open."""
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(tmp_path / "socket"))
         listening.listen()
@@ -90,7 +90,7 @@ def test_socket_that_was_removed_is_shut(tmp_path: Path) -> None:
 
 
 def test_address_that_says_nothing_is_shut(place: Place) -> None:
-    """Connections that get no answer count, over all tries, and an answer starts the time anew."""
+    """Connections without an answer count, over all tries, and an answer restarts the time."""
     place.answer()
     assert place.look(REST_SECONDS + SILENT_SECONDS / 2) == ""
     for _ in range(int(SILENT_SECONDS / TRY_SECONDS) + 1):
@@ -106,7 +106,7 @@ def test_address_that_says_nothing_is_shut(place: Place) -> None:
 
 
 def test_silence_of_an_address_that_never_answered_is_no_evidence(place: Place) -> None:
-    """Something may stand in between from the start, such as a firewall; refusal needs no first answer."""
+    """Something may be in between from the start, such as a firewall; refusal needs no first answer."""
     assert place.look(LONG) == ""
     place.door.close()
     place.listening.close()
@@ -127,7 +127,7 @@ def test_full_backlog_is_no_evidence(tmp_path: Path) -> None:
 
 
 def test_refusal_of_another_machine_is_no_evidence(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An address that has moved to another machine says nothing about the server; back here it does."""
+    """An address on another machine is no evidence about the server; after its return it is."""
 
     class Moved(socket.socket):
         def bind(self, _: object) -> None:
@@ -159,7 +159,7 @@ def test_want_of_descriptors_is_no_evidence(place: Place, monkeypatch: pytest.Mo
 
 
 def test_silence_counts_without_stdin(place: Place) -> None:
-    """Whether the process has descriptors left does not hang on its standard input, which may be closed."""
+    """The check for free descriptors does not depend on standard input, which may be closed."""
     place.answer()
     assert place.look(REST_SECONDS + 2) == ""
     kept = os.dup(0)
@@ -216,7 +216,7 @@ def test_worker_is_asked_at_its_own_socket(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "[::]"])
 def test_all_interfaces_are_asked_on_loopback(host: str) -> None:
-    """An address of all interfaces is asked at this machine's."""
+    """An address of all interfaces is called on loopback."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.create_server((host.strip("[]"), 0), family=family) as listening:
         [door] = doors_of(Settings(), f"{host}:{listening.getsockname()[1]}", "", "")

@@ -1,4 +1,4 @@
-"""Lines that take turns, and places that nobody has all of."""
+"""Lines that take turns, and places that no peer can occupy completely."""
 
 from contextlib import ExitStack
 
@@ -34,7 +34,7 @@ def test_key_that_comes_back_is_the_last() -> None:
 
 
 def test_removed_items_have_no_turn() -> None:
-    """What is not there any more is passed over, and an empty line counts no more."""
+    """Removed items are skipped, and an empty line does not count."""
     found = lines("a1", "b1", "b2")
     found.remove("a", "a1")
     found.remove("a", "a1")
@@ -44,7 +44,7 @@ def test_removed_items_have_no_turn() -> None:
 
 
 def test_cleared_lines_are_empty() -> None:
-    """All items are handed over, those of a key together."""
+    """All items are returned, those of a key together."""
     found = lines("a1", "b1", "a2")
     assert found.clear() == ["a1", "a2", "b1"]
     assert found.size == 0
@@ -68,7 +68,7 @@ def test_quota_of_one_peer_leaves_places_for_others() -> None:
 
 
 def test_places_are_given_back() -> None:
-    """A place that was left is free, also when it was left by an error; a refusal takes none."""
+    """A released place is free, also after an error; a refusal occupies none."""
     quota = PeerQuota(1, 1, Full)
 
     def fail() -> None:

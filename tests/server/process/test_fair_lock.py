@@ -1,4 +1,4 @@
-"""A lock for which peers take turns, and for which only so many may wait."""
+"""A lock with turns for peers, and a bounded queue."""
 
 import asyncio
 from typing import Any
@@ -17,22 +17,22 @@ def a_lock(each: int = 2, total: int = 3) -> FairLock:
 
 
 async def settled() -> None:
-    """Let everybody come as far as they come."""
+    """Let all tasks run until they wait."""
     for _ in range(10):
         await asyncio.sleep(0)
 
 
 class Visits:
-    """Those who come for a lock: each stays until it is let go."""
+    """The callers of a lock: each holds it until told to release it."""
 
     def __init__(self, lock: FairLock) -> None:
-        """Nobody has come."""
+        """Start without callers."""
         self.lock = lock
         self.order: list[str] = []
         self._go: dict[str, asyncio.Event] = {}
 
     def come(self, peer: str, name: str) -> "asyncio.Task[None]":
-        """A caller of a peer comes."""
+        """A caller of a peer arrives."""
         self._go[name] = asyncio.Event()
 
         async def visit() -> None:
@@ -43,12 +43,12 @@ class Visits:
         return asyncio.get_running_loop().create_task(visit())
 
     def let_go(self, name: str) -> None:
-        """One who is in, or will be, does not stay."""
+        """Release a present or future holder."""
         self._go[name].set()
 
 
 async def test_turns_go_round_the_peers() -> None:
-    """Who came with many has one turn, then another peer has one."""
+    """A peer with many callers has one turn, then another peer has one."""
     visits = Visits(a_lock(each=3, total=9))
     tasks = [visits.come("a", name) for name in ("a1", "a2", "a3")]
     tasks += [visits.come("b", "b1"), visits.come("c", "c1")]
@@ -74,7 +74,7 @@ async def test_a_peer_that_waits_too_often_is_refused_and_others_are_not() -> No
 
 
 async def refused(task: "asyncio.Task[Any]") -> str:
-    """What a refusal says."""
+    """The text of a refusal."""
     with pytest.raises(CallError) as error:
         await task
     assert error.value.code is grpc.StatusCode.RESOURCE_EXHAUSTED
@@ -82,7 +82,7 @@ async def refused(task: "asyncio.Task[Any]") -> str:
 
 
 async def test_who_goes_while_waiting_is_passed_over() -> None:
-    """Cancelled ones leave room at once, and the turn goes to who is left."""
+    """A cancelled caller frees its place at once, and the turn passes to the next."""
     visits = Visits(a_lock(each=1))
     first, second = visits.come("a", "a1"), visits.come("b", "b1")
     await settled()
@@ -98,7 +98,7 @@ async def test_who_goes_while_waiting_is_passed_over() -> None:
 
 
 async def test_a_turn_that_comes_too_late_goes_on_to_the_next() -> None:
-    """Who is cancelled in the moment in which it gets the turn does not keep it."""
+    """A caller cancelled at the moment in which it gets the turn does not keep it."""
     visits = Visits(a_lock())
     async with visits.lock.turn("a"):
         second, third = visits.come("b", "b1"), visits.come("c", "c1")
@@ -111,7 +111,7 @@ async def test_a_turn_that_comes_too_late_goes_on_to_the_next() -> None:
 
 
 async def test_nobody_waits_for_a_lock_that_is_closed() -> None:
-    """Who waits gets the error, and who has the turn keeps it."""
+    """Waiting callers get the error, and the holder keeps the lock."""
     visits = Visits(a_lock())
     first, second = visits.come("a", "a1"), visits.come("b", "b1")
     await settled()
@@ -123,7 +123,7 @@ async def test_nobody_waits_for_a_lock_that_is_closed() -> None:
 
 
 async def test_one_who_is_cancelled_as_the_turn_ends_is_passed_over() -> None:
-    """The turn goes to the next who is there, and the line goes on."""
+    """The turn passes to the next present caller, and the queue continues."""
     visits = Visits(a_lock())
     visits.come("a", "a1")
     await settled()

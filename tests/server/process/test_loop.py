@@ -90,7 +90,7 @@ class Node:
     """An object that can be part of a cycle."""
 
     def __init__(self) -> None:
-        """Alone."""
+        """Start alone."""
         self.other: Node | None = None
 
 
@@ -117,7 +117,7 @@ class Process:
         self.exempt = self.blocks
 
     def rest(self, asks: int, work: int = WORTH) -> int:
-        """The engine rests, after a while, with so many asks; how many passes there were by then.
+        """The engine is idle, after a while, with this number of asks; return the number of passes by then.
 
         An ask has fourteen blocks.
         """
@@ -131,7 +131,7 @@ class Process:
 def settings() -> Iterator[None]:
     """Restore the collector's settings of the test process.
 
-    What is exempt from passes stays so: every later one would look at all tests.
+    Objects exempt from passes remain so: every later pass would visit all tests.
     """
     before, interval = gc.get_threshold(), sys.getswitchinterval()
     yield
@@ -208,7 +208,7 @@ def test_nobody_who_is_connected_waits_for_a_long_pass(process: Process) -> None
 
 
 def test_short_passes_need_neither_work_nor_an_idle_moment() -> None:
-    """The loop's timer frees what libraries leave behind, while an RM is connected and has nothing to do."""
+    """The loop's timer frees garbage of libraries, while an RM is connected and idle."""
 
     async def run() -> Collector:
         collector = Collector(lambda: True, quiet=0.001)

@@ -21,7 +21,7 @@ class FakeSystem(System):
     """A system with fake measurements, which counts returns of memory."""
 
     def __init__(self) -> None:
-        """A small figure."""
+        """Start with a small figure."""
         super().__init__()
         self.figure = 1
         self.returns = 0
@@ -32,11 +32,11 @@ class FakeSystem(System):
         return self.figure
 
     def available(self) -> int | None:
-        """What is free."""
+        """The free memory."""
         return self.free
 
     def give_back(self) -> None:
-        """Count."""
+        """Count the call."""
         self.returns += 1
 
 
@@ -252,8 +252,9 @@ def test_copies_need_room(
     free: int | None,
     refusal: str,
 ) -> None:
-    """A copy counts with half more than its RM is reckoned at, or half of the process if that is
-    less, against the limit of the process and against what is free."""
+    """A copy counts as 1.5 times its RM's estimate, at most half of the process, against limit and free
+    memory.
+    """
     monkeypatch.setattr("licorne_server.process.memory.COPY_BYTES", 16)
     memory, _ = watched(system)
     system.figure, system.free = resident, free

@@ -1,4 +1,4 @@
-"""What one peer may have counts by its token: those who call from one host do not share it."""
+"""Quotas of one peer count by its token: callers on one host do not share them."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -29,7 +29,7 @@ MINE, OPERATOR = ("token-of-" + who * 8 for who in "ab")
 
 @pytest.fixture
 async def server(tmp_path: Path) -> AsyncIterator[Server]:
-    """A server that knows the token of an RM, and that of an operator."""
+    """A server with the tokens of an RM and of an operator."""
     for name, token in (("mine", MINE), ("operator", OPERATOR)):
         (tmp_path / name).write_text(token)
     async with serving(
@@ -53,7 +53,7 @@ def bearing(channel: grpc.aio.Channel, token: str) -> Any:
 
 
 async def test_validations_of_another_token_refuse_nobody(server: Server, channel: grpc.aio.Channel) -> None:
-    """While a validation of one peer waits, that of another on the same host is taken."""
+    """While a validation of one peer waits, that of another on the same host is accepted."""
     go = Event()
     thread = server.config_thread
     busy = asyncio.create_task(thread.run(Origin("busy"), partial(go.wait, PATIENCE)))

@@ -1,4 +1,4 @@
-"""Requests for one RM come one after the other, and only so many may wait."""
+"""Requests for one RM are serialized, with a bounded queue."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -32,7 +32,7 @@ async def hold(lock: FairLock, held: list[int], number: int, free: asyncio.Event
 
 
 async def test_so_many_wait_and_the_next_is_refused() -> None:
-    """Those who wait get the lock in their order; one too many is told at once."""
+    """Waiting callers get the lock in order; one too many is refused at once."""
     lock, held, free = FairLock("keys", "TOO_MANY_KEYS", 3), list[int](), asyncio.Event()
     tasks = [asyncio.create_task(hold(lock, held, number, free)) for number in range(4)]
     await asyncio.sleep(0)
@@ -46,7 +46,7 @@ async def test_so_many_wait_and_the_next_is_refused() -> None:
 
 
 async def test_one_that_is_cancelled_leaves_at_once() -> None:
-    """Its place is free for another, and the lock goes to the next behind it."""
+    """Its place is free for another, and the lock passes to the next one."""
     lock, held, free = FairLock("keys", "TOO_MANY_KEYS", 3), list[int](), asyncio.Event()
     tasks = [asyncio.create_task(hold(lock, held, number, free)) for number in range(4)]
     await asyncio.sleep(0)
@@ -80,9 +80,9 @@ async def registering(server: Server, shim: Shim) -> AsyncIterator[Callable[[], 
 
 
 async def test_a_crowd_for_one_rm_is_refused(shim: Shim, server: Server, channel: grpc.aio.Channel) -> None:
-    """Updates, streams and registrations of one RM that would be too many get a typed reason.
+    """Excess updates, streams and registrations of one RM get a typed reason.
 
-    Those whose callers have gone count no more.
+    Requests of disconnected callers do not count.
     """
     await shim.register()
     lock = server.rms.lock("rm")

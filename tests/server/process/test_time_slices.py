@@ -1,4 +1,4 @@
-"""All readers together have a share of the loop's time, however many they are."""
+"""All readers together have a share of the loop's time, whatever their number."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -15,7 +15,7 @@ from support.patience import PATIENCE
 
 
 class Time:
-    """Seconds that pass only when somebody works, or when nobody may."""
+    """Seconds that pass only during work, or during a pause for all."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Stand still; timers of the loop are due as soon as everybody has had a turn."""
@@ -31,13 +31,13 @@ class Time:
         monkeypatch.setattr(loop, "call_later", later)
 
     def work(self, seconds: float) -> None:
-        """Let it take so long."""
+        """Work for this time."""
         self.now += seconds
         self.worked += seconds
 
 
 async def read(time_slices: TimeSlices, peer: str, slices: int, work: Callable[[], None]) -> None:
-    """A reader that needs so many slices."""
+    """A reader that needs this number of slices."""
     for _ in range(slices):
         async with time_slices.slice(peer):
             work()
@@ -58,7 +58,7 @@ def no() -> bool:
 async def test_readers_have_a_quarter_of_the_time(
     busy: Callable[[], bool], readers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However many read, they rest three times as long as they work, if scheduling waits."""
+    """However many read, they pause three times as long as they work, if scheduling waits."""
     time, time_slices = Time(monkeypatch), TimeSlices(busy)
     work = [read(time_slices, f"p{n}", 5, lambda: time.work(0.0007)) for n in range(readers)]
     await asyncio.gather(*work)
@@ -68,7 +68,7 @@ async def test_readers_have_a_quarter_of_the_time(
 
 
 async def test_a_slice_is_over_after_a_millisecond(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A reader is told when it has to stop."""
+    """A reader gets a signal when it has to stop."""
     time, time_slices = Time(monkeypatch), TimeSlices(no)
     async with time_slices.slice("p") as over:
         time.work(SLICE_SECONDS * 0.9)
@@ -96,7 +96,7 @@ async def test_slices_are_as_long_as_the_gap_allows_and_never_longer_than_a_turn
 
 
 async def test_one_slice_at_a_time_and_a_turn_of_all_else_between() -> None:
-    """Between two slices of however many readers everything else goes on once at least."""
+    """Between two slices of any number of readers everything else runs at least once."""
     time_slices, done = TimeSlices(no), 0
     most, running = 0, True
 
@@ -132,7 +132,7 @@ async def test_peers_take_turns_whatever_they_want() -> None:
 
 
 async def test_whoever_goes_away_leaves_the_line() -> None:
-    """Readers that are cancelled while they wait, or just as their turn comes, stop nobody."""
+    """Readers cancelled while they wait, or just at their turn, delay nobody."""
     time_slices, order = TimeSlices(no), list[str]()
     for rounds in range(6):
         async with time_slices.slice("first"):
@@ -153,7 +153,7 @@ async def test_whoever_goes_away_leaves_the_line() -> None:
 
 
 async def test_nobody_gets_out_of_a_pause_by_going_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A reader that fails, or is cancelled behind its slice, has used the time all the same."""
+    """A reader that fails, or is cancelled after its slice, has used the time all the same."""
     time, time_slices = Time(monkeypatch), TimeSlices(yes)
 
     async def fail() -> None:
@@ -174,7 +174,7 @@ async def test_nobody_gets_out_of_a_pause_by_going_away(monkeypatch: pytest.Monk
 async def test_what_cannot_end_with_its_slice_is_paid_for_in_any_case(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Behind a whole piece of work there is a pause, though no scheduling is known to wait."""
+    """A pause follows a whole piece of work, even without waiting scheduling."""
     time, time_slices = Time(monkeypatch), TimeSlices(no)
     for _ in range(3):
         async with time_slices.slice("plans", whole=True):
@@ -185,7 +185,7 @@ async def test_what_cannot_end_with_its_slice_is_paid_for_in_any_case(
 
 
 async def test_a_slice_that_overran_owes_its_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Behind a slice of fifty times its length nobody reads for a while, though the core rests."""
+    """After a slice of fifty times its length nobody reads for a while, though the core is idle."""
     time, time_slices = Time(monkeypatch), TimeSlices(no)
     await read(time_slices, "p", 3, lambda: time.work(50 * SLICE_SECONDS))
     assert time.rested == pytest.approx(3 * 50 * SLICE_SECONDS * PAUSE_FACTOR)
@@ -195,7 +195,7 @@ async def test_a_slice_that_overran_owes_its_pause(monkeypatch: pytest.MonkeyPat
 
 
 async def test_slow_slices_are_counted_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The log says how long a slice took, whose it was, and which functions have read."""
+    """The log has the duration of a slice, its peer, and the reading functions."""
     time, slow = Time(monkeypatch), SlowSteps()
     time_slices = TimeSlices(no, slow=slow)
 

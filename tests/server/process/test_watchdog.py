@@ -40,7 +40,7 @@ class Turning:
     """A fake engine."""
 
     def __init__(self) -> None:
-        """It has ended no round, and has nothing to do."""
+        """Start with no round ended, and nothing to do."""
         self.rounds = 0
         self.has_work = False
 
@@ -49,13 +49,13 @@ class Standing:
     """A fake server."""
 
     def __init__(self) -> None:
-        """All is well."""
+        """Start healthy."""
         self.engine = Turning()
         self.failed = asyncio.Event()
         self.reasons: list[str] = []
 
     def stalled(self, reason: str) -> None:
-        """Note the reason."""
+        """Record the reason."""
         self.reasons.append(reason)
 
     def fail(self, reason: str, concern: str = "server") -> None:
@@ -65,7 +65,7 @@ class Standing:
 
 
 class Watching:
-    """A watchdog whose looks are made by the test."""
+    """A watchdog whose looks are triggered by the test."""
 
     def __init__(self, limit: float = LIMIT, *doors: Door) -> None:
         """Watch a server that does nothing, and these doors."""
@@ -79,7 +79,7 @@ class Watching:
         self.codes.append(code)
 
     async def look(self, seconds: float, *, times: int = 1, loop_turns: bool = True) -> None:
-        """Look so often, so many seconds after each other."""
+        """Look this number of times, at this interval."""
         for _ in range(times):
             self.dog.look(seconds)
             if loop_turns:
@@ -138,7 +138,7 @@ async def test_a_loop_that_does_not_turn_is_a_standstill() -> None:
 
 @pytest.fixture
 def shut() -> Iterator[Door]:
-    """The door of an address at which nobody listens."""
+    """The door of an address without a listener."""
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         door = Door("grpc", (bound.family, bound.getsockname()), lambda: b"question")
@@ -167,7 +167,7 @@ async def test_no_address_is_asked_while_the_loop_stands_still(shut: Door) -> No
 
 
 async def test_server_that_stops_may_close_its_addresses(shut: Door) -> None:
-    """Addresses are left alone once the server stops."""
+    """Addresses are not checked once the server stops."""
     watching = Watching(LIMIT, shut)
     watching.dog.leave_doors()
     await watching.look(1.0, times=30)
@@ -215,7 +215,7 @@ class Looking:
     """A sink that reads `has_work` while it routes."""
 
     def __init__(self, engine: Engine) -> None:
-        """Nothing seen yet."""
+        """Start without a look."""
         self._engine = engine
         self.seen: list[bool] = []
 
@@ -224,7 +224,7 @@ class Looking:
         self.seen.append(self._engine.has_work)
 
     def halt(self, rm_id: RmId, correlation_id: str) -> None:
-        """Nobody is halted here."""
+        """Ignore the halt."""
         raise AssertionError(rm_id, correlation_id)
 
 

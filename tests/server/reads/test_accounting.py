@@ -41,7 +41,7 @@ async def directory(folder: Path, disk: Disk | None = None) -> AsyncIterator[Kep
 
 
 async def loaded(folder: Path) -> Hours:
-    """What a server finds that starts."""
+    """The rows found by a server that starts."""
     async with directory(folder) as documents:
         return await StoredHours(documents).read()
 
@@ -55,7 +55,7 @@ def hours_of(*rows: tuple[int, Place, Row]) -> Hours:
 
 
 async def test_every_row_comes_back(tmp_path: Path) -> None:
-    """Hours are what they were, of any places and amounts, each worker's apart."""
+    """Hours are restored, of any places and amounts, each worker's separately."""
     large = Row({"vcore": 10**30, "é": 0}, 10**6, 1, {"gpu": 1})
     hours = hours_of(
         (BEGIN, A, row(1)), (BEGIN, B, row(2, ended=5, preempted=2, lost=1)), (BEGIN + HOUR, A, large)
@@ -69,7 +69,7 @@ async def test_every_row_comes_back(tmp_path: Path) -> None:
 
 
 async def test_only_the_days_that_go_on_are_written_again(tmp_path: Path) -> None:
-    """A day that is over stays as it is; one that is too old goes from the disk too."""
+    """A past day is not rewritten; one that is too old is deleted on the disk too."""
     hours = hours_of((BEGIN, A, row(1)), (BEGIN + DAY, A, row(2)))
     async with directory(tmp_path) as documents:
         stored = StoredHours(documents)
@@ -86,7 +86,7 @@ async def test_only_the_days_that_go_on_are_written_again(tmp_path: Path) -> Non
 
 
 class DyingDisk(Disk):
-    """A disk that takes so many writes, and no more."""
+    """A disk that accepts a number of writes, and no more."""
 
     left = 0
 
@@ -100,7 +100,7 @@ class DyingDisk(Disk):
 
 @pytest.mark.parametrize("writes", range(6))
 async def test_a_server_that_ends_between_two_writes_counts_once(tmp_path: Path, writes: int) -> None:
-    """Whatever the disk took, each hour is the old or the new one, and the next server goes on from it."""
+    """Whatever was written, each hour is the old or the new one, and the next server continues from it."""
     old = hours_of((BEGIN, A, row(1)), (BEGIN + DAY, A, row(2)))
     new = hours_of((BEGIN + DAY, A, row(3)), (BEGIN + 2 * DAY, A, row(4)))
     disk = DyingDisk(tmp_path)
@@ -128,7 +128,7 @@ def line(items: str) -> bytes:
 
 
 async def test_a_damaged_day_is_named_and_left_out(tmp_path: Path) -> None:
-    """All other days count, whatever stands in its document."""
+    """All other days count, whatever the contents of its document."""
     good = hours_of(*[(BEGIN + number * DAY, A, row(1)) for number in range(7)])
     bad = (
         b"nonsense",
@@ -181,7 +181,7 @@ class Played:
         return self.driver.now
 
     async def wait(self, until: float | None, event: asyncio.Event) -> None:
-        """Never return: the test flushes by hand."""
+        """Begin at a time."""
         await event.wait()
 
     def integrated(self, seconds: float) -> None:
@@ -191,7 +191,7 @@ class Played:
         self.driver.now += seconds
 
     async def pass_time(self, seconds: float) -> None:
-        """Let time pass; a flush comes with the end of each hour, as on the server."""
+        """Advance the time; a flush follows the end of each hour, as on the server."""
         end = self.driver.now + seconds
         while self.driver.now < end:
             boundary = (self.driver.now // HOUR + 1) * HOUR
@@ -218,7 +218,7 @@ class Played:
 
 
 def by_queue(hours: Hours) -> Counter[tuple[int, str]]:
-    """What was used by hour and leaf, in amounts times microseconds."""
+    """The usage by hour and leaf, in amounts times microseconds."""
     found: Counter[tuple[int, str]] = Counter()
     for hour, rows in hours.by_hour.items():
         for place, one in rows.items():
@@ -249,7 +249,7 @@ async def test_accounting_is_a_plain_integration(tmp_path: Path) -> None:
 
 
 async def test_a_killed_server_loses_what_was_not_flushed(tmp_path: Path) -> None:
-    """What a server had written stays: it loses the time since its last flush, and nothing else."""
+    """Written hours remain: a server loses the time since its last flush, and nothing else."""
     async with directory(tmp_path) as documents:
         played = Played(1, BEGIN + 60.0, documents)
         await played.accounting.begin()
@@ -279,7 +279,7 @@ async def test_preempted_work_counts_as_lost() -> None:
 
 
 async def test_a_disk_that_refuses_is_told_once(tmp_path: Path) -> None:
-    """Accounting goes on in memory, and is written whole once the disk takes it."""
+    """Accounting continues in memory, and is written completely once the disk works."""
     disk = DyingDisk(tmp_path)
     async with directory(tmp_path, disk) as documents:
         played = Played(1, BEGIN + 60.0, documents)
@@ -299,7 +299,7 @@ async def test_a_disk_that_refuses_is_told_once(tmp_path: Path) -> None:
 
 
 class Slow(Kept):
-    """Documents that cannot be read so many times, and later than by others after that."""
+    """Documents whose first reads fail, and later ones are slow."""
 
     failures, reads, most = 0, 0, 0
 
@@ -316,7 +316,7 @@ class Slow(Kept):
 
 
 async def test_hours_that_cannot_be_read_at_the_start_are_read_later() -> None:
-    """They are not written over, and what was counted meanwhile is added to them."""
+    """They are not overwritten, and the hours counted meanwhile are added to them."""
     documents = Slow()
     old = hours_of(*[(BEGIN - number * DAY, A, row(1)) for number in range(3 * AT_ONCE)])
     await StoredHours(documents).write(old, 0)

@@ -1,4 +1,4 @@
-"""Bad days in every form that says what is wrong, recorded in ``data/recorded/bad_days``."""
+"""Bad days in every output with findings, recorded in ``data/recorded/bad_days``."""
 
 import json
 import shutil
@@ -52,7 +52,7 @@ Day = Callable[[Town], AsyncGenerator[None, None]]  # what goes wrong, a pause, 
 
 
 async def said(town: Town) -> list[str]:
-    """What each form says now: the same findings in the same words."""
+    """The present text of each output: the same findings in the same words."""
     async with connected(town.server) as channel, aiohttp.ClientSession() as client:
 
         async def get(path: str) -> tuple[int, str]:
@@ -88,7 +88,7 @@ async def said(town: Town) -> list[str]:
 
 
 async def rm_leaves(town: Town) -> AsyncGenerator[None, None]:
-    """An RM closes its connection, and comes back later."""
+    """An RM closes its connection, and returns later."""
     await town.blue.close()
     yield
     async with FakeRM(town.server.grpc_address, rm_id="blue"):
@@ -96,7 +96,7 @@ async def rm_leaves(town: Town) -> AsyncGenerator[None, None]:
 
 
 async def no_room(town: Town) -> AsyncGenerator[None, None]:
-    """A queue gets nothing of what it is guaranteed, until a node comes."""
+    """A queue gets nothing of its guarantee, until a node is added."""
     await town.blue.submit("shop", queue="root.prod", user="ann")
     await town.blue.ask("shop", 1)
     views = town.server.scheduler.views
@@ -107,7 +107,7 @@ async def no_room(town: Town) -> AsyncGenerator[None, None]:
 
 
 async def unreadable_file(town: Town) -> AsyncGenerator[None, None]:
-    """Somebody leaves half a file of queues, and completes it."""
+    """A file of queues is left incomplete, and completed."""
     for text in ("partitions: [{name: default", CONFIG):
         (town.files / "queues.yaml").write_text(text)
         with suppress(DefaultFileError):
@@ -116,7 +116,7 @@ async def unreadable_file(town: Town) -> AsyncGenerator[None, None]:
 
 
 async def lost_disk(town: Town) -> AsyncGenerator[None, None]:
-    """The directory of the state is gone when something has to be written there."""
+    """The directory of the state is missing at the next write."""
     (town.files / "other.yaml").write_text(CONFIG.replace("vcore: 2", "vcore: 3"))
     shutil.rmtree(town.files / "state")
     await town.shell("config", "apply", str(town.files / "other.yaml"), "--rm", "blue", "--yes")
@@ -124,13 +124,13 @@ async def lost_disk(town: Town) -> AsyncGenerator[None, None]:
 
 
 async def drain(town: Town) -> AsyncGenerator[None, None]:
-    """The server is told to stop, and waits for its RMs."""
+    """The server is asked to stop, and waits for its RMs."""
     await town.server._probes.draining()
     yield
 
 
 async def killed_member(town: Town) -> AsyncGenerator[None, None]:
-    """A member is killed whose RM does not come back, and is started again."""
+    """A member is killed whose RM does not return, and is started again."""
     other = Member(id=MemberId("7f"), name="b", address="host-2:7070", started=1.0)
     town.table.gone[other.id] = Gone(other, START)
     town.table.rms[RmId("green")] = Record(rm_id=RmId("green"), owner=other.id, epoch=3)
@@ -171,7 +171,7 @@ def halt(town: Town, *, on: bool) -> None:
 
 
 def leave_store(town: Town, *, answers: bool = True, lease: bool = True) -> None:
-    """The store answers or not, and the lease lives or not."""
+    """Set whether the store answers, and whether the lease lasts."""
     town.table.answers, town.table.lease_lives = answers, lease
 
 
@@ -208,7 +208,7 @@ async def test_a_bad_day_looks_bad_in_every_form_and_ends(
     monkeypatch: pytest.MonkeyPatch,
     rewrite: bool,
 ) -> None:
-    """At first it is shown and does not count; then it does in State, REST, `status`, page and probes."""
+    """At first it is reported and does not count; then it does in State, REST, `status`, page and probes."""
     file = tmp_path / "queues.yaml"
     file.write_text(CONFIG)
     clock, table = VirtualClock(), Table()

@@ -51,7 +51,7 @@ async def test_a_sample_a_minute(driver: Driver, clock: VirtualClock, history: H
 
 
 async def test_a_day_is_kept(clock: VirtualClock, history: History) -> None:
-    """After a day the oldest sample goes for each that comes."""
+    """After a day each new sample replaces the oldest."""
     await clock.advance(60 * (SAMPLES + 2))
     assert len(history.samples) == SAMPLES
     assert history.samples[0].time == 1000 + 60 * 3

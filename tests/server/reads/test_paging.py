@@ -1,4 +1,4 @@
-"""Long answers: made in slices, cut into pages, one at a time."""
+"""Long answers: computed in slices, cut into pages, one at a time."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -23,7 +23,7 @@ PATHS = ["root", "root.a", "root.a.x", "root.a.y", "root.a-b", "root.b"]
 
 
 def slices() -> AbstractAsyncContextManager[Callable[[], bool]]:
-    """A slice of an idle server, of its own: a pause behind it would outlive the loop of a test."""
+    """A slice of an idle server of its own: a pause after it would outlive the loop of a test."""
     return TimeSlices(lambda: False).slice("host")
 
 
@@ -39,7 +39,7 @@ async def test_a_list_without_pages_is_made_in_slices() -> None:
 
 
 async def test_a_slice_that_is_over_is_left() -> None:
-    """The rest is done in further slices, each as long as it may be."""
+    """The remaining work is done in further slices, each of the maximum length."""
     lengths: list[int] = []
 
     @asynccontextmanager
@@ -57,7 +57,7 @@ async def test_a_slice_that_is_over_is_left() -> None:
 
 
 async def test_what_is_gone_by_its_turn_is_passed_over() -> None:
-    """An item that is not there any more, or has nothing to show, takes no place in the page."""
+    """An item that was removed, or has no content, takes no place in the page."""
 
     def picky(number: int) -> pb.Queue | None:
         if number % 3 == 0:
@@ -70,13 +70,13 @@ async def test_what_is_gone_by_its_turn_is_passed_over() -> None:
 
 
 async def test_no_page_is_longer_than_the_most() -> None:
-    """Who asks for more than a page may hold gets that, and the place where it ended."""
+    """A request for more than the maximum gets the maximum, and a token for the next page."""
     page = await filled(Page(range(20_000), row, size=1_000_000), slices)
     assert (len(page.rows), page.last) == (10_000, 9_999)
 
 
 async def test_a_pause_is_no_item() -> None:
-    """Where a list may be left for a while nothing is lost, and the place is that of an item."""
+    """No item is lost at a pause, and the token is that of an item."""
     items = [None, 1, None, 2, None, 3]
     page = await filled(Page(items, row, size=2), slices)
     assert ([item.path for item in page.rows], page.last) == (["1", "2"], 2)
@@ -96,7 +96,7 @@ async def test_a_pause_is_no_item() -> None:
     ],
 )
 def test_queues_behind_a_path(path: str, behind: list[str]) -> None:
-    """A list of queues goes on at any path, even at one that is gone."""
+    """A list of queues continues after any path, even a removed one."""
     driver = Driver()
     driver.do(register(TREE))
     partition = driver.views.resolve("default")

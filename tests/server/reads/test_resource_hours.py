@@ -23,12 +23,12 @@ from support.server.accounted import BEGIN, A, B, row
 
 
 def slices() -> AbstractAsyncContextManager[Callable[[], bool]]:
-    """A slice of an idle server, of its own: a pause behind it would outlive the loop of a test."""
+    """A slice of an idle server of its own: a pause after it would outlive the loop of a test."""
     return TimeSlices(lambda: False).slice("reader")
 
 
 def test_usage_is_spread_over_the_hours_between() -> None:
-    """Each hour has its share, the sum stays exact, and what ended counts in the last one."""
+    """Each hour has its share, the total is exact, and ended usage counts in the last one."""
     hours, used = Hours(), 10**15 * 30 * 24 * PER_HOUR + 7
     begin, end = BEGIN + HOUR / 2, BEGIN + 2 * HOUR + HOUR / 4
     hours.spread(begin, end, A, Row({"memory": used}, ended=3))
@@ -41,7 +41,7 @@ def test_usage_is_spread_over_the_hours_between() -> None:
 
 
 def test_the_oldest_hours_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of too many rows or days whole hours are dropped, and within the last hour others count together."""
+    """Of too many rows or days whole hours are dropped; within the last hour the excess is one row."""
     monkeypatch.setattr(resource_hours, "MOST_ROWS", 4)
     hours = Hours()
     for n in range(3):
@@ -57,7 +57,7 @@ def test_the_oldest_hours_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_row_of_the_oldest_hour_goes_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is too much is counted no more, so that the number of rows stays that of the rows kept."""
+    """Dropped rows do not count, so that the number of rows is that of the rows kept."""
     monkeypatch.setattr(resource_hours, "MOST_ROWS", 4)
     hours = Hours()
     for n in range(2):
@@ -70,7 +70,7 @@ def test_a_row_of_the_oldest_hour_goes_with_it(monkeypatch: pytest.MonkeyPatch) 
 
 
 async def test_sums_are_by_queue_user_or_group() -> None:
-    """A queue has those below it; whoever has no group is in none; pages go on behind the last."""
+    """A queue includes its descendants; owners without a group are in none; pages continue after the last."""
     for by, wanted in (
         ("queue", {"root": 5, "root.a": 2, "root.b": 3, "root.b.c": 3}),
         ("user", {"ann": 2, "bob": 3}),
@@ -109,7 +109,7 @@ async def test_a_page_of_very_many_sums_is_made_in_slices() -> None:
 
 
 def test_pages_of_members_are_one_list() -> None:
-    """An RM that has moved has the sum of both members; behind the end of a page nothing is lost."""
+    """An RM that has moved has the total of both members; rows after the end of a page are not lost."""
 
     def answer(names: str, token: str = "", since: int = 0) -> pb.ListResourceHoursResponse:
         rows = [

@@ -1,4 +1,4 @@
-"""The verdict on a server: what settles, what is shown to whom, and what several members say."""
+"""The verdict on a server: settling, rights, and several members."""
 
 from collections.abc import Iterable
 
@@ -22,7 +22,7 @@ def concluded(verdicts: Verdicts, found: Iterable[Finding], now: float) -> list[
 
 
 def test_a_finding_that_gets_worse_is_as_old_as_before() -> None:
-    """It does not settle anew, and is over as soon as it is not found."""
+    """It does not settle again, and is over as soon as it is not found."""
     verdicts = Verdicts()
     concluded(verdicts, [Finding(DEGRADED, "store", "the store does not answer")], 100.0)
     [worse] = concluded(verdicts, [Finding(DOWN, "store", "nothing is scheduled")], 100.0 + SETTLE_SECONDS)

@@ -27,13 +27,13 @@ MANY = 8_000
 
 
 def nodes_known(server: Server) -> int:
-    """How many nodes the server has of the RM."""
+    """The number of the RM's nodes on the server."""
     [report] = server.scheduler.views.partitions(RmId("rm"))
     return report.nodes
 
 
 async def answered(call: Call, session: RawSession, count: int) -> None:
-    """Take the answers to so many nodes; none of them is rejected."""
+    """Read the answers to this number of nodes; none of them is rejected."""
     while count:
         response = (await session.until(call, "nodes")).nodes
         assert not response.rejected
@@ -45,7 +45,7 @@ async def answered(call: Call, session: RawSession, count: int) -> None:
 async def test_request_under_way_is_finished_and_counted(
     server: Server, session: RawSession, seen: int, cancelled: bool
 ) -> None:
-    """Whether its stream is lost or taken over, a request is carried out once, and whole."""
+    """Whether its stream is lost or taken over, a request is carried out once, and completely."""
     call, welcome = await session.begin()
     await session.replay(call, nodes=0)
     token = welcome.welcome.resume_token
@@ -82,7 +82,7 @@ async def test_released_key_is_not_allocated_by_a_repeat(server: Server, session
 
 
 async def test_resumption_below_an_acknowledged_response_is_none(session: RawSession) -> None:
-    """Who acknowledged a response and asks for it again is told to replay: nothing is skipped."""
+    """A client that acknowledged a response and asks for it again has to replay: nothing is skipped."""
     call, welcome = await session.begin()
     await session.replay(call)
     await session.send(call, allocations=si.AllocationRequest(allocations=[ask("k")]))
@@ -95,7 +95,7 @@ async def test_resumption_below_an_acknowledged_response_is_none(session: RawSes
 
 
 async def test_several_newcomers_leave_one_stream(shim: Shim) -> None:
-    """Of streams of one kind that are opened at once one stays, and it alone gets the answers."""
+    """Of streams of one kind opened at once one remains, and it alone gets the answers."""
     _, _, older = await shim.set_up()
     newcomers = [shim.open("UpdateNode") for _ in range(4)]
     await asyncio.gather(*(call.send(si.NodeRequest(rmID="rm")) for call in newcomers))
@@ -146,7 +146,7 @@ async def test_refused_session_leaves_the_older_streams_alone(shim: Shim) -> Non
 
 @pytest.mark.parametrize("is_session", [True, False])
 async def test_stream_without_a_word_is_ended(is_session: bool) -> None:
-    """A stream whose first message does not come in time ends, and says why."""
+    """A stream whose first message is late ends with the reason."""
     async with (
         serving(peers=PeerBounds(first_message=0.05)) as server,
         connected(server) as channel,
@@ -172,7 +172,7 @@ async def test_stream_that_has_spoken_may_be_silent() -> None:
 
 
 async def test_silent_streams_are_limited_in_number() -> None:
-    """One silent stream too many is refused; a place is free again once a stream has spoken."""
+    """One silent stream too many is refused; a place is free again once a stream has sent a message."""
     async with (
         serving(peers=PeerBounds(waiting=5, waiting_share=1)) as server,
         connected(server) as channel,

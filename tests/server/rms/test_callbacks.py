@@ -1,4 +1,4 @@
-"""Callbacks over a session: what travels, and how, whatever the core asks and tells."""
+"""Callbacks over a session: messages and their encoding, for all questions and notifications."""
 
 from typing import Any
 
@@ -34,18 +34,18 @@ def checks(*numbers: int) -> PredicatesAsked:
 
 
 def answering(*answers: sp.PredicateAnswer) -> sp.PredicateAnswers:
-    """Answers in one message."""
+    """A message with these answers."""
     return sp.PredicateAnswers(answers=answers)
 
 
 def states(rm_id: str = "rm") -> Effect:
-    """What the core has for an autoscaler."""
+    """The core's reports for an autoscaler."""
     state = ContainerState(app_id=AppId("app"), key=AllocationKey("k"), reason="waiting")
     return ContainerStatesChanged(rm_id=RmId(rm_id), partition=PARTITION, states=[state])
 
 
 async def test_checks_are_a_numbered_response(server: Server, session: RawSession) -> None:
-    """What was asked at one moment arrives as one response, in order, and says what is asked."""
+    """Simultaneous checks arrive as one response, in order, with their contents."""
     call, _ = await session.begin(callbacks=PREDICATES)
     await session.replay(call)
     server.rms.route([checks(1, 2), checks(3)])
@@ -65,7 +65,7 @@ async def test_checks_are_a_numbered_response(server: Server, session: RawSessio
 
 
 async def test_checks_come_behind_all_that_waits(server: Server, session: RawSession) -> None:
-    """An RM that judges checks knows what it was told, also of what came about later."""
+    """An RM that judges checks has all earlier messages, even those created later."""
     call, welcome = await session.begin(callbacks=ASKED_AND_TOLD)
     await session.replay(call)
     call.call.cancel()
@@ -84,7 +84,7 @@ async def test_checks_come_behind_all_that_waits(server: Server, session: RawSes
 
 
 async def test_a_check_is_asked_again_on_the_next_stream(server: Server, session: RawSession) -> None:
-    """What was asked and not acknowledged comes again after a resumption, under its number."""
+    """An unacknowledged check is repeated after a resumption, under its number."""
     call, welcome = await session.begin(callbacks=PREDICATES)
     await session.replay(call)
     server.rms.route([checks(1)])
@@ -98,7 +98,7 @@ async def test_a_check_is_asked_again_on_the_next_stream(server: Server, session
 
 
 async def test_callbacks_hold_for_the_session(server: Server, session: RawSession) -> None:
-    """A hello that resumes changes nothing of what the RM wants; one that registers anew does."""
+    """A hello that resumes does not change the RM's callbacks; one that registers again does."""
     _, welcome = await session.begin(callbacks=STATES)
     token = welcome.welcome.resume_token
     _, response = await session.begin(token=token, callbacks=PREDICATES)
@@ -121,7 +121,7 @@ async def test_callbacks_hold_for_the_session(server: Server, session: RawSessio
 async def test_hello_with_impossible_callbacks_is_refused(
     server: Server, session: RawSession, predicates: sp.Predicates, field: str
 ) -> None:
-    """The call ends with an error that names the field, and what was registered stays."""
+    """The call ends with an error that names the field, and the registration is unchanged."""
     call, _ = await session.begin()
     await session.replay(call)
     bad = await session.hello(callbacks=sp.Callbacks(predicates=predicates))
@@ -146,7 +146,7 @@ async def test_hello_with_impossible_callbacks_is_refused(
 async def test_answers_that_nobody_waits_for_are_harmless(
     session: RawSession, neighbour: Any, answer: sp.PredicateAnswer, callbacks: sp.Callbacks
 ) -> None:
-    """An answer to no open check is counted and ignored, also of an RM that is not asked."""
+    """An answer to no open check is counted and ignored, even of an RM without checks."""
     call, _ = await session.begin(callbacks=callbacks)
     await session.replay(call)
     await session.send(call, predicate_answers=answering(answer))
@@ -158,7 +158,7 @@ async def test_answers_that_nobody_waits_for_are_harmless(
 
 
 async def test_an_answer_must_have_a_number(session: RawSession) -> None:
-    """Like every request of substance: a repeat could not be told from news."""
+    """This holds for every request with contents: a repeat must be recognizable."""
     call, _ = await session.begin(callbacks=PREDICATES)
     await call.send(sp.UpdateRequest(predicate_answers=answering(sp.PredicateAnswer(id=1))))
     assert await call.ending() == (
@@ -168,7 +168,7 @@ async def test_an_answer_must_have_a_number(session: RawSession) -> None:
 
 
 async def test_an_answer_beyond_any_check_ends_the_stream(session: RawSession, neighbour: Any) -> None:
-    """More refusals than nodes are ever asked about are a fault of the protocol."""
+    """More refusals than possible nodes are a violation of the protocol."""
     call, _ = await session.begin(callbacks=PREDICATES)
     refused = [sp.NodeRefusal(node_id="n")] * 1_001
     answer = sp.PredicateAnswer(id=1, refused=refused)
@@ -197,7 +197,7 @@ async def test_an_answer_that_is_no_message_costs_the_stream_only(
 
 
 async def test_a_flood_of_answers_is_taken_to_its_end(session: RawSession, neighbour: Any) -> None:
-    """Thousands of answers that nobody waits for are counted one by one, and others are served."""
+    """Thousands of answers to closed checks are counted one by one, and others are served."""
     call, _ = await session.begin(callbacks=PREDICATES)
     await session.replay(call)
     for number in range(3000):
@@ -219,7 +219,7 @@ async def test_container_states_go_to_those_who_want_them(server: Server, sessio
 
 
 async def test_nobody_else_gets_container_states(server: Server, session: RawSession, shim: Shim) -> None:
-    """Who did not ask for them, or speaks si.v1, gets none and has none waiting."""
+    """An RM without the callback, or with si.v1, gets none and has none queued."""
     call, _ = await session.begin()
     await session.replay(call)
     shim.rm_id = "other"

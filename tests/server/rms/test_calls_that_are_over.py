@@ -17,28 +17,28 @@ class Ended:
     """The context of a call whose caller has closed the connection: gRPC sends nothing more."""
 
     def peer(self) -> str:
-        """Where it came from."""
+        """The peer."""
         return "ipv4:127.0.0.1:5000"
 
     async def write(self, raw: bytes) -> None:
-        """As gRPC does where the caller goes while it is being written to."""
+        """Fail like gRPC when the caller disconnects during a write."""
         raise grpc.aio.InternalError('Failed "execute_batch"')
 
     async def read(self) -> bytes:
-        """Nothing comes."""
+        """Wait for ever."""
         await asyncio.get_running_loop().create_future()
         raise AssertionError
 
     async def send_initial_metadata(self, metadata: object) -> None:
-        """The call had begun."""
+        """Do nothing: the call has begun."""
 
     async def abort_with_status(self, status: grpc.Status) -> None:
-        """As gRPC does when its batch of operations fails."""
+        """Fail like gRPC when its batch of operations fails."""
         raise grpc.aio.InternalError('Failed "execute_batch"')
 
 
 async def test_a_status_that_nobody_takes_is_not_in_the_log() -> None:
-    """The server stops, and the caller has gone first: the call is over, and no more is said."""
+    """The server stops, and the caller has disconnected first: nothing more is logged."""
 
     async def serve(context: Any) -> None:
         raise Stopped
@@ -77,6 +77,6 @@ async def test_stream_of_an_rm_that_goes_while_it_is_written_to_says_so() -> Non
 
 
 async def test_a_stream_that_says_nothing_ends() -> None:
-    """Its first message is waited for so many seconds, and then it is told so."""
+    """Its first message is waited for a number of seconds, and then it ends with the reason."""
     with pytest.raises(CallError, match="nothing was said for 0 s after the stream was opened"):
         await Stream(Ended()).first(0.0)

@@ -1,4 +1,4 @@
-"""A registration whose caller has gone: it is carried out with all that follows on it, or not."""
+"""A registration whose caller has disconnected: it is carried out completely, or not at all."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -69,7 +69,7 @@ def cancel_with_its_command_on_the_way(site: Site, line: Line) -> None:
 
 
 def test_the_session_before_it_ends(site: Site) -> None:
-    """An open session ends with the status that says why, though nobody waits for the new one."""
+    """An open session ends with the status for that, though nobody waits for the new one."""
     session, _ = served(site)
     cancel_with_its_command_on_the_way(site, register(site))
     site.rest()
@@ -79,7 +79,7 @@ def test_the_session_before_it_ends(site: Site) -> None:
 
 
 def test_the_session_before_it_is_not_resumed(site: Site) -> None:
-    """Whoever comes with the former token while it is on its way hears that it is worth nothing."""
+    """A client with the former token, during the registration, gets an invalid token."""
     session, token = served(site)
     site.hang_up(session)
     site.rest()
@@ -105,7 +105,7 @@ def test_it_counts_for_its_peer(site: Site) -> None:
 
 
 def test_a_hello_opens_its_session_all_the_same(site: Site) -> None:
-    """What follows on the registration is done, but no stream of it is open."""
+    """The consequences of the registration are carried out, but no stream of it is open."""
     cancel_with_its_command_on_the_way(site, hello(site))
     site.rest()
     rm = site.rms.get("rm", "")
@@ -114,7 +114,7 @@ def test_a_hello_opens_its_session_all_the_same(site: Site) -> None:
 
 
 def test_its_lock_is_held_until_it_is_carried_out(site: Site) -> None:
-    """What comes for the RM waits for it, and is for the new registration."""
+    """Later requests for the RM wait for it, and apply to the new registration."""
     cancel_with_its_command_on_the_way(site, register(site))
     site.loop.rounds(OTHERS // 2)
     assert site.rms.is_locked("rm")
@@ -126,7 +126,7 @@ def test_its_lock_is_held_until_it_is_carried_out(site: Site) -> None:
 
 
 def test_one_that_the_engine_does_not_have_yet_is_not_made(site: Site) -> None:
-    """A caller that goes away while its configuration waits to be read leaves nothing behind."""
+    """A caller that disconnects while its configuration waits to be parsed leaves nothing behind."""
     request = si.RegisterResourceManagerRequest(rmID="rm", config="partitions: []")
     line = site.ask(REGISTER, request)
     while not site.rms.is_locked("rm"):
@@ -138,7 +138,7 @@ def test_one_that_the_engine_does_not_have_yet_is_not_made(site: Site) -> None:
 
 
 def test_the_server_waits_for_it_when_it_stops(site: Site) -> None:
-    """A stop of the server ends behind all that follows on a registration that has begun."""
+    """A stop of the server follows the consequences of a begun registration."""
     cancel_with_its_command_on_the_way(site, hello(site))
     stopping = site.loop.create_task(site.admission.stop())
     while not stopping.done() and site.loop.round():

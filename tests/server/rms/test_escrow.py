@@ -32,7 +32,7 @@ def played(seed: int) -> World:
 
 
 def settled_world(*owners: int, limit: int = 20) -> World:
-    """A world without faults, whose RMs are with the given members, behind the period of settling."""
+    """A world without faults, whose RMs are on the given members, after the period of settling."""
     world = World(random.Random(1), limit=limit)
     for rm_id, number in zip(world.rms, owners, strict=False):
         world.take(rm_id, world.owners[number])
@@ -43,7 +43,7 @@ def settled_world(*owners: int, limit: int = 20) -> World:
 
 @pytest.mark.parametrize("part", range(10))
 def test_the_sum_over_all_rms_is_within_the_budget_at_every_step(part: int) -> None:
-    """Whatever dies, pauses or comes late: RMs never run more than the budget, replays aside."""
+    """Whatever dies, pauses or is late: RMs never run more than the budget, except after replays."""
     for seed in range(part * RUNS // 10, (part + 1) * RUNS // 10):
         try:
             played(seed)
@@ -54,7 +54,7 @@ def test_the_sum_over_all_rms_is_within_the_budget_at_every_step(part: int) -> N
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 def test_every_want_that_fits_is_granted_once_faults_have_ended(part: int) -> None:
-    """After the last fault each RM gets what it wants, and all that is charged is in use or wanted."""
+    """After the last fault each RM gets its want, and all charged amounts are in use or wanted."""
     for seed in range(part * 8, part * 8 + 8):
         world = played(seed)
         world.calm()
@@ -70,7 +70,7 @@ def test_every_want_that_fits_is_granted_once_faults_have_ended(part: int) -> No
 
 @pytest.mark.parametrize("compares", [True, False])
 def test_two_members_that_take_the_rest_at_once_do_not_both_get_it(compares: bool) -> None:
-    """Rounds that overlap share the rest; without compare-and-set the check of the sum would fail."""
+    """Overlapping rounds share the rest; without compare-and-set the check of the total would fail."""
     world = settled_world(0, 1)
     world.store.compares = compares
     world.rms[RM0].wanted = world.rms[RM1].wanted = 20
@@ -83,12 +83,12 @@ def test_two_members_that_take_the_rest_at_once_do_not_both_get_it(compares: boo
 
 
 def holding(world: World, rm_id: RmId) -> Holding:
-    """What the document has of an RM."""
+    """An RM's part of the document."""
     return world.document().holdings[rm_id]
 
 
 def test_the_slice_of_a_dead_owner_stays_charged_until_its_successor_has_replayed() -> None:
-    """Nobody gets what an RM has whose owner died; the successor then has the same slice."""
+    """No other RM gets the slice of an RM whose owner died; the successor then has the same slice."""
     world = settled_world(0, 1)
     world.rms[RM0].wanted = 18
     world.rounds(4)
@@ -107,7 +107,7 @@ def test_the_slice_of_a_dead_owner_stays_charged_until_its_successor_has_replaye
 
 
 def test_a_replay_above_the_slice_is_an_overdraft() -> None:
-    """What an RM brings beyond the rest is recorded, stops nothing, and lets nothing new begin."""
+    """The excess of a replay over the rest is recorded, stops nothing, and lets nothing new start."""
     world = settled_world(0, 1)
     world.rms[RM1].wanted = 13
     world.rounds(4)
@@ -148,7 +148,7 @@ def test_a_lowered_limit_leaves_what_runs_and_begins_nothing() -> None:
 
 
 def test_an_unused_slice_goes_to_whoever_wants_it() -> None:
-    """Within seconds what one RM does not use any more is another's; what it uses stays."""
+    """Within seconds the unused slice of one RM is another's; the used part remains."""
     world = settled_world(0, 1)
     world.rms[RM0].wanted = 20
     world.rounds(4)
@@ -162,7 +162,7 @@ def test_an_unused_slice_goes_to_whoever_wants_it() -> None:
 
 
 def test_a_late_write_takes_nothing_that_the_core_has_again() -> None:
-    """A write that was given up and lands later cannot shrink a slice below what the core has."""
+    """An abandoned write that lands later cannot shrink a slice below that of the core."""
     world = settled_world(0)
     world.rms[RM0].wanted = 20
     world.rounds(4)
@@ -186,7 +186,7 @@ def test_a_late_write_takes_nothing_that_the_core_has_again() -> None:
 
 
 def test_what_was_used_a_moment_ago_is_kept() -> None:
-    """A pause between two jobs does not cost the fair part, though another RM wants it."""
+    """A pause between two jobs does not cost the fair share, though another RM wants it."""
     world = settled_world(0, 1)
     world.rms[RM0].wanted = 10
     world.rounds(4)
@@ -203,7 +203,7 @@ def test_what_was_used_a_moment_ago_is_kept() -> None:
 
 
 def test_grants_are_large_while_there_is_plenty() -> None:
-    """A row of single asks costs a write for many of them, and the last ones one each."""
+    """A series of single asks costs one write for many of them, and the last ones one each."""
     world = settled_world(0, limit=800)
     writes = world.store.writes
     for _ in range(400):
@@ -230,7 +230,7 @@ def test_wants_are_granted_in_turn() -> None:
 
 @pytest.mark.parametrize(("limit", "count"), [(3, 3), (3, 4), (20, 3), (1000, 4)])
 def test_rms_that_always_want_get_fair_parts(limit: int, count: int) -> None:
-    """Though one had all before the others came, each runs most of its part within a minute and a half."""
+    """Though one had all before the others came, each runs most of its share within a minute and a half."""
     world = settled_world(0, 1, 2, 1, limit=limit)
     busy = list(world.rms.values())[:count]
     busy[0].wanted = 2 * limit
@@ -249,7 +249,7 @@ def test_rms_that_always_want_get_fair_parts(limit: int, count: int) -> None:
 
 
 def test_a_part_that_is_not_wanted_is_another_rms() -> None:
-    """Small needs are met whole, and what they leave of the limit is shared by the larger ones."""
+    """Small needs are met whole, and the remaining limit is shared by the larger ones."""
     world = settled_world(0, 1, 2)
     world.rms[RM0].wanted = 100
     world.rounds(4)
@@ -264,7 +264,7 @@ def test_a_part_that_is_not_wanted_is_another_rms() -> None:
 
 
 def test_an_rm_is_released_once_nobody_serves_it() -> None:
-    """The command frees slices of an RM that is gone, and is refused while it has an owner."""
+    """The command frees slices of a disconnected RM, and is refused while it has an owner."""
     world = settled_world(0, 1)
     world.rms[RM1].wanted = 20
     world.rounds(4)
@@ -277,7 +277,7 @@ def test_an_rm_is_released_once_nobody_serves_it() -> None:
 
 
 def test_a_wiped_store_lets_nothing_be_granted_before_all_use_is_charged() -> None:
-    """After a wipe, members that have not noticed it spend their slices, and the sum still holds."""
+    """After a wipe, members that have not noticed it spend their slices, and the total still holds."""
     world = settled_world(0, 1, 2)
     for rm_id in (RM0, RM1, RM2):
         world.rms[rm_id].wanted = 6
@@ -301,7 +301,7 @@ def test_a_wiped_store_lets_nothing_be_granted_before_all_use_is_charged() -> No
 
 
 def test_a_budget_that_is_gone_leaves_nothing_behind() -> None:
-    """Owners give back their slices of a removed budget; the last one removes its document."""
+    """Owners return their slices of a removed budget; the last one removes its document."""
     world = settled_world(0, 1)
     world.rms[RM0].wanted = world.rms[RM1].wanted = 5
     world.rounds(10)

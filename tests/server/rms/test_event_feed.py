@@ -23,15 +23,15 @@ WANTED = sp.Callbacks(events=True)
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Events that wait for company wait a moment only."""
+    """Events wait for further ones for a moment only."""
     monkeypatch.setattr(event_feed, "FEED_SECONDS", 0.02)
 
 
 class Ear:
-    """What a session is told of events, acknowledged or not."""
+    """The events received by a session, acknowledged or not."""
 
     def __init__(self, session: RawSession, call: Call) -> None:
-        """Over an open stream."""
+        """Use an open stream."""
         self.session = session
         self.call = call
         self.records: dict[int, si.EventRecord] = {}
@@ -39,7 +39,7 @@ class Ear:
         self.number = 0
 
     async def hear(self, until: int) -> dict[int, si.EventRecord]:
-        """Read until the event of that id came; none may come twice."""
+        """Read until the event of that id; none may be repeated."""
         while until not in self.records:
             response = await self.session.until(self.call, "events")
             self.number = response.number
@@ -58,7 +58,7 @@ async def listed(channel: grpc.aio.Channel, start: int = 0) -> dict[int, si.Even
 
 
 def play(server: Server, count: int, *, time: float = START) -> int:
-    """So many events happen, at a time in unix seconds; the id of the last."""
+    """Record this number of events at a time in unix seconds; return the id of the last."""
     server.engine.answer([happened("rm", 0, count, time=time)])
     return server.events.get("rm").next_id - 1
 
@@ -67,7 +67,7 @@ def play(server: Server, count: int, *, time: float = START) -> int:
 async def test_a_session_is_told_what_state_lists(
     server: Server, session: RawSession, channel: grpc.aio.Channel
 ) -> None:
-    """From its registration on the RM is told every event once, under the ids that others see."""
+    """From its registration on the RM gets every event once, under the ids of State."""
     call, _ = await session.begin(callbacks=WANTED)
     ear = Ear(session, call)
     last = play(server, 2500)
@@ -79,7 +79,7 @@ async def test_a_session_is_told_what_state_lists(
 
 @pytest.mark.row(162)
 async def test_ids_are_the_same_over_all_ways() -> None:
-    """What the RM was told as event N is event N of a watch and of REST, with the same content."""
+    """Event N of the RM is event N of a watch and of REST, with the same content."""
     async with (
         serving(http=LOOPBACK) as server,
         connected(server) as channel,
@@ -106,7 +106,7 @@ async def test_ids_are_the_same_over_all_ways() -> None:
 
 
 def message_of(row: dict[str, Any]) -> si.EventRecord:
-    """What REST shows, as the message it stands for."""
+    """A row of REST, as the corresponding message."""
     amounts = row.pop("resource")["resources"]
     message = si.EventRecord(**row)
     if amounts:
@@ -138,7 +138,7 @@ async def test_only_those_are_told_who_want_it(server: Server, session: RawSessi
 
 
 async def test_a_resumed_session_goes_on_where_it_was(server: Server, session: RawSession) -> None:
-    """Over a break of the stream no event is lost and none is told under two numbers."""
+    """Over a break of the stream no event is lost and none is sent under two numbers."""
     call, welcome = await session.begin(callbacks=WANTED)
     ear = Ear(session, call)
     await ear.hear(play(server, 10))
@@ -153,7 +153,7 @@ async def test_a_resumed_session_goes_on_where_it_was(server: Server, session: R
 
 
 async def test_registering_anew_starts_over(server: Server, session: RawSession) -> None:
-    """A new registration is told of its own events only, from id 0."""
+    """A new registration gets its own events only, from id 0."""
     call, _ = await session.begin(callbacks=WANTED)
     await Ear(session, call).hear(play(server, 10))
     call, _ = await session.begin(instance=2, callbacks=WANTED)
@@ -166,7 +166,7 @@ async def test_registering_anew_starts_over(server: Server, session: RawSession)
 async def test_events_that_were_not_sent_in_time_leave_a_gap(
     server: Server, session: RawSession, channel: grpc.aio.Channel
 ) -> None:
-    """What the ring has dropped before it could be told is left out, and ids go on behind it."""
+    """Events that the ring dropped before they were sent are left out, and ids continue after them."""
     call, _ = await session.begin(callbacks=WANTED)
     await AdminStub(channel).UpdateConfiguration(
         ap.UpdateConfigurationRequest(rm_id="rm", extra_config={"event.ringBufferCapacity": "20"})
@@ -181,7 +181,7 @@ async def test_events_that_were_not_sent_in_time_leave_a_gap(
 
 
 async def test_events_leave_the_outbox_to_decisions() -> None:
-    """An RM that acknowledges nothing is not held for its events; once it does it gets the rest."""
+    """An RM that acknowledges nothing is not put on hold for its events; later it gets the others."""
     bounds = OutboxBounds(high=400_000, low=200_000, cap=5_000_000)
     async with serving(bounds=bounds) as server, connected(server) as channel:
         session = RawSession(channel)

@@ -1,4 +1,4 @@
-"""The ring of facts: which events are kept, under which ids, for whom (spec § 12.1)."""
+"""The ring of facts: retained events, their ids, and readers (spec § 12.1)."""
 
 import asyncio
 from collections.abc import Iterable
@@ -26,7 +26,7 @@ MEMORY = 1_000_000
 
 
 def log_of(capacity: int = 100_000, *, seconds: float = 10.0, memory: int = 2**30) -> EventLog:
-    """An empty log that keeps so many, of so many seconds while somebody reads."""
+    """An empty log of this capacity, with these seconds for readers."""
     bounds = EventBounds(seconds=seconds, memory=memory)
     return EventLog(RM, ExtraConfig(event_ring_capacity=capacity), bounds)
 
@@ -46,7 +46,7 @@ def test_ids_count_records() -> None:
 
 
 def test_reading_may_begin_and_end_inside_a_fact() -> None:
-    """An id in the middle of a fact is found, and a count in the middle of one is kept to."""
+    """An id in the middle of a fact is found, and a count that ends in one is respected."""
     log = log_of()
     log.append(counted(0, 3, each=4))
     assert numbers(log.read(2, 4)) == [(2, 2), (3, 3), (4, 4), (5, 5)]
@@ -54,7 +54,7 @@ def test_reading_may_begin_and_end_inside_a_fact() -> None:
 
 
 def test_what_is_not_kept_is_left_out() -> None:
-    """Ids that are gone or still to come are no error, and find nothing."""
+    """Dropped and future ids are no error, and find nothing."""
     log = log_of(capacity=2)
     assert list(log.read(0, 10)) == []
     log.append(counted(0, 5))
@@ -64,7 +64,7 @@ def test_what_is_not_kept_is_left_out() -> None:
 
 
 def test_large_asks_leave_room_for_fewer_events() -> None:
-    """The oldest events go once those that are kept hold too much memory."""
+    """The oldest events are dropped once the retained ones use too much memory."""
     log = log_of(memory=MEMORY)
     for first in range(0, 10, 2):
         log.append(counted(first, 2), footprint=MEMORY // 3)
@@ -88,7 +88,7 @@ def test_memory_is_counted_for_what_is_kept(capacity: int) -> None:
     st.lists(st.integers(1, 12), min_size=1, max_size=5),
 )
 def test_the_newest_are_kept(turns: list[list[int]], capacities: list[int]) -> None:
-    """At any time the newest events are kept, as many as were allowed ever since."""
+    """At any time the newest events are retained, as many as ever allowed since."""
     log = log_of(capacities[0])
     kept: list[tuple[int, int]] = []
     total = 0
@@ -118,7 +118,7 @@ class Noted(Counted):
 
 
 def test_what_is_dropped_is_let_go() -> None:
-    """Facts without a kept record take no room: a ring that turns does not grow."""
+    """Facts without a retained record use no memory: a full ring does not grow."""
     log = log_of(capacity=100)
     kept: WeakSet[Noted] = WeakSet()
     for turn in range(1000):
@@ -130,7 +130,7 @@ def test_what_is_dropped_is_let_go() -> None:
 
 
 def encoded(event_id: int, _: EventRecord) -> bytes:
-    """Some form."""
+    """Some encoding."""
     return b"%d" % event_id
 
 
@@ -140,7 +140,7 @@ def never() -> bool:
 
 
 def test_what_is_dropped_is_let_go_while_somebody_reads() -> None:
-    """What was written for readers does not keep the facts, nor what they have."""
+    """Encoded events keep neither the facts nor their contents in memory."""
     log = log_of(memory=64 * event_log.FACT_BYTES)
     kept: WeakSet[Noted] = WeakSet()
     with log.reading():
@@ -154,7 +154,7 @@ def test_what_is_dropped_is_let_go_while_somebody_reads() -> None:
 
 
 def test_a_long_block_is_not_written_for_each_look_at_it() -> None:
-    """What was read last stays, however large it is; what others read last may go for it."""
+    """The block read last is kept, whatever its size; blocks read by others may be dropped for it."""
 
     def large(_: int, __: EventRecord) -> bytes:
         return bytes(event_log.WRITTEN_BYTES)
@@ -170,14 +170,14 @@ def test_a_long_block_is_not_written_for_each_look_at_it() -> None:
 
 
 def play(log: EventLog, seconds: float, count: int) -> None:
-    """So many events happen at once, so many seconds after the start."""
+    """Record this number of events at once, this number of seconds after the start."""
     log.append(counted(log.next_id, count, time=START + seconds))
 
 
 def test_those_of_the_last_seconds_are_kept_for_readers() -> None:
-    """While somebody reads, the ring is as large as the last seconds need; then as many as before.
+    """While there are readers, the ring has the events of the last seconds; then its capacity.
 
-    Whoever reads promptly has that time to catch up, however much happens.
+    A prompt reader has that time to catch up, whatever the number of events.
     """
     log = log_of(capacity=1000, seconds=10.0)
     play(log, 0, 3000)
@@ -193,7 +193,7 @@ def test_those_of_the_last_seconds_are_kept_for_readers() -> None:
 
 
 def test_readers_may_come_back() -> None:
-    """The last seconds are kept for as long again after the last reader has gone."""
+    """The last seconds are retained for as long again after the last reader has left."""
     log = log_of(capacity=1000, seconds=10.0)
     with log.reading():
         play(log, 0, 5000)
@@ -205,7 +205,7 @@ def test_readers_may_come_back() -> None:
 
 @pytest.mark.parametrize("readers", [0, 1])
 def test_without_seconds_the_number_counts_alone(readers: int) -> None:
-    """A ring of no seconds keeps no more for those who read."""
+    """A ring without seconds retains no more for readers."""
     log = log_of(capacity=1000, seconds=0.0)
     with log.reading() if readers else nullcontext():
         for turn in range(20):
@@ -214,7 +214,7 @@ def test_without_seconds_the_number_counts_alone(readers: int) -> None:
 
 
 def test_the_memory_bounds_the_seconds() -> None:
-    """What is kept for readers never takes more than the bound, and no id is left out."""
+    """The retained events never exceed the memory bound, and no id is left out."""
     log = log_of(capacity=1000, seconds=10.0, memory=MEMORY)
     with log.reading():
         for turn in range(100):
@@ -226,7 +226,7 @@ def test_the_memory_bounds_the_seconds() -> None:
 
 
 def test_a_ring_that_shrinks_does_so_step_by_step() -> None:
-    """Old events are out of sight at once, and their memory goes a few blocks at a time."""
+    """Old events are hidden at once, and their memory is freed a few blocks at a time."""
     log = log_of(capacity=10, seconds=10.0)
     with log.reading():
         for turn in range(100):
@@ -242,7 +242,7 @@ def test_a_ring_that_shrinks_does_so_step_by_step() -> None:
 
 
 async def test_news_wakes_all_who_wait() -> None:
-    """Everyone who waits hears of what comes in, and of the end."""
+    """All waiting readers are woken by new events, and by the end."""
     log = log_of()
     waiting = [asyncio.ensure_future(log.news()) for _ in range(3)]
     await asyncio.sleep(0)
@@ -256,7 +256,7 @@ async def test_news_wakes_all_who_wait() -> None:
 
 
 def test_watchers_are_counted_in_all_and_by_peer() -> None:
-    """No more watch than the settings allow at the moment; who leaves makes room."""
+    """The present maximum of watchers applies; one that leaves frees a place."""
     log = EventLog(RM, ExtraConfig(event_max_streams=3, event_max_streams_per_host=2))
     with log.watched_by("a"), log.watched_by("a"):
         with pytest.raises(TooManyStreams, match="2 for peer a"), log.watched_by("a"):
@@ -272,20 +272,20 @@ def test_watchers_are_counted_in_all_and_by_peer() -> None:
 
 
 class Extras:
-    """What RMs say in their extra configuration."""
+    """The extra configurations of RMs."""
 
     def __init__(self) -> None:
-        """Nothing."""
+        """Start without any."""
         self.of: dict[RmId, ExtraConfig] = {}
 
     def __call__(self, rm_id: RmId) -> ExtraConfig:
-        """Of one RM."""
+        """That of one RM."""
         return self.of.get(rm_id, ExtraConfig())
 
 
 @pytest.mark.row(6)
 def test_logs_of_two_rms_are_apart() -> None:
-    """Each RM has ids of its own, and reads what is its own."""
+    """Each RM has ids of its own, and reads its own events."""
     logs = EventLogs(Extras())
     logs.begin(RM).append(happened("rm", 0, 2).facts)
     logs.begin(OTHER).append(happened("other", 100, 1).facts)
@@ -294,7 +294,7 @@ def test_logs_of_two_rms_are_apart() -> None:
 
 
 def test_registering_anew_starts_over_for_that_rm_only() -> None:
-    """The RM gets a new instance with ids from 0; who watched the old one learns why it ended."""
+    """The RM gets a new instance with ids from 0; watchers of the old one get the reason of its end."""
     logs = EventLogs(Extras())
     logs.begin(RM)
     logs.begin(OTHER)
@@ -310,7 +310,7 @@ def test_registering_anew_starts_over_for_that_rm_only() -> None:
 
 
 def test_settings_are_followed_live() -> None:
-    """A smaller ring takes effect at once, for the RM that asked for it."""
+    """A smaller ring takes effect at once, for its RM."""
     extras = Extras()
     logs = EventLogs(extras)
     logs.begin(RM).append(happened("rm", 0, 10).facts)
@@ -321,7 +321,7 @@ def test_settings_are_followed_live() -> None:
 
 
 def test_rms_that_are_gone_have_no_log() -> None:
-    """A log is found while its RM is registered; without a name the first RM's."""
+    """A log is found while its RM is registered; by default the first RM's."""
     logs = EventLogs(Extras())
     with pytest.raises(NotFound, match="no RM is registered"):
         logs.get()
@@ -338,7 +338,7 @@ def test_rms_that_are_gone_have_no_log() -> None:
 
 
 def test_closing_ends_all_logs() -> None:
-    """When the server stops nobody is left waiting."""
+    """When the server stops no reader is left waiting."""
     logs = EventLogs(Extras())
     logs.begin(RM)
     logs.begin(OTHER)

@@ -17,7 +17,7 @@ from support.patience import PATIENCE
 
 
 def log_of(capacity: int = 100_000) -> EventLog:
-    """An empty log that keeps so many."""
+    """An empty log of this capacity."""
     return EventLog(RmId("rm"), ExtraConfig(event_ring_capacity=capacity))
 
 
@@ -32,7 +32,7 @@ def shown(event_id: int, record: EventRecord) -> bytes:
 
 
 async def test_events_come_once_and_in_order() -> None:
-    """Batch by batch, each of so many at the most, until all is read; then it waits."""
+    """Each batch has a bounded number, until all is read; then the watch waits."""
     log = log_of()
     watch = Watch(log, 0, TimeSlices(idle), "host")
     log.append(counted(0, 5))
@@ -85,7 +85,7 @@ async def test_whoever_reads_promptly_loses_nothing() -> None:
 
 
 async def test_whoever_is_behind_by_more_than_the_seconds_is_told() -> None:
-    """The ring keeps what happened in the last seconds, and not what happened before that."""
+    """The ring has the events of the last seconds, and no older ones."""
     log = log_of(capacity=100)
     watch = Watch(log, 0, TimeSlices(idle), "host")
     with log.reading():
@@ -97,7 +97,7 @@ async def test_whoever_is_behind_by_more_than_the_seconds_is_told() -> None:
 
 
 async def test_events_are_written_once_for_all_who_read_them() -> None:
-    """However many watch, and wherever each begins, an event is turned into bytes once."""
+    """However many watch, and wherever each begins, an event is encoded once."""
     log = log_of()
     written: list[int] = []
 
@@ -121,7 +121,7 @@ async def test_events_are_written_once_for_all_who_read_them() -> None:
 async def test_a_batch_counts_for_the_share_beside_its_slice(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """To send a batch takes time of the loop as well, also if nothing has to be written for it."""
+    """Sending a batch takes time of the loop as well, even if nothing has to be encoded."""
     monkeypatch.setattr(fair, "perf_counter", lambda: 0.0)
     monkeypatch.setattr(event_watch, "SENDING_SECONDS", fair.SLICE_SECONDS)
     log, pauses = log_of(), list[float]()
@@ -133,7 +133,7 @@ async def test_a_batch_counts_for_the_share_beside_its_slice(
 
 
 async def test_lost_events_are_said() -> None:
-    """Who fell behind the ring learns where it can go on, and can."""
+    """A reader that is too slow for the ring gets the id to continue from, and can continue."""
     log = log_of(capacity=3)
     watch = Watch(log, 0, TimeSlices(idle), "host")
     log.append(counted(0, 10))

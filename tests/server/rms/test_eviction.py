@@ -1,4 +1,4 @@
-"""RMs that are gone: they are forgotten after a time, unless allocations of them run."""
+"""Disconnected RMs: they are evicted after a time, unless they have running allocations."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -67,7 +67,7 @@ async def test_rm_without_streams_is_forgotten(
 async def test_time_counts_from_the_end_of_the_last_stream(
     server: Server, clock: VirtualClock, channel: grpc.aio.Channel
 ) -> None:
-    """A connected RM is never forgotten; one that goes has its whole time from then on."""
+    """A connected RM is never evicted; a disconnected one has its whole time from then on."""
     call, _ = await RawSession(channel).begin()
     await clock.advance(3 * AFTER)
     assert known(server) == ["rm"]
@@ -81,7 +81,7 @@ async def test_time_counts_from_the_end_of_the_last_stream(
 async def test_rm_that_comes_back_stays(
     server: Server, clock: VirtualClock, channel: grpc.aio.Channel
 ) -> None:
-    """An RM that was gone for less than its time, and resumed, is not forgotten at the old time."""
+    """An RM that was disconnected for less than its time, and resumed, is not evicted at the old time."""
     session = RawSession(channel)
     call, welcome = await session.begin()
     await hang_up(server, call)
@@ -95,7 +95,7 @@ async def test_rm_that_comes_back_stays(
 async def test_running_allocations_keep_an_rm(
     server: Server, clock: VirtualClock, channel: grpc.aio.Channel
 ) -> None:
-    """An RM whose allocations run is kept; once it has released them its time begins anew."""
+    """An RM with running allocations is kept; after their release its time starts over."""
     shim = Shim(channel)
     allocations, applications, nodes = await shim.set_up()
     await shim.ask(allocations, ask("k"))
@@ -131,7 +131,7 @@ async def test_zero_is_never(clock: VirtualClock) -> None:
 async def test_registration_on_its_way_counts(
     server: Server, clock: VirtualClock, channel: grpc.aio.Channel
 ) -> None:
-    """An RM that registers anew before the core has come to forget it keeps its registration."""
+    """An RM that registers again before its eviction is handled keeps its registration."""
     await Shim(channel).register()
     await clock.advance(AFTER - 1)
     rm = server.rms.find("rm")
@@ -144,7 +144,7 @@ async def test_registration_on_its_way_counts(
 
 
 async def longest_gone(server: Server, clock: VirtualClock, channel: grpc.aio.Channel) -> tuple[Shim, Rm]:
-    """An RM that has registered and is gone for so long that it is the one to forget."""
+    """An RM that has registered and been disconnected long enough to be the one to evict."""
     shim = Shim(channel)
     await shim.register()
     await clock.advance(SETTLING)
@@ -156,7 +156,7 @@ async def longest_gone(server: Server, clock: VirtualClock, channel: grpc.aio.Ch
 async def test_stream_on_its_way_counts(
     server: Server, clock: VirtualClock, channel: grpc.aio.Channel
 ) -> None:
-    """An RM that is connected when the core comes to forget it stays, whoever has chosen it."""
+    """An RM that is connected when its eviction is handled is kept, whatever the reason."""
     shim, chosen = await longest_gone(server, clock, channel)
     await shim.nodes(shim.open("UpdateNode"), node("n", vcore=1))
     await server.eviction.replace(chosen)
@@ -166,7 +166,7 @@ async def test_stream_on_its_way_counts(
 async def test_books_on_their_way_count(
     server: Server, clock: VirtualClock, channel: grpc.aio.Channel
 ) -> None:
-    """An RM that was chosen when it had nothing, and has a node by then, has its longer time."""
+    """An RM that was chosen without books, and has a node by then, has its longer time."""
     shim, chosen = await longest_gone(server, clock, channel)
     nodes = shim.open("UpdateNode")
     await shim.nodes(nodes, node("n", vcore=1))
@@ -182,7 +182,7 @@ async def test_books_on_their_way_count(
 async def test_stream_of_a_forgotten_rm_is_refused(
     server: Server, clock: VirtualClock, channel: grpc.aio.Channel
 ) -> None:
-    """Whoever comes back too late hears that it is not registered, and may register again."""
+    """A late stream is refused as not registered, and the RM may register again."""
     shim = Shim(channel)
     await shim.register()
     await clock.advance(AFTER)

@@ -1,4 +1,4 @@
-"""What is left of a request when its RM registers anew is of its former life (spec § 1.6.2)."""
+"""A request in progress when its RM registers again is of the former registration (spec § 1.6.2)."""
 
 import asyncio
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""What an RM had on the server is gone with it, without any help of the garbage collector."""
+"""An RM's objects on the server are freed with it, without the garbage collector."""
 
 import weakref
 from typing import Any
@@ -17,7 +17,7 @@ RM = RmId("rm")
 
 
 def parts(server: Server) -> list[weakref.ref[Any]]:
-    """What belongs to the RM's open session; of its stream, which may be compiled, an event."""
+    """The objects of the RM's open session; for its stream, which may be compiled, an event."""
     rm = server.rms.get(RM, "test")
     return [weakref.ref(part) for part in (rm.streams[Kind.SESSION].closed, rm.session)]
 
@@ -31,7 +31,7 @@ async def worked(session: RawSession, call: Any) -> None:
 
 @pytest.mark.usefixtures("collector_off")
 async def test_streams_that_were_ended_are_freed(session: RawSession, server: Server) -> None:
-    """A stream that a newer one replaces leaves nothing of ours, and one that says goodbye none."""
+    """A replaced stream leaves none of our objects, and one that says goodbye neither."""
     call, welcome = await session.begin()
     await worked(session, call)
     [stream, _] = parts(server)

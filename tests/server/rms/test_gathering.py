@@ -10,7 +10,7 @@ from licorne_server.security.access import PassedOn
 
 
 class Context:
-    """A call whose messages go nowhere."""
+    """A call whose messages are dropped."""
 
     def peer(self) -> str:
         """Its caller."""
@@ -25,7 +25,7 @@ class PassedContext(Context, PassedOn):
 
 
 async def gathering(context: Context) -> asyncio.Task[bool]:
-    """A stream that has written many items just now, and asks if more may come."""
+    """A stream that has just written many items, and whether it waits for more."""
     stream = Stream(context)
     await stream.write(b"")
     stream.wrote_items = FEW_ITEMS
@@ -35,7 +35,7 @@ async def gathering(context: Context) -> asyncio.Task[bool]:
 
 
 async def test_a_passed_stream_gathers_longer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A message costs more on its way over two members: so a passed call waits a time of its own for more."""
+    """A passed message costs more, over two members, so a passed call waits longer for more."""
     monkeypatch.setattr(streams, "GATHER_SECONDS", 0.0)
     monkeypatch.setattr(streams, "PASSED_GATHER_SECONDS", 3600.0)
     assert await (await gathering(Context())) is False

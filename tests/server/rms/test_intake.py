@@ -1,4 +1,4 @@
-"""The intake: what was read from a stream waits in order, bounded, and is joined."""
+"""The intake: requests read from a stream are queued in order, bounded, and joined."""
 
 import asyncio
 from typing import Any
@@ -34,22 +34,22 @@ def request(kind: Kind, added: str = "", removed: str = "") -> Split:
 
 
 def entry(kind: Kind, number: int = 0, added: str = "", removed: str = "", size: int = 0) -> Entry:
-    """An entry with such a request."""
+    """An entry with a request of these items."""
     return Entry(kind, number, request(kind, added, removed), size=size)
 
 
 def answers(number: int) -> Entry:
-    """What stands for answers, which were handed on when they were read."""
+    """A marker of answers, which were passed on when they were read."""
     return Entry(Kind.SESSION, number)
 
 
 def said(number: int, payload: bytes = b"") -> Entry:
-    """What only a session can say."""
+    """A request that only a session has."""
     return Entry(Kind.SESSION, number, field=5, payload=payload, size=len(payload))
 
 
 def shown(taken: Entry) -> tuple[Kind, int, str, str]:
-    """Kind, number, and the letters of what is added and removed."""
+    """Kind, number, and the letters of additions and removals."""
     kind = taken.kind
     if taken.request is None:
         return kind, taken.number, "", ""
@@ -59,7 +59,7 @@ def shown(taken: Entry) -> tuple[Kind, int, str, str]:
 
 
 async def taken_of(*entries: Entry) -> list[tuple[Kind, int, str, str]]:
-    """What is carried out of these, to the end."""
+    """The requests carried out for these entries."""
     intake = Intake()
     for each in entries:
         intake.put(each)
@@ -72,13 +72,13 @@ async def taken_of(*entries: Entry) -> list[tuple[Kind, int, str, str]]:
 
 @pytest.mark.parametrize("kind", REQUESTS)
 async def test_what_waits_of_one_kind_is_one_request(kind: Kind) -> None:
-    """Its items come in order, under the number of the last, for the RM of the first."""
+    """Its items are in order, under the number of the last, for the RM of the first."""
     assert await taken_of(*(entry(kind, n, f"{n}{n}") for n in (1, 2, 3))) == [(kind, 3, "112233", "")]
 
 
 @pytest.mark.parametrize("kind", REMOVED)
 async def test_removals_are_joined_behind_additions(kind: Kind) -> None:
-    """The additions of a request are made first, and so they were said here."""
+    """A request's additions are carried out first, and were sent first here."""
     assert await taken_of(
         entry(kind, 1, "a"),
         entry(kind, 2, "b", "A"),
@@ -89,7 +89,7 @@ async def test_removals_are_joined_behind_additions(kind: Kind) -> None:
 
 @pytest.mark.parametrize("kind", REMOVED)
 async def test_an_addition_is_not_carried_out_before_an_earlier_removal(kind: Kind) -> None:
-    """What is removed and then added again is there in the end, in as many requests as it takes."""
+    """An item that is removed and then added again exists in the end, however many requests that takes."""
     assert await taken_of(
         entry(kind, 1, "", "a"),
         entry(kind, 2, "a"),
@@ -108,7 +108,7 @@ async def test_kinds_are_not_mixed() -> None:
 
 
 async def test_what_only_a_session_says_is_carried_out_by_itself() -> None:
-    """Nothing is joined with it or across it, nor are two of them."""
+    """No request is joined with it or across it, nor are two of them."""
     kind = Kind.ALLOCATIONS
     found = await taken_of(entry(kind, 1, "a"), said(2), said(3), entry(kind, 4, "b"))
     assert [each[:2] for each in found] == [
@@ -120,7 +120,7 @@ async def test_what_only_a_session_says_is_carried_out_by_itself() -> None:
 
 
 async def test_answers_only_count_and_hold_up_no_joining() -> None:
-    """Requests before and behind them are one; counted is the last number of all."""
+    """Requests before and after them are joined; the counted number is the last of all."""
     kind = Kind.ALLOCATIONS
     assert await taken_of(entry(kind, 1, "a"), answers(2), entry(kind, 3, "b"), answers(4)) == [
         (kind, 4, "ab", "")
@@ -138,7 +138,7 @@ async def test_streams_without_numbers_are_joined_too() -> None:
 
 
 async def test_what_is_joined_is_bounded_in_items() -> None:
-    """No more items than a request should have; a larger one is carried out as it came."""
+    """No more items than a request should have; a larger one is carried out as received."""
     kind, half = Kind.ALLOCATIONS, MAX_JOINED // 2
     found = await taken_of(
         entry(kind, 1, "a" * half),
@@ -156,7 +156,7 @@ async def test_what_is_joined_is_bounded_in_items() -> None:
 
 
 async def test_what_was_taken_does_not_change() -> None:
-    """A request that is carried out gets nothing of what comes meanwhile."""
+    """A request in progress gets none of the later items."""
     intake = Intake()
     intake.put(entry(Kind.NODES, 1, "a"))
     intake.put(entry(Kind.NODES, 2, "b"))
@@ -170,7 +170,7 @@ async def test_what_was_taken_does_not_change() -> None:
 
 
 async def test_nobody_reads_while_too_much_waits() -> None:
-    """Above the bound reading stops, and goes on as soon as enough was taken."""
+    """Above the bound reading stops, and continues as soon as enough was taken."""
     intake = Intake()
     intake.put(said(1, bytes(MAX_WAITING)))
     intake.put(said(2, bytes(100)))
@@ -196,7 +196,7 @@ async def test_many_small_requests_count_for_more_than_their_bytes() -> None:
 
 
 async def test_whoever_takes_waits_for_what_comes() -> None:
-    """A request that comes alone is taken at once."""
+    """A single request is taken at once."""
     intake = Intake()
     taking = asyncio.ensure_future(intake.take())
     await asyncio.sleep(0)
@@ -208,7 +208,7 @@ async def test_whoever_takes_waits_for_what_comes() -> None:
 
 
 async def test_in_a_rush_the_next_ones_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Requests that follow close on one another are one, though each came by itself."""
+    """Requests in a burst are joined, though each was received alone."""
     # However slow the machine is, these come close enough, and the wait is long enough.
     monkeypatch.setattr(module, "RUSH_SECONDS", 60.0)
     monkeypatch.setattr(module, "RUSH_PAUSE", 0.2)
@@ -231,7 +231,7 @@ async def test_in_a_rush_the_next_ones_are_waited_for(monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("what", ["many", "the end"])
 async def test_a_rush_waits_no_longer_than_it_has_to(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
-    """With enough requests, or when none can come any more, nothing is waited for."""
+    """With enough requests, or when none can follow, there is no wait."""
     monkeypatch.setattr(module, "RUSH_SECONDS", 60.0)
     monkeypatch.setattr(module, "RUSH_PAUSE", 3600.0)
     intake = Intake()
@@ -246,7 +246,7 @@ async def test_a_rush_waits_no_longer_than_it_has_to(monkeypatch: pytest.MonkeyP
 
 
 async def test_what_waits_is_carried_out_before_the_end() -> None:
-    """The end comes behind it, and comes again for whoever asks again."""
+    """The end follows them, and is repeated for further calls."""
     intake = Intake()
     intake.put(said(1))
     intake.put(said(2))
@@ -259,7 +259,7 @@ async def test_what_waits_is_carried_out_before_the_end() -> None:
 
 
 async def test_a_failure_comes_behind_what_waits() -> None:
-    """What came before the fault is carried out; the first end counts."""
+    """Requests before the fault are carried out; the first end counts."""
     intake = Intake()
     intake.put(said(1))
     intake.end(ValueError("no sense"))
@@ -274,7 +274,7 @@ async def test_a_failure_comes_behind_what_waits() -> None:
 
 @pytest.mark.parametrize("failure", [None, ValueError("no sense")])
 async def test_the_end_wakes_whoever_waits(failure: Exception | None) -> None:
-    """Also if there was nothing to take before."""
+    """This holds also without a request before it."""
     intake = Intake()
     taking: asyncio.Future[Any] = asyncio.ensure_future(intake.take())
     await asyncio.sleep(0)

@@ -1,6 +1,7 @@
-"""What a Kubernetes cluster can hold is taken; what runs is counted, whatever describes it.
+"""Objects of the maximum size in Kubernetes are accepted; allocations count, whatever describes them.
 
 The numbers are those of Kubernetes: 1.5 MiB for an object in etcd, 256 KiB for its annotations,
+
 253 + 1 + 63 characters for the name of a label or resource, 1 MiB for a config map.
 """
 
@@ -44,7 +45,7 @@ def read_ask(raw: bytes, reader: AskReader | None = None) -> Ask:
 
 @pytest.mark.slow
 async def test_pod_with_the_most_labels_is_placed(shim: Shim) -> None:
-    """The pod of most labels that etcd can hold is taken like any other, and shown with them."""
+    """The pod with most labels that etcd can hold is accepted like any other, and displayed with them."""
     calls = await shim.set_up()
     await shim.ask(calls[0], ask("k", allocationTags=labels(MOST_LABELS)))
     assert await new_allocations(calls[0], 1) == {"k": "n0"}
@@ -54,7 +55,7 @@ async def test_pod_with_the_most_labels_is_placed(shim: Shim) -> None:
     "reader", [AskReader(RM), AskingReader(RM, sp.BY_ASK), AskingReader(RM, sp.BY_ALL_TAGS)]
 )
 def test_names_of_kubernetes_are_taken(reader: AskReader) -> None:
-    """The longest names of labels and resources fit, and so does what an annotation can hold."""
+    """The longest names of labels and resources fit, and so do the largest annotations."""
     tags = {f"kubernetes.io/label/{LONGEST}": "v" * 63}
     wire = ask(
         "k",
@@ -70,7 +71,7 @@ def test_names_of_kubernetes_are_taken(reader: AskReader) -> None:
 
 
 async def test_groups_and_tags_of_an_application_are_counted_by_bytes() -> None:
-    """All the groups that an annotation can name are taken, and so are any number of tags."""
+    """All groups that an annotation can name are accepted, and so is any number of tags."""
     groups = [f"{number:x}" for number in range(50_000)]
     new = application("a", ugi=si.UserGroupInformation(user="u" * 1000, groups=groups))
     new.tags.update({f"tag-{number}": "v" for number in range(1000)})
@@ -96,7 +97,7 @@ async def read_application(wire: si.AddApplicationRequest) -> Any:
 
 
 async def test_node_with_thousands_of_resource_types_is_used(shim: Shim) -> None:
-    """Device plugins may name as many resources as they like, on one node and in one ask."""
+    """Device plugins may name any number of resources, on one node and in one ask."""
     calls = await shim.set_up()
     types = {f"example.com/device-{number}": 1 for number in range(1000)}
     devices = resource(vcore=1000, **types)
@@ -113,7 +114,7 @@ CREATE = si.NodeInfo.CREATE
 async def test_what_runs_is_counted_without_what_describes_it(
     shim: Shim, server: Server, tags: dict[str, str]
 ) -> None:
-    """Tags that cannot be taken do not leave an allocation uncounted, its own or a foreign one."""
+    """Too large tags do not leave an allocation uncounted, its own or a foreign one."""
     calls = await shim.set_up()
     mine = ask("mine", nodeID="n0", vcore=300, allocationTags=tags)
     await shim.ask(calls[0], mine)
@@ -130,7 +131,7 @@ async def test_what_runs_is_counted_without_what_describes_it(
 
 @pytest.mark.parametrize("tags", [TOO_MUCH, labels(250_000), {"bad\nkey": ""}])
 def test_pending_ask_keeps_its_tags_or_is_refused(tags: dict[str, str]) -> None:
-    """An RM may judge asks by their tags, so none that waits is taken without them."""
+    """An RM may judge asks by their tags, so no pending ask is accepted without them."""
     with pytest.raises(BadItem):
         read_ask(ask("k", allocationTags=tags).SerializeToString())
 
@@ -176,7 +177,7 @@ def running(**fields: Any) -> bytes:
 
 @pytest.mark.parametrize("attributes", [TOO_MUCH, {"bad\nkey": ""}])
 async def test_node_is_taken_without_what_describes_it(attributes: dict[str, str]) -> None:
-    """Nothing that runs on a node counts without it, so attributes do not keep it out."""
+    """No allocation on a node would count without it, so attributes do not prevent it."""
     wire = node("n1", vcore=1)
     wire.attributes.update({**attributes, "si/node-partition": "gpu"})
     raw = si.NodeRequest(nodes=[wire]).SerializeToString()
@@ -188,7 +189,7 @@ async def test_node_is_taken_without_what_describes_it(attributes: dict[str, str
 
 
 async def test_item_of_empty_fields_holds_up_nobody(shim: Shim, streams: tuple[Call, Call, Call]) -> None:
-    """Fields without content are looked at up to a number, whatever the item's size is."""
+    """Fields without content are examined up to a number, whatever the item's size."""
     item = b"\x0a\x01k" + b"\x12\x00" * (MAX_ITEM_BYTES // 2 - 100)
     allocations = si.AllocationRequest(rmID="rm").SerializeToString()
     raw = allocations + b"\x22" + length(item) + item
@@ -200,5 +201,5 @@ async def test_item_of_empty_fields_holds_up_nobody(shim: Shim, streams: tuple[C
 
 
 def length(item: bytes) -> bytes:
-    """Its length as a varint."""
+    """A length as a varint."""
     return si.Quantity(value=len(item)).SerializeToString()[1:]

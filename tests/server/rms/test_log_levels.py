@@ -1,4 +1,4 @@
-"""Levels of the log that RMs want by their extra configurations, in force while they are there."""
+"""Levels of the log that RMs request by their extra configurations, in force while they are registered."""
 
 import difflib
 from collections.abc import Callable
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.usefixtures("usual_levels")
 
 @pytest.fixture
 def debugs(server: Server) -> Callable[[], bool]:
-    """Whether turns are told in detail."""
+    """Whether turns are logged in detail."""
     return lambda: levels().threshold(TURNS).debugs
 
 
@@ -46,7 +46,7 @@ async def update(shim: Shim, config: str = "", level: str = "") -> None:
 async def test_a_level_holds_while_its_rm_wants_it(
     shim: Shim, channel: Any, debugs: Callable[[], bool]
 ) -> None:
-    """From registration on, until the RM says otherwise, in any way in which it may."""
+    """It lasts from registration until the RM's next update, in any form."""
     other = Shim(channel, "other")
     await shim.register(extraConfig={SCHEDULER: "DEBUG"})
     assert debugs()
@@ -65,7 +65,7 @@ async def test_a_level_holds_while_its_rm_wants_it(
 
 
 async def test_a_refused_registration_changes_nothing(shim: Shim, debugs: Callable[[], bool]) -> None:
-    """What is not registered wants nothing; what was registered before goes on."""
+    """A refused registration requests nothing; an earlier one remains valid."""
     with pytest.raises(grpc.aio.AioRpcError):
         await shim.register(BAD_CONFIG, extraConfig={SCHEDULER: "debug"})
     assert not debugs()
@@ -76,7 +76,7 @@ async def test_a_refused_registration_changes_nothing(shim: Shim, debugs: Callab
 
 
 async def test_an_operator_silences_an_rm(shim: Shim, channel: Any, debugs: Callable[[], bool]) -> None:
-    """What he has given counts until he takes it back."""
+    """The operator's level counts until its removal."""
     await shim.register(extraConfig={"log.level": "debug"})
     admin = AdminStub(channel)
     await admin.SetLogLevel(pb.SetLogLevelRequest(logger="core.scheduler", level="info"))
@@ -86,7 +86,7 @@ async def test_an_operator_silences_an_rm(shim: Shim, channel: Any, debugs: Call
 
 
 async def test_what_cannot_be_followed_is_told(shim: Shim, debugs: Callable[[], bool]) -> None:
-    """The line names key and value; the rest of the extra configuration holds."""
+    """The line has key and value; the other extra configuration applies."""
     extra = {
         SCHEDULER: "debug",
         "log.core.engine.level": "loud",
@@ -111,7 +111,7 @@ async def test_what_cannot_be_followed_is_told(shim: Shim, debugs: Callable[[], 
 
 
 def test_what_is_told_and_kept_is_bounded() -> None:
-    """However many levels an RM gives, a few are named, and only those of real loggers are kept."""
+    """However many levels an RM requests, a few are named, and only those of real loggers are stored."""
     names = [*NAMES, *(f"core.none{number}" for number in range(1000))]
     given = {f"log.{name}.level": "debug" for name in names}
     rm_levels = RmLogLevels({RmId("rm"): given}.__getitem__)
@@ -143,7 +143,7 @@ def test_the_largest_extra_configuration_is_followed_in_a_short_step(name: str) 
 
 
 def test_names_are_compared_only_for_what_is_told() -> None:
-    """What an RM may have meant is looked for as often as it is told, however much it gives."""
+    """Suggestions are computed only for logged names, whatever the number of keys."""
 
     def follow(count: int) -> None:
         given = {f"log.core.engin{number}.level": "debug" for number in range(count)}
@@ -157,7 +157,7 @@ def test_names_are_compared_only_for_what_is_told() -> None:
 
 @pytest.mark.parametrize("number", range(-1, 6))
 def test_numbers_are_levels_too(number: int) -> None:
-    """The older core's seven levels are known by number, and those above `error` are `error`."""
+    """The older core's seven levels are supported by number, and those above `error` are `error`."""
     given = {SCHEDULER: str(number)}
     rm_levels = RmLogLevels({RmId("rm"): given}.__getitem__)
     with capture_logs() as lines:

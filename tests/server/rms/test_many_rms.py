@@ -1,4 +1,4 @@
-"""What other RMs cost an RM, counted and not timed."""
+"""The cost of other RMs for an RM, counted and not timed."""
 
 from pathlib import Path
 
@@ -13,6 +13,6 @@ FOLDERS = [Path(package.__path__[0]) for package in (licorne_core, licorne_serve
 
 @pytest.mark.pure
 def test_an_ask_costs_the_same_however_many_rms_are_connected() -> None:
-    """Sessions of others that have nothing to do are not looked at on the way of an ask."""
+    """Idle sessions of others are not examined on the way of an ask."""
     few, many = (trace_one_ask(FOLDERS, others) for others in (1, 6))
     assert many.calls == few.calls

@@ -1,4 +1,4 @@
-"""What a request says of its RM on a stream of `si.v1` that is open already (spec § 1.6.1)."""
+"""The RM of a request on an open stream of `si.v1` (spec § 1.6.1)."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +19,7 @@ REQUESTS: tuple[Callable[..., Any], ...] = (
 @pytest.mark.row(4)
 @pytest.mark.parametrize("number", range(3))
 async def test_unknown_rm_on_an_open_stream(streams: tuple[Call, Call, Call], number: int) -> None:
-    """A later request of an RM that nobody registered fails as the first one would."""
+    """A later request of an unregistered RM fails like the first one."""
     request = REQUESTS[number]
     await streams[number].send(request(rmID="rm"))
     await streams[number].send(request(rmID="x"))
@@ -30,7 +30,7 @@ async def test_unknown_rm_on_an_open_stream(streams: tuple[Call, Call, Call], nu
 
 @pytest.mark.row(4)
 async def test_first_request_without_an_rm(shim: Shim) -> None:
-    """A stream whose first request names no RM is of an RM that nobody registered."""
+    """A stream whose first request names no RM belongs to an unregistered RM."""
     call = shim.open("UpdateNode")
     await call.send(si.NodeRequest())
     code, text = await call.ending()

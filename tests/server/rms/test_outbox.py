@@ -13,13 +13,13 @@ ALL = tuple(Kind)
 
 
 def payload(data: bytes, sort: str = "new", kind: Kind = Kind.ALLOCATIONS, items: int = 1) -> Payload:
-    """A message to be sent."""
+    """A message to send."""
     return Payload(kind, sort, data, items)
 
 
 @pytest.fixture
 def holds() -> list[bool]:
-    """What the outbox said about holding the RM back."""
+    """The calls of the outbox about holding the RM."""
     return []
 
 
@@ -53,7 +53,7 @@ def test_neighbours_of_a_sort_leave_as_one(outbox: Outbox) -> None:
 
 
 def test_kinds_keep_their_order_on_one_stream(outbox: Outbox) -> None:
-    """A stream of all kinds sends them as they came; nothing is joined across another kind."""
+    """A stream of all kinds sends them in order; nothing is joined across another kind."""
     outbox.put(payload(b"a"))
     outbox.put(payload(b"n", "nodes", Kind.NODES))
     outbox.put(payload(b"b"))
@@ -61,7 +61,7 @@ def test_kinds_keep_their_order_on_one_stream(outbox: Outbox) -> None:
 
 
 def test_streams_of_a_kind_do_not_wait_for_others(outbox: Outbox) -> None:
-    """Each kind has its own order: what waits of another kind stays."""
+    """Each kind has its own order: messages of another kind remain."""
     outbox.put(payload(b"n", "nodes", Kind.NODES))
     outbox.put(payload(b"a"))
     outbox.put(payload(b"b"))
@@ -70,14 +70,14 @@ def test_streams_of_a_kind_do_not_wait_for_others(outbox: Outbox) -> None:
 
 
 def test_joined_messages_are_capped_in_items(outbox: Outbox) -> None:
-    """No message grows beyond what one response may carry."""
+    """No message grows beyond the size of one response."""
     for _ in range(3):
         outbox.put(payload(b"x", items=MAX_RESPONSE_ITEMS // 2))
     assert [len(data) for _, data in drain(outbox)] == [2, 1]
 
 
 def test_unsent_message_stays(outbox: Outbox) -> None:
-    """What was looked at and not sent is still the next."""
+    """A message that was peeked at and not sent is still the next."""
     outbox.put(payload(b"a"))
     first = outbox.peek(ALL)
     outbox.put(payload(b"b", "released"))
@@ -85,7 +85,7 @@ def test_unsent_message_stays(outbox: Outbox) -> None:
 
 
 def test_full_outbox_holds_the_rm_back(outbox: Outbox, holds: list[bool]) -> None:
-    """Above high water the RM is held and its readers wait; below low water both go on."""
+    """Above high water the RM is on hold and its readers wait; below low water both continue."""
     while not holds:
         outbox.put(payload(bytes(1000), sort=f"{outbox.messages}"))
     assert holds == [True]
@@ -96,7 +96,7 @@ def test_full_outbox_holds_the_rm_back(outbox: Outbox, holds: list[bool]) -> Non
 
 
 def test_what_is_not_acknowledged_holds_back_but_lets_readers_read(outbox: Outbox, holds: list[bool]) -> None:
-    """Acknowledgements come through the reader: it must not wait for them."""
+    """Acknowledgements are read by the reader: it must not wait for them."""
     number = 0
     while not holds:
         number += 1
@@ -109,7 +109,7 @@ def test_what_is_not_acknowledged_holds_back_but_lets_readers_read(outbox: Outbo
 
 
 def test_sent_messages_are_kept_until_acknowledged(outbox: Outbox) -> None:
-    """A resumed stream gets exactly what comes after the last acknowledged number."""
+    """A resumed stream gets exactly the messages after the last acknowledged number."""
     for number in (1, 2, 3):
         outbox.put(payload(b"%d" % number))
         send_one(outbox, number)
@@ -121,7 +121,7 @@ def test_sent_messages_are_kept_until_acknowledged(outbox: Outbox) -> None:
 
 
 def test_rm_that_never_acknowledges_loses_only_its_resumption(outbox: Outbox) -> None:
-    """At the cap what was sent is forgotten, what waits is kept, and memory stays bounded."""
+    """At the cap sent messages are dropped, queued ones are kept, and memory is bounded."""
     number = 0
     while outbox.after(0) is not None:
         number += 1
@@ -133,7 +133,7 @@ def test_rm_that_never_acknowledges_loses_only_its_resumption(outbox: Outbox) ->
 
 
 def test_outbox_that_nobody_takes_is_dropped_at_the_cap(outbox: Outbox) -> None:
-    """Beyond the cap everything is dropped at once and nothing is taken any more."""
+    """Beyond the cap everything is dropped at once and nothing is accepted any more."""
     while not outbox.overflowed:
         outbox.put(payload(bytes(1000)))
     assert (outbox.size, outbox.messages) == (0, 0)
@@ -155,7 +155,7 @@ def test_many_small_messages_count_for_more_than_their_bytes(outbox: Outbox) -> 
 
 
 async def test_waiting_ends_with_the_next_message(outbox: Outbox) -> None:
-    """Whoever saw nothing and waits is woken by what comes."""
+    """A waiting writer is woken by the next message."""
     waiting = asyncio.create_task(outbox.wait(ALL))
     await asyncio.sleep(0)
     assert not waiting.done()
@@ -164,7 +164,7 @@ async def test_waiting_ends_with_the_next_message(outbox: Outbox) -> None:
 
 
 async def test_a_message_wakes_the_writer_of_its_kind_alone(outbox: Outbox) -> None:
-    """The other streams of an RM are not bothered by what is not theirs; `wake` is for all."""
+    """The other streams of an RM are not woken by messages of other kinds; `wake` is for all."""
     kinds = (Kind.NODES, Kind.APPLICATIONS, Kind.ALLOCATIONS)
     waiting = {kind: asyncio.create_task(outbox.wait((kind,))) for kind in kinds}
     await asyncio.sleep(0)
@@ -182,7 +182,7 @@ def check(number: int, items: int = 1) -> Payload:
 
 
 def test_predicate_checks_come_last(outbox: Outbox) -> None:
-    """The RM judges them the better, the more it has been told: also what came behind them."""
+    """The RM judges them the better, the more messages it has: even later ones precede checks."""
     outbox.put(check(1))
     outbox.put(payload(b"a"))
     outbox.put(check(2))
@@ -200,7 +200,7 @@ def test_predicate_checks_hold_up_no_joining(outbox: Outbox) -> None:
 
 
 def test_joined_checks_know_the_last_of_them(outbox: Outbox) -> None:
-    """A batch names the last check in it, so that its time can begin when it was written."""
+    """A batch has the last check in it, so that its time can begin when it was written."""
     for number, items in ((3, 3), (500, 497), (990, 490), (1001, 11)):
         outbox.put(check(number, items))
     first = outbox.peek(ALL)
@@ -218,7 +218,7 @@ def test_joined_checks_know_the_last_of_them(outbox: Outbox) -> None:
 
 
 def test_checks_that_are_sent_again_are_known_as_such(outbox: Outbox) -> None:
-    """What is kept until it is acknowledged names its last check as well."""
+    """A batch retained until its acknowledgement has its last check as well."""
     for number, message in enumerate((payload(b"a"), check(7)), 1):
         outbox.put(message)
         send_one(outbox, number)
@@ -254,7 +254,7 @@ def test_checks_of_both_kinds_have_one_order(outbox: Outbox) -> None:
 
 
 def test_between_the_water_marks_nothing_changes(outbox: Outbox, holds: list[bool]) -> None:
-    """An RM that is held is let go below low water, not as soon as it is below high water."""
+    """The hold of an RM ends below low water, not as soon as it is below high water."""
     for number in range(12):
         outbox.put(payload(bytes(1000), sort=f"{number}"))
     sizes = []
@@ -268,7 +268,7 @@ def test_between_the_water_marks_nothing_changes(outbox: Outbox, holds: list[boo
 
 
 def test_an_older_acknowledgement_brings_nothing_back(outbox: Outbox) -> None:
-    """What was acknowledged is gone, also when an earlier number is acknowledged behind it."""
+    """An acknowledged message is dropped, even if an earlier number is acknowledged after it."""
     for number in (1, 2, 3):
         outbox.put(payload(bytes(10)))
         send_one(outbox, number)
@@ -281,7 +281,7 @@ def test_an_older_acknowledgement_brings_nothing_back(outbox: Outbox) -> None:
 
 
 def test_whatever_is_alone_is_taken(outbox: Outbox) -> None:
-    """A message beyond low water that can wait elsewhere is taken once nothing else is there."""
+    """A message beyond low water that can wait elsewhere is accepted once the outbox is empty."""
     assert outbox.offer(payload(bytes(100)))
     assert not outbox.offer(payload(bytes(SMALL.low)))
     send_one(outbox, 1)

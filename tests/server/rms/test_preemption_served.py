@@ -1,4 +1,4 @@
-"""Preemption from end to end: what an RM is told, what it answers, and what is shown meanwhile."""
+"""Preemption from end to end: messages to an RM, its answers, and reports meanwhile."""
 
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
@@ -67,7 +67,7 @@ async def queues(state: "StateAsyncStub") -> dict[str, pb.Queue]:
 
 
 async def waits(server: Server) -> None:
-    """One ask has come, and was looked at in vain."""
+    """One ask was submitted, and was tried in vain."""
 
     def is_parked() -> bool:
         [report] = server.scheduler.views.partitions()
@@ -86,7 +86,7 @@ async def released_by(call: Call) -> list[si.AllocationRelease]:
 async def test_a_guarantee_is_taken_back(
     shim: Shim, state: "StateAsyncStub", clock: VirtualClock, server: Server
 ) -> None:
-    """A victim is told to stop, and shown as such until it is gone; then the ask has its room."""
+    """A victim is asked to stop, and reported as such until its end; then the ask has its room."""
     await shim.register(CONFIG)
     await shim.nodes(shim.open("UpdateNode"), node("n1", vcore=1000))
     await shim.applications(shim.open("UpdateApplication"), *APPLICATIONS)
@@ -151,7 +151,7 @@ async def begin(session: RawSession) -> Call:
 async def test_the_rm_says_which_victims_have_to_go(
     session: RawSession, state: "StateAsyncStub", clock: VirtualClock, server: Server
 ) -> None:
-    """It is asked before anybody is told to stop, and may want one more than the room takes."""
+    """It is asked before any stop, and may require one more victim than the room needs."""
     call = await begin(session)
     await session.send(call, allocations=si.AllocationRequest(allocations=[URGENT]))
     await waits(server)
@@ -183,7 +183,7 @@ async def test_without_the_rm_nobody_has_to_go(
     server: Server,
     answer: sp.PreemptionAnswer | None,
 ) -> None:
-    """Who refuses all nodes, or says nothing in time, keeps what runs there."""
+    """An RM that refuses all nodes, or gives no answer in time, keeps its allocations."""
     call = await begin(session)
     await session.send(call, allocations=si.AllocationRequest(allocations=[URGENT]))
     await waits(server)
@@ -204,7 +204,7 @@ async def test_without_the_rm_nobody_has_to_go(
 
 
 async def test_a_daemon_gets_its_node(shim: Shim, state: "StateAsyncStub") -> None:
-    """An ask that may go to no other node takes what runs there, whatever is guaranteed."""
+    """An ask without another node preempts allocations on it, whatever the guarantees."""
     await shim.register(CONFIG)
     await shim.nodes(shim.open("UpdateNode"), node("n1", vcore=1000), node("n2", vcore=200))
     await shim.applications(shim.open("UpdateApplication"), *APPLICATIONS)
@@ -225,7 +225,7 @@ async def test_a_daemon_gets_its_node(shim: Shim, state: "StateAsyncStub") -> No
 async def test_a_lowered_maximum_is_enforced(
     shim: Shim, state: "StateAsyncStub", clock: VirtualClock, channel: grpc.aio.Channel
 ) -> None:
-    """The queue says when, then that it is under way, and the ledger which queue it was."""
+    """The queue has the time, then the state, and the record of the victim the queue."""
     settings = """
 partitions:
   - name: default

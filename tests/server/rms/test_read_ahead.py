@@ -1,4 +1,4 @@
-"""Requests that are read ahead of those that are carried out, on a loop that the test moves."""
+"""Requests that are read ahead of execution, on a loop that the test moves."""
 
 import asyncio
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ ONE = (("vcore", 1),)
 
 @pytest.fixture
 def site() -> Iterator[Site]:
-    """A server whose loop the test moves, and which takes two items at a time."""
+    """A server whose loop the test moves, and which processes two items at a time."""
     with stillness():
         site = Site()
         yield site
@@ -27,7 +27,7 @@ def site() -> Iterator[Site]:
 
 @pytest.fixture
 def rm(site: Site) -> WireRm:
-    """An RM that is asked, with a node and an application; nodes count as refused by silence."""
+    """An RM with checks, with a node and an application; a missing answer counts as refusal."""
     rm = WireRm(site, "rm1", [])
     # By its instance the RM says what silence means.
     rm.connection.instance = 1
@@ -43,7 +43,7 @@ def rm(site: Site) -> WireRm:
 
 
 def test_an_answer_does_not_wait_behind_asks(site: Site, rm: WireRm) -> None:
-    """It counts when it was read, though asks that came before it are not carried out yet."""
+    """It counts from the time it was read, though earlier asks are not carried out yet."""
     rm.say(ALLOCATIONS, [AskItem("first", "a0", ONE)])
     rm.connection.flow(KINDS)
     site.rest()
@@ -117,7 +117,7 @@ def test_a_full_outbox_keeps_no_broken_stream(site: Site, rm: WireRm) -> None:
 
 
 def test_requests_behind_a_fault_are_not_carried_out(site: Site, rm: WireRm) -> None:
-    """What came before it is; what follows is wanted again on the next stream."""
+    """Earlier ones are; later ones are expected again on the next stream."""
     assert rm.connection.talk is not None
     line = rm.connection.lines[WHOLE]
     rm.say(NODES, [NodeItem("n1", "CREATE", ONE, "")])

@@ -48,7 +48,7 @@ REFUSED_HELLOS: dict[str, tuple[dict[str, Any], str, str]] = {
 
 @pytest.mark.parametrize("which", REFUSED_HELLOS)
 async def test_refused_hello_leaves_the_open_stream_alone(session: RawSession, which: str) -> None:
-    """Whatever a newer instance is refused for, it reads why, and the session that is open goes on."""
+    """Whatever the refusal of a newer instance, it gets the reason, and the open session continues."""
     fields, code, reason = REFUSED_HELLOS[which]
     call, _ = await session.begin(instance=1)
     await session.replay(call)
@@ -74,7 +74,7 @@ async def test_rm_without_a_proper_id_is_refused(session: RawSession, rm_id: str
 
 
 async def test_hello_without_memory_leaves_the_open_stream_alone(server: Server, session: RawSession) -> None:
-    """So it is where the core is what refuses the registration."""
+    """The same holds if the core refuses the registration."""
     call, _ = await session.begin(instance=1)
     await session.replay(call)
     await server.engine.submit(RefuseNewWork(shortage=MemoryShortage.ALL, reason="all is taken"))

@@ -1,4 +1,4 @@
-"""The log tells of what was not taken: whose it was, what it was, and why."""
+"""The log of refused items: the RM, the item, and the reason."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -36,7 +36,7 @@ def logs() -> Iterator[list[Any]]:
 
 
 def told(logs: list[Any], event: str) -> list[dict[str, Any]]:
-    """The lines of that event, without what all have; each is a warning."""
+    """The lines of that event, without the common fields; each is a warning."""
     found = [dict(line) for line in logs if line["event"] == event]
     assert all(line.pop("log_level") == "warning" for line in found)
     return [{key: line[key] for key in line if key != "event"} for line in found]
@@ -46,7 +46,7 @@ def told(logs: list[Any], event: str) -> list[dict[str, Any]]:
 async def test_what_is_taken_without_what_describes_it_is_told(
     logs: list[Any], shim: Shim, streams: tuple[Call, Call, Call], texts: dict[str, str]
 ) -> None:
-    """Whose it is and what, whether it was read whole or part by part."""
+    """The line has the RM and the item, whether it was read whole or part by part."""
     allocations, _, nodes = streams
     described = node("n1", vcore=1)
     described.attributes.update(texts)
@@ -129,7 +129,7 @@ def test_a_request_that_is_refused_whole_has_a_few_lines(logs: list[Any]) -> Non
 
 
 def test_nothing_is_made_where_the_level_is_off(logs: list[Any]) -> None:
-    """An effect is not even looked at."""
+    """An effect is not even examined."""
     rejection = ApplicationRejection(app_id=AppId("a"), reason="r")
     effect = ApplicationsAnswered(rm_id=RM, rejected=[rejection])
     levels().set("core.rejections", "error")
@@ -168,7 +168,7 @@ async def test_refused_registrations_are_told(logs: list[Any], shim: Shim, sessi
 
 
 async def test_a_stream_of_an_unknown_rm_is_told(logs: list[Any], shim: Shim) -> None:
-    """A shim that has not registered is found in the log."""
+    """A shim that has not registered is in the log."""
     call = shim.open("UpdateNode")
     await call.send(si.NodeRequest(rmID="nobody"))
     await call.ending()

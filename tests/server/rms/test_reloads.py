@@ -64,7 +64,7 @@ async def test_reload_reaches_those_who_run_the_file(file: Path) -> None:
 
 
 async def test_reload_of_the_same_file_changes_nothing(file: Path) -> None:
-    """The revision stays, and the result is unchanged."""
+    """The revision is the same, and the result is unchanged."""
     async with reading(file) as (_, channel):
         await Shim(channel).register()
         answer = await Admin(channel).reload()
@@ -148,7 +148,7 @@ async def test_rms_that_register_meanwhile_get_what_is_new(file: Path) -> None:
 
 
 async def test_changed_file_is_noticed(file: Path) -> None:
-    """A changed file is in force two looks later, without a request."""
+    """A changed file is in force two checks later, without a request."""
     clock = VirtualClock()
     async with reading(file, clock, watch_config=True) as (server, channel):
         await Shim(channel).register()
@@ -223,7 +223,7 @@ async def test_the_file_is_watched_whatever_happens(
 
 
 async def test_file_that_is_being_written_is_left_alone(file: Path) -> None:
-    """Content that changes between looks is not used."""
+    """Content that changes between checks is not used."""
     clock = VirtualClock()
     async with reading(file, clock, watch_config=True) as (server, channel):
         await Shim(channel).register()

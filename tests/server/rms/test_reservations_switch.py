@@ -13,7 +13,7 @@ from support.peers.shim import LOOPBACK
 
 @pytest.mark.parametrize("kept", [True, False])
 async def test_reservations_can_be_switched_off(kept: bool) -> None:
-    """Without them no node is kept free for an ask that waits long."""
+    """Without them no node is reserved for an ask that waits long."""
     settings = Settings(listen=LOOPBACK, http=None, reservations=kept)
     async with running(settings) as server:
         rm = RegisterRm(rm_id=RmId("rm"))

@@ -26,7 +26,7 @@ async def placed_keys(call: Call, session: RawSession) -> list[str]:
 
 
 async def test_hello_is_answered_by_a_welcome(session: RawSession) -> None:
-    """A new session is not resumed, and comes with epoch, session, token and advice."""
+    """A new session is not resumed, and has epoch, session, token and times."""
     _, response = await session.begin()
     assert response.number == 0
     assert response.epoch > 0
@@ -38,7 +38,7 @@ async def test_hello_is_answered_by_a_welcome(session: RawSession) -> None:
 
 
 async def test_nothing_is_scheduled_before_the_replay_has_ended(server: Server, session: RawSession) -> None:
-    """Asks wait behind the barrier, even those of a node and application that are there."""
+    """Asks wait until its end, even those of an existing node and application."""
     call, _ = await session.begin()
     await session.send(call, nodes=si.NodeRequest(nodes=[node("n0", vcore=1000)]))
     await session.until(call, "nodes")
@@ -103,7 +103,7 @@ async def test_requests_are_acknowledged_even_without_an_answer(session: RawSess
 
 
 async def test_resumed_session_goes_on_where_it_broke(session: RawSession) -> None:
-    """What was not acknowledged is sent again under its number, and nothing is lost."""
+    """Unacknowledged responses are sent again under their numbers, and nothing is lost."""
     call, welcome = await session.begin()
     await session.replay(call)
     await session.send(call, allocations=ASK)
@@ -148,7 +148,7 @@ async def test_without_the_right_token_everything_starts_anew(
 
 
 async def test_repeated_request_is_handled_once(server: Server, session: RawSession) -> None:
-    """A request with a number that was there before is ignored."""
+    """A request with an earlier number is ignored."""
     call, _ = await session.begin()
     await session.replay(call)
     await session.send(call, allocations=ASK)
@@ -172,7 +172,7 @@ FAULTS = {
 
 @pytest.mark.parametrize("text", FAULTS)
 async def test_fault_of_the_protocol_ends_the_stream(session: RawSession, text: str) -> None:
-    """Each has a text of its own."""
+    """Each violation has a text of its own."""
     call, _ = await session.begin()
     await call.send(FAULTS[text])
     assert await call.ending() == (grpc.StatusCode.INVALID_ARGUMENT, text)
@@ -196,7 +196,7 @@ async def test_newer_instance_fences_the_older(session: RawSession) -> None:
 
 
 async def test_second_stream_of_an_instance_takes_over(session: RawSession) -> None:
-    """The same instance may come back before its lost stream is noticed."""
+    """The same instance may reconnect before the loss of its stream is noticed."""
     older, welcome = await session.begin()
     await session.replay(older)
     newer, response = await session.begin(token=welcome.welcome.resume_token, acknowledged=1)
@@ -207,7 +207,7 @@ async def test_second_stream_of_an_instance_takes_over(session: RawSession) -> N
 
 
 async def test_goodbye_keeps_the_books(server: Server, session: RawSession) -> None:
-    """An orderly end is answered by an orderly end, and everything is still there."""
+    """An orderly end is answered by an orderly end, and the state is kept."""
     call, _ = await session.begin()
     await session.replay(call)
     await session.send(call, goodbye=sp.Goodbye(reason="restart"))
@@ -217,7 +217,7 @@ async def test_goodbye_keeps_the_books(server: Server, session: RawSession) -> N
 
 
 async def test_goodbye_for_good_forgets_the_rm(server: Server, session: RawSession) -> None:
-    """An RM that unregisters is gone with everything it had; others stay."""
+    """An RM that unregisters is removed with its state; others remain."""
     await Shim(session.channel, "other").register()
     call, _ = await session.begin()
     await session.replay(call)
@@ -253,7 +253,7 @@ async def test_goodbye_for_good_does_not_undo_a_registration(
 
 @pytest.mark.row(19)
 async def test_drain_is_announced_on_sessions() -> None:
-    """A server that is about to stop says so and when to come back, and waits for the goodbye."""
+    """A server that is about to stop announces it with a time to reconnect, and waits for the goodbye."""
     async with serving(retry_after=2.5, drain=PATIENCE) as server, connected(server) as channel:
         session = RawSession(channel)
         call, _ = await session.begin()
@@ -267,7 +267,7 @@ async def test_drain_is_announced_on_sessions() -> None:
 
 
 async def test_both_sides_hear_from_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A quiet server beats; one that hears nothing for three beats gives the stream up."""
+    """An idle server sends heartbeats; one without input for three of them ends the stream."""
     monkeypatch.setattr(exchange, "SILENT_HEARTBEATS", 10**6)
     async with serving(heartbeat=0.05) as server, connected(server) as channel:
         session = RawSession(channel)
@@ -284,7 +284,7 @@ async def test_both_sides_hear_from_each_other(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize("begun", [False, True])
 async def test_an_rm_that_owes_its_replay_is_notified(monkeypatch: pytest.MonkeyPatch, begun: bool) -> None:
-    """A notice comes after a heartbeat's time without a request, also of a replay without an end."""
+    """A notice follows a heartbeat's time without a request, also during an unfinished replay."""
     monkeypatch.setattr(exchange, "SILENT_HEARTBEATS", 10**6)
     async with serving(heartbeat=0.05) as server, connected(server) as channel:
         session = RawSession(channel)
@@ -321,7 +321,7 @@ async def test_rm_of_a_session_has_no_other_streams(session: RawSession) -> None
 async def test_registration_leaves_nothing_of_a_request_under_way(
     server: Server, session: RawSession
 ) -> None:
-    """What is left of a big request when its RM registers anew does not get into the new books."""
+    """The remainder of a big request when its RM registers again does not reach the new books."""
     call, _ = await session.begin()
     nodes = [node(f"n{i}", vcore=1) for i in range(5_000)]
     await session.send(call, nodes=si.NodeRequest(nodes=nodes))

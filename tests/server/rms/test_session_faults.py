@@ -9,7 +9,7 @@ NAMELESS = si.NodeRequest(nodes=[node("", vcore=1)])
 
 
 async def test_who_has_heard_more_than_was_sent_starts_anew(server: Server, session: RawSession) -> None:
-    """A resumption that acknowledges what was never sent is of another history: replay it."""
+    """A resumption that acknowledges an unsent response is of another history: a replay is needed."""
     call, first = await session.begin()
     await session.replay(call)
     rm = server.rms.find("rm")
@@ -49,7 +49,7 @@ async def test_what_was_refused_before_the_replay_does_not_count_in_it(session: 
 
 
 async def test_a_second_replay_counts_its_own_refusals(session: RawSession) -> None:
-    """What was refused in an earlier replay of the session is not taken off the next."""
+    """Refusals in an earlier replay of the session are not subtracted from the next."""
     call, _ = await session.begin()
     await session.send(call, replay_begin=sp.ReplayBegin())
     await session.send(call, nodes=NAMELESS)

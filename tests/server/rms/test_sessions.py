@@ -18,7 +18,7 @@ def test_requests_come_in_order_and_repeats_are_known() -> None:
 
 
 def test_a_new_stream_goes_on_behind_what_was_handled() -> None:
-    """What was read from a broken stream and not handled is wanted again, and is no repeat."""
+    """A request that was read from a broken stream and not handled is expected again, and is no repeat."""
     session = Session(instance=1)
     for number in (1, 2, 3):
         session.note_read(number)

@@ -1,4 +1,4 @@
-"""`si.v1` over the wire: tags, drained nodes, resizes, and what others run (spec §§ 3, 5.3, 7)."""
+"""`si.v1` over the wire: tags, drained nodes, resizes, and foreign allocations (spec §§ 3, 5.3, 7)."""
 
 import pytest
 
@@ -34,7 +34,7 @@ async def calls(shim: Shim) -> Streams:
 
 
 async def accepted(shim: Shim, call: Call, *new: si.AddApplicationRequest) -> None:
-    """Submit applications, which are all taken."""
+    """Submit applications, all of which are accepted."""
     names: list[str] = []
     await call.send(si.ApplicationRequest(rmID=shim.rm_id, new=new))
     while len(names) < len(new):
@@ -63,7 +63,7 @@ async def test_a_namespace_brings_its_quota(shim: Shim, server: Server, calls: S
 
 @pytest.mark.row(84)
 async def test_a_forced_application_is_recovered(shim: Shim, server: Server, calls: Streams) -> None:
-    """With the tag an application without a place is taken, without it rejected."""
+    """With the tag an application without a queue is accepted, without it rejected."""
     forced = application("forced", "root.none", tags={"application.create.force": "true"})
     answer = await shim.applications(calls[1], forced, application("plain", "root.none"))
     assert [item.applicationID for item in answer.accepted] == ["forced"]
@@ -87,7 +87,7 @@ async def test_sent_again_with_another_size_or_a_node(shim: Shim, server: Server
 
 @pytest.mark.row(113)
 async def test_the_older_ask_is_served_first(shim: Shim, calls: Streams) -> None:
-    """What the tag says counts, not who arrived first."""
+    """The tag counts, not the order of arrival."""
     allocations, applications, _ = calls
     await shim.ask(allocations, ask("first", vcore=5000))
     await new_allocations(allocations, 1)
@@ -102,7 +102,7 @@ async def test_the_older_ask_is_served_first(shim: Shim, calls: Streams) -> None
 
 @pytest.mark.row(116)
 async def test_a_drained_node_waits_to_be_used_again(shim: Shim, server: Server, calls: Streams) -> None:
-    """What runs there stays, what is asked for waits, and runs when the node is schedulable."""
+    """Its allocations continue, asks wait, and run when the node is schedulable."""
     allocations, _, nodes = calls
     await shim.ask(allocations, ask("stays"))
     await new_allocations(allocations, 1)

@@ -30,7 +30,7 @@ def release(key: str, app_id: str = "app") -> si.AllocationRelease:
 
 @pytest.mark.row(3)
 async def test_bad_configuration_fails_the_registration_with_its_place(shim: Shim) -> None:
-    """A refused configuration says where it is wrong, and a later good one is taken."""
+    """A refused configuration has the place of the error, and a later valid one is accepted."""
     with pytest.raises(grpc.aio.AioRpcError) as refused:
         await shim.register("partitions:\n  - name: default\n    queues: [{name: a, hue: 1}]\n")
     assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
@@ -56,7 +56,7 @@ async def test_normalized_partition_is_taken_as_it_is(shim: Shim) -> None:
 
 @pytest.mark.row(11)
 async def test_kinds_of_allocation_answers_come_apart_and_in_order(shim: Shim) -> None:
-    """One request's rejections come before its releases, each in a message of its own."""
+    """One request's rejections precede its releases, each in a message of its own."""
     allocations, _, _ = await shim.set_up()
     await shim.ask(allocations, ask("old"))
     await new_allocations(allocations, 1)
@@ -102,7 +102,7 @@ async def test_applications_are_answered_together_and_before_removals(shim: Shim
 
 @pytest.mark.row(18)
 async def test_half_closed_stream_is_flushed_and_ended(shim: Shim) -> None:
-    """Once the RM has nothing more to say, its answers are sent and the stream ends in order."""
+    """Once the RM has closed its side, its answers are sent and the stream ends in order."""
     await shim.register()
     nodes = shim.open("UpdateNode")
     await nodes.send(si.NodeRequest(rmID="rm", nodes=[node("n0", vcore=1)]))
@@ -113,7 +113,7 @@ async def test_half_closed_stream_is_flushed_and_ended(shim: Shim) -> None:
 
 @pytest.mark.row(19)
 async def test_stopping_server_sends_what_was_decided_and_says_goodbye() -> None:
-    """A drain flushes the streams and ends them with UNAVAILABLE, so that shims come back."""
+    """A drain flushes the streams and ends them with UNAVAILABLE, so that shims reconnect."""
     async with serving(drain=PATIENCE) as server, connected(server) as channel:
         shim = Shim(channel)
         allocations, applications, nodes = await shim.set_up()

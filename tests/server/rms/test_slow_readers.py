@@ -1,4 +1,4 @@
-"""Readers that are slow or absent: bounded memory, nothing lost, nobody else kept waiting."""
+"""Slow or absent readers: bounded memory, no loss, no delay for others."""
 
 from collections.abc import AsyncIterator
 
@@ -41,7 +41,7 @@ async def held(server: Server, rm_id: str = "rm") -> tuple[str, ...]:
 
 
 async def flood(shim: Shim) -> Call:
-    """Asks, and all room for them; nothing of what they lead to is read."""
+    """Submit asks with enough room, and read none of the results."""
     allocations = (await shim.set_up(nodes=4, vcore=10**9))[0]
     await ask_all(shim, allocations)
     return allocations
@@ -97,7 +97,7 @@ async def test_absent_rm_is_held_back_until_it_comes_for_its_messages(server: Se
 
 
 async def test_outbox_beyond_its_cap_is_dropped_and_the_rm_starts_anew() -> None:
-    """An RM whose messages had to be dropped is told to register again, and can."""
+    """An RM whose messages had to be dropped is asked to register again, and can."""
     bounds = OutboxBounds(high=10**9, low=10**8, cap=200_000)
     async with (
         serving(bounds=bounds) as server,
@@ -123,7 +123,7 @@ async def test_outbox_beyond_its_cap_is_dropped_and_the_rm_starts_anew() -> None
 
 @pytest.mark.slow
 async def test_session_that_does_not_acknowledge_is_held_back(server: Server) -> None:
-    """What was read but not acknowledged counts as well; acknowledging lets the RM go on."""
+    """Read but unacknowledged messages count as well; an acknowledgement ends the hold."""
     async with connected(server) as channel:
         session = RawSession(channel)
         call, _ = await session.begin()

@@ -1,4 +1,4 @@
-"""The RM's time for a predicate check: when it begins, and what is in time."""
+"""The RM's time for a predicate check: its beginning, and answers in time."""
 
 from collections.abc import AsyncIterator
 
@@ -77,7 +77,7 @@ async def test_the_time_of_a_check_begins_when_it_is_written(
 
 
 async def test_the_time_of_a_check_ends(server: Server, clock: VirtualClock, session: RawSession) -> None:
-    """Two seconds after it was written silence counts, and the RM is asked anew."""
+    """Two seconds after it was written the missing answer counts, and the RM is asked again."""
     call, _ = await session.begin(callbacks=PREDICATES)
     await session.replay(call)
     await asked_behind_much(server, session, call)

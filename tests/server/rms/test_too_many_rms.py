@@ -1,4 +1,4 @@
-"""As many RMs as there may be: one more is refused, those who are there go on."""
+"""The maximum number of RMs: one more is refused, the others continue."""
 
 import grpc
 import pytest
@@ -8,7 +8,7 @@ from support.peers.shim import RawSession, Shim, connected, serving
 
 
 async def test_a_full_house_takes_only_its_own() -> None:
-    """Who is registered may register again, over either service, and a stranger is refused."""
+    """A registered RM may register again, over either service, and a new one is refused."""
     async with serving(rms=RmBounds(number=2)) as server, connected(server) as channel:
         await Shim(channel, "one").register()
         await Shim(channel, "two").register()

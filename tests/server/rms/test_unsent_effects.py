@@ -1,4 +1,4 @@
-"""Effects that are not sent to their RM: there is none that is merely forgotten."""
+"""Effects that are not sent to their RM: each is left out on purpose."""
 
 from typing import Any
 
@@ -42,7 +42,7 @@ def test_what_the_caller_or_the_log_gets_is_not_sent(effect: Effect) -> None:
 
 
 def test_an_effect_that_nobody_encodes_is_an_error() -> None:
-    """Where the type checker was not asked, a new effect fails at once and is not lost."""
+    """A new effect that escapes the type checker fails at once instead of being lost."""
     assert {type(effect) for effect in UNSENT} < kinds_of(Effect)
     unknown: Any = object()
     with pytest.raises((AssertionError, TypeError)):

@@ -1,4 +1,4 @@
-"""Preemption checks over a session: what travels, in which order, and how answers are taken."""
+"""Preemption checks over a session: messages, their order, and the handling of answers."""
 
 from typing import Any
 
@@ -50,12 +50,12 @@ def answering(*answers: sp.PreemptionAnswer) -> sp.PreemptionAnswers:
 
 
 def need(index: int) -> sp.NodeNeed:
-    """The victims of the node that have to go."""
+    """The victims of the node that have to stop."""
     return sp.NodeNeed(node_id="n1", index=index)
 
 
 class Told:
-    """Writes down what the core is told, and has it handled."""
+    """Records the commands of the core, and has them handled."""
 
     def __init__(self, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
         """Nothing yet."""
@@ -83,13 +83,13 @@ class Told:
 
 @pytest.fixture
 def told(server: Server, monkeypatch: pytest.MonkeyPatch) -> Told:
-    """What the core is told of preemption checks."""
+    """The core's commands about preemption checks."""
     return Told(server, monkeypatch)
 
 
 @pytest.mark.parametrize("judges", [True, False])
 async def test_who_judges_victims_says_so_in_its_hello(session: RawSession, told: Told, judges: bool) -> None:
-    """The core knows from the registration on whether to ask."""
+    """The core has the setting from the registration on."""
     predicates = sp.Predicates(judges_victims=judges)
     await session.begin(callbacks=sp.Callbacks(predicates=predicates))
     [registration] = told.commands
@@ -97,7 +97,7 @@ async def test_who_judges_victims_says_so_in_its_hello(session: RawSession, told
 
 
 async def test_checks_are_a_numbered_response(server: Server, session: RawSession, told: Told) -> None:
-    """What was asked at one moment arrives as one response, and the time begins when it left."""
+    """Simultaneous checks arrive as one response, and the time begins when it was sent."""
     call, _ = await session.begin(callbacks=JUDGE)
     await session.replay(call)
     server.rms.route([victims(1, 2), victims(3)])
@@ -125,7 +125,7 @@ async def test_checks_are_a_numbered_response(server: Server, session: RawSessio
 async def test_checks_of_both_kinds_leave_in_the_order_of_their_numbers(
     server: Server, session: RawSession, told: Told
 ) -> None:
-    """Whatever is said to be written was written: no check of a lower number is still to come."""
+    """A check reported as written was written: no check of a lower number follows."""
     call, _ = await session.begin(callbacks=JUDGE)
     await session.replay(call)
     server.rms.route([nodes(1), victims(2), victims(3), nodes(4)])
@@ -147,7 +147,7 @@ async def test_checks_of_both_kinds_leave_in_the_order_of_their_numbers(
 async def test_a_check_is_asked_again_on_the_next_stream(
     server: Server, session: RawSession, told: Told
 ) -> None:
-    """What was asked and not acknowledged comes again after a resumption, under its number."""
+    """An unacknowledged check is repeated after a resumption, under its number."""
     call, welcome = await session.begin(callbacks=JUDGE)
     await session.replay(call)
     server.rms.route([victims(5)])
@@ -162,7 +162,7 @@ async def test_a_check_is_asked_again_on_the_next_stream(
 
 
 async def test_a_registration_voids_the_checks(server: Server, session: RawSession) -> None:
-    """Those of the books that were dropped are not asked any more."""
+    """Checks of the dropped books are not sent any more."""
     call, _ = await session.begin(callbacks=JUDGE)
     call.call.cancel()
     rm = server.rms.get(RM, "")
@@ -177,7 +177,7 @@ async def test_a_registration_voids_the_checks(server: Server, session: RawSessi
 
 
 async def test_answers_reach_the_core(session: RawSession, told: Told) -> None:
-    """In their order, with the last victim that has to go; and they are acknowledged."""
+    """They arrive in order, with the last victim to stop; and they are acknowledged."""
     call, _ = await session.begin(callbacks=JUDGE)
     await session.replay(call)
     first = sp.PreemptionAnswer(id=1, nodes=[need(3)])
@@ -197,7 +197,7 @@ async def test_answers_reach_the_core(session: RawSession, told: Told) -> None:
 async def test_answers_that_nobody_waits_for_are_harmless(
     session: RawSession, neighbour: Any, callbacks: sp.Callbacks | None
 ) -> None:
-    """An answer to no open check is counted and ignored, also of an RM that is not asked."""
+    """An answer to no open check is counted and ignored, even of an RM without checks."""
     call, _ = await session.begin(callbacks=callbacks)
     await session.replay(call)
     answer = sp.PreemptionAnswer(id=99, nodes=[need(0)])
@@ -209,7 +209,7 @@ async def test_answers_that_nobody_waits_for_are_harmless(
 
 
 async def test_an_answer_must_have_a_number(session: RawSession) -> None:
-    """Like every request of substance: a repeat could not be told from news."""
+    """This holds for every request with contents: a repeat must be recognizable."""
     call, _ = await session.begin(callbacks=JUDGE)
     await call.send(sp.UpdateRequest(preemption_answers=answering()))
     assert await call.ending() == (
@@ -221,7 +221,7 @@ async def test_an_answer_must_have_a_number(session: RawSession) -> None:
 async def test_an_answer_that_makes_no_sense_costs_the_stream_only(
     session: RawSession, neighbour: Any, told: Told
 ) -> None:
-    """It ends with field and value, what came before is carried out, and nobody else notices."""
+    """The stream ends with field and value, earlier requests are carried out, and no other RM is affected."""
     call, welcome = await session.begin(callbacks=JUDGE)
     await session.replay(call)
     fine = sp.PreemptionAnswer(id=1, nodes=[need(0)])

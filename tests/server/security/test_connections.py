@@ -1,4 +1,4 @@
-"""The cutting of connections: received bytes, compared with those explained by calls."""
+"""Cutting of connections: received bytes, compared with those explained by calls."""
 
 import asyncio
 import socket
@@ -52,7 +52,7 @@ def test_what_calls_explain_is_never_too_much() -> None:
 def test_bytes_that_no_call_explains_are_bounded(
     calls: int, messages: int, streams: int, allowed: int
 ) -> None:
-    """Unexplained bytes are bounded, more tightly before a whole message of a call has come."""
+    """Unexplained bytes are bounded, more tightly before a whole message of a call was received."""
     for surplus, reason in ((0, ""), (1, MUCH)):
         link = Link()
         for _ in range(calls):
@@ -136,14 +136,14 @@ async def test_only_cancelled_calls_are_counted_as_such(cancelled: bool, resets:
 
 
 async def test_a_request_that_does_not_come_ends_its_call() -> None:
-    """A call whose first message is not whole in time is told so, and nothing of it is kept."""
+    """A call whose first message is incomplete in time ends with the reason, and is not kept."""
     bounds, told = PeerBounds(first_message=0.0), []
 
     class Waiting(Context):
-        """A call that is told how it ended."""
+        """A call that records its end."""
 
         async def abort_with_status(self, status: grpc.Status) -> None:
-            """As gRPC does."""
+            """Record the status, like gRPC."""
             told.append((status.code, status.details))
             raise grpc.aio.AbortError
 

@@ -1,4 +1,4 @@
-"""Handshakes of TLS, on both ports: what they leave behind, and how many there may be."""
+"""Handshakes of TLS, on both ports: their remains, and their number."""
 
 import asyncio
 import gc
@@ -31,7 +31,7 @@ TIMES = 4
 
 
 def hello() -> bytes:
-    """What a client says first."""
+    """A client's first message."""
     sent = ssl.MemoryBIO()
     with suppress(ssl.SSLWantReadError):
         https().wrap_bio(ssl.MemoryBIO(), sent, server_hostname="localhost").do_handshake()
@@ -60,7 +60,7 @@ def closed(connection: socket.socket, protocol: str) -> None:
 
 
 def silent(connection: socket.socket, protocol: str) -> None:
-    """Nothing is said, and the connection is ended."""
+    """The connection ends without data."""
 
 
 def cut_short(connection: socket.socket, protocol: str) -> None:
@@ -69,7 +69,7 @@ def cut_short(connection: socket.socket, protocol: str) -> None:
 
 
 def half_closed(connection: socket.socket, protocol: str) -> None:
-    """Half a handshake, the end of what is said, and whatever the server does then."""
+    """Half a handshake, the end of one direction, and the server's reaction."""
     connection.sendall(hello())
     connection.shutdown(socket.SHUT_WR)
     drained(connection)
@@ -82,7 +82,7 @@ def reset(connection: socket.socket, protocol: str) -> None:
 
 
 def garbage(connection: socket.socket, protocol: str) -> None:
-    """What is no handshake."""
+    """Data that is no handshake."""
     connection.sendall(bytes(500))
     drained(connection)
 
@@ -106,7 +106,7 @@ def whole(connection: socket.socket, protocol: str) -> None:
 
 
 def asked(connection: socket.socket, protocol: str) -> None:
-    """A whole handshake, a request with an answer, and the end as TLS wants it."""
+    """A whole handshake, a request with an answer, and an end according to TLS."""
     with secured(connection, "operator", protocol) as secure:
         secure.sendall(REQUESTS[protocol])
         secure.recv(1)
@@ -137,7 +137,7 @@ WAYS = [
 
 
 def kinds() -> tuple[type, ...]:
-    """The classes of what a connection consists of."""
+    """The classes of a connection's objects."""
     found: list[type] = [Handshake, SSLProtocol, _SSLProtocolTransport, ssl.SSLObject, RequestHandler]
     if find_spec("licorne_transport"):
         from licorne_server.transport.loop.connection import Connection
@@ -148,14 +148,14 @@ def kinds() -> tuple[type, ...]:
 
 
 def left() -> Counter[str]:
-    """What connections consist of, by class, whether anything leads there or not."""
+    """The objects of connections, by class, referenced or not."""
     of = kinds()
     return Counter(type(each).__name__ for each in gc.get_objects() if type(each) in of)
 
 
 @pytest.fixture
 async def server() -> AsyncIterator[Server]:
-    """A server that wants certificates on its gRPC port, and has little patience with handshakes."""
+    """A server that requires certificates on its gRPC port, with short timeouts of handshakes."""
     async with listening(PeerBounds(handshake=0.2, http_idle=0.2)) as server:
         yield server
 
@@ -221,12 +221,12 @@ async def test_handshakes_of_a_host_are_bounded(protocol: str, monkeypatch: pyte
 async def test_handshakes_of_a_crowd_wait_for_each_other(
     protocol: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a host with more handshakes than places none is lost: each ends when those before it have."""
+    """Of a host with more handshakes than places none is lost: each follows those before it."""
     monkeypatch.setattr(handshakes, "SHARE", 3)
     monkeypatch.setattr(handshakes, "GRACE_SECONDS", 10 * PATIENCE)
 
     def connect(server: Server) -> None:
-        """Begin all at once, and go through them one after the other, as a slow client does."""
+        """Begin all at once, and complete them one after the other, like a slow client."""
         begun = []
         for _ in range(10):
             connection = socket.create_connection(place_of(server, protocol), PATIENCE)

@@ -125,7 +125,7 @@ async def test_files_that_are_no_good_are_named(
 
 
 async def test_garbage_in_a_changed_file_is_said_and_not_used(folder: Path) -> None:
-    """An unusable changed file is logged as such, and the old files stay in use."""
+    """An unusable changed file is logged as such, and the old files remain in use."""
     async with serving(tls=tls(folder, mutual=False)) as server:
         before = await shown_by(server)
         (folder / "server.pem").write_text("half a certif")

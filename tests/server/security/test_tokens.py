@@ -98,7 +98,7 @@ async def test_operators_token_sees_all_and_acts_for_none(channel: grpc.aio.Chan
 async def test_nobody_gets_in_without_a_known_token(
     channel: grpc.aio.Channel, values: tuple[str, ...]
 ) -> None:
-    """Every call without a known token ends with the same status and text."""
+    """Every call without a valid token ends with the same status and text."""
     nobody: Any = Bearing(channel, *values)
     shim = Shim(nobody, "mine")
     ended = {await shim.open("UpdateNode").ending(), await RawSession(nobody).open().ending()}

@@ -72,7 +72,7 @@ async def town(tmp_path: Path) -> AsyncIterator[Town]:
 
 
 async def test_a_viewer_reads_all_rms(town: Town) -> None:
-    """Reports, events, configurations, budgets, levels and dumps are shown as to an operator."""
+    """Reports, events, configurations, budgets, levels and dumps are those of an operator."""
     viewer = town.bearing(VIEWER)
     state, admin = StateStub(viewer), AdminStub(viewer)
     [partition] = (await state.ListPartitions(pb.ListPartitionsRequest())).partitions
@@ -124,7 +124,7 @@ async def test_a_viewer_that_is_an_rm_changes_its_own(town: Town) -> None:
 
 
 async def test_a_viewer_that_is_none_any_more_is_told_so(town: Town) -> None:
-    """A token that loses the role loses what it watches."""
+    """A token that loses the role loses its watches."""
     watch = StateStub(town.bearing(BOTH)).WatchEvents(pb.WatchEventsRequest(rm_id="mine"))
     assert await watch.read() is not grpc.aio.EOF
     (town.folder / "viewer").write_text(NEWER)
@@ -135,7 +135,7 @@ async def test_a_viewer_that_is_none_any_more_is_told_so(town: Town) -> None:
 
 
 async def read(server: Server, path: str, token: str = "", ssl: Any = False) -> tuple[int, str]:
-    """Status and text of an answer; `ssl` has what HTTPS needs."""
+    """Status and text of an answer; `ssl` has the settings of HTTPS."""
     scheme = "https" if ssl else "http"
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     async with (
@@ -146,7 +146,7 @@ async def read(server: Server, path: str, token: str = "", ssl: Any = False) -> 
 
 
 async def role(server: Server, token: str, ssl: Any = False) -> str:
-    """The role that the feed tells."""
+    """The role in the feed."""
     scheme = "https" if ssl else "http"
     async with (
         aiohttp.ClientSession() as client,
@@ -161,7 +161,7 @@ async def role(server: Server, token: str, ssl: Any = False) -> str:
 
 
 async def test_a_viewer_sees_everything_over_http(town: Town) -> None:
-    """All paths but those that show the process itself; the page hears the role."""
+    """The exceptions are the paths about the process itself; the page gets the role."""
     for path in ("/metrics", "/ws/v1/partitions", "/ws/v1/config?rm=mine", "/ws/v1/fullstatedump",
                  "/ws/v1/partition/[mine]default/queues", f"{API}/config?rm=mine"):  # fmt: skip
         assert (await read(town.server, path, VIEWER))[0] == 200, path
@@ -226,6 +226,6 @@ async def test_a_certificate_may_be_a_viewers(tmp_path: Path) -> None:
     ],
 )
 def test_viewers_without_other_identities_are_refused(changes: dict[str, Any], text: str) -> None:
-    """Where everybody may do everything, nobody is only a viewer."""
+    """If everybody has all rights, nobody is only a viewer."""
     with pytest.raises(SettingsError, match=text):
         Settings(**changes).check()

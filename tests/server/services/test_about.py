@@ -1,4 +1,4 @@
-"""`State.GetServer`, the welcome and the log say which server answers."""
+"""`State.GetServer`, the welcome and the log identify the server."""
 
 from importlib.metadata import version
 
@@ -38,7 +38,7 @@ def test_both_distributions_have_one_version() -> None:
 
 @pytest.mark.parametrize(("address", "level"), [("127.0.0.1:0", "info"), ("0.0.0.0:0", "warning")])
 async def test_the_log_says_that_grpc_serves_by_itself(address: str, level: str) -> None:
-    """Who can shut a server without the wheel is told after its start: a warning if others reach it."""
+    """A line after the start tells that clients can block a server without the wheel."""
     with capture_logs() as lines:
         async with serving(transport=GRPC, listen=Address.parse(address), insecure=True):
             pass

@@ -69,7 +69,7 @@ async def test_refused_update_names_every_problem_and_changes_nothing(
 
 @pytest.mark.row(53, 54, 168)
 async def test_no_refused_update_moves_the_books(server: Server, shim: Shim, admin: "AdminAsyncStub") -> None:
-    """Whatever is wrong, it is told as INVALID_ARGUMENT, and usage and places stay as they are."""
+    """Every problem is INVALID_ARGUMENT, and usage and queues are unchanged."""
     allocations = (await shim.set_up(config=CONFIG))[0]
     await shim.ask(allocations, ask("placed"), ask("waits", vcore=10_000))
     await new_allocations(allocations, 1)
@@ -101,7 +101,7 @@ async def test_refused_configurations_are_in_the_log(shim: Shim, admin: "AdminAs
 
 @pytest.mark.row(28)
 async def test_warnings_are_in_the_log(shim: Shim, admin: "AdminAsyncStub") -> None:
-    """Whoever runs the server reads what is dubious in a configuration that comes into force."""
+    """Doubtful values of a configuration that comes into force are logged."""
     cpu = "partitions: [{name: default, queues: [{name: a, submitacl: '*', resources: {max: {%s}}}]}]"
     with capture_logs() as lines:
         await shim.register(cpu % "cpu: 1")
@@ -141,7 +141,7 @@ async def test_raised_maximum_lets_waiting_asks_go(shim: Shim, admin: "AdminAsyn
 async def test_validation_judges_and_touches_nothing(
     server: Server, shim: Shim, admin: "AdminAsyncStub"
 ) -> None:
-    """Good and bad texts are told apart with all problems; what runs is not changed."""
+    """Valid and invalid texts are distinguished with all problems; the running configuration is unchanged."""
     await shim.register(CONFIG)
     good = await admin.ValidateConfiguration(pb.ValidateConfigurationRequest(config=WIDER))
     assert good.allowed
@@ -169,7 +169,7 @@ async def test_unknown_rm_is_a_failed_precondition(admin: "AdminAsyncStub", call
 
 
 async def test_configuration_beyond_the_cap_is_refused(admin: "AdminAsyncStub") -> None:
-    """A text of more bytes than the parser takes is not even looked at; one less is."""
+    """A text above the parser's limit is not even read; one byte less is."""
     most = pb.ValidateConfigurationRequest(config="#" * MAX_BYTES)
     assert "larger" not in (await admin.ValidateConfiguration(most)).reason
     with pytest.raises(grpc.aio.AioRpcError) as refused:

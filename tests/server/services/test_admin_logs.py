@@ -66,7 +66,7 @@ async def test_levels_that_rms_want_come_in_pages(channel: Any, usual_levels: No
 
 
 async def test_the_dump_is_that_of_http(server: Server, channel: Any, shim: Shim) -> None:
-    """Both tell the same of the same moment, but for the time."""
+    """Both have the same content at the same moment, except for the time."""
     await shim.set_up()
     document = json.loads(await dumped(AdminStub(channel)))
     url = f"http://{server.http_address}/debug/fullstatedump"

@@ -1,4 +1,4 @@
-"""Who may act, and the line that each act leaves: whatever goes wrong, it is there."""
+"""Rights to act, and the line that each act leaves, whatever fails."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
@@ -31,10 +31,10 @@ RIGHTS = Rights(Scheduler().views, Access(), KNOWN)
 
 
 class Call:
-    """The context of a call, as far as an act looks at it."""
+    """The context of a call, with the part that an act uses."""
 
     def peer(self) -> str:
-        """Where it comes from."""
+        """The peer."""
         return "ipv4:127.0.0.1:5"
 
 
@@ -48,7 +48,7 @@ OUTCOMES: dict[str, BaseException] = {
 
 @pytest.mark.parametrize("outcome", OUTCOMES)
 async def test_failures_are_told_by_their_reason(outcome: str) -> None:
-    """The caller sees the failure as it is, and the log has one line with its reason."""
+    """The caller gets the failure unchanged, and the log has one line with its reason."""
     error = OUTCOMES[outcome]
 
     async def fail(request: pb.ForgetRmRequest, context: Any) -> pb.ForgetRmResponse:
@@ -63,14 +63,14 @@ async def test_failures_are_told_by_their_reason(outcome: str) -> None:
 
 
 class FailingLog:
-    """A processor of log lines that fails while it is told to."""
+    """A processor of log lines that fails on request."""
 
     def __init__(self) -> None:
         self.fails = True
         self.lines: list[Any] = []
 
     def __call__(self, logger: Any, method: str, entry: Any) -> Any:
-        """Fail, or keep the line."""
+        """Fail, or record the line."""
         if self.fails:
             raise OSError("planted")
         self.lines.append(dict(entry))
@@ -89,7 +89,7 @@ def failing() -> Iterator[FailingLog]:
 
 
 async def test_a_line_that_fails_costs_itself_alone(failing: FailingLog) -> None:
-    """What was done is answered, the lost line is counted, and the next line is written."""
+    """The act is answered, the lost line is counted, and the next line is written."""
 
     async def forget(request: pb.ForgetRmRequest, context: Any) -> pb.ForgetRmResponse:
         return pb.ForgetRmResponse()
@@ -131,7 +131,7 @@ ACTS: dict[str, Act] = {
 
 
 async def test_no_rm_may_act_with_its_token(tmp_path: Path) -> None:
-    """Not even on what is its own; the line says that it was denied, and who tried."""
+    """This includes its own data; the line has the refusal, and the caller."""
     files = {}
     for name in ("rm", "operator"):
         files[name] = tmp_path / name

@@ -1,4 +1,4 @@
-"""Budgets over RMs: the calls of operators, the file, and what readers see."""
+"""Budgets over RMs: the calls of operators, the file, and reports."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -48,7 +48,7 @@ async def listed(state: "StateAsyncStub") -> list[sp.Budget]:
 async def test_a_budget_bounds_two_rms_together(
     channel: grpc.aio.Channel, admin: "AdminAsyncStub", state: "StateAsyncStub"
 ) -> None:
-    """What one RM has the other cannot get; the explanation names the holder, and a new limit wakes it."""
+    """Usage of one RM is not available to another; the ask's check has the holder, a new limit wakes it."""
     await update(admin, BUDGETS)
     one, other = Shim(channel, "one"), Shim(channel, "other")
     [calls, others] = [await shim.set_up() for shim in (one, other)]
@@ -129,7 +129,7 @@ async def test_budgets_come_in_pages(admin: "AdminAsyncStub", state: "StateAsync
 
 
 async def test_only_an_rm_that_is_gone_is_released(shim: Shim, admin: "AdminAsyncStub") -> None:
-    """An RM that is registered keeps what it uses; one that is unknown holds nothing."""
+    """A registered RM keeps its usage; an unknown one has none."""
     await shim.register()
     with pytest.raises(grpc.aio.AioRpcError) as raised:
         await admin.ReleaseBudget(pb.ReleaseBudgetRequest(rm_id="rm"))
@@ -166,7 +166,7 @@ async def test_an_update_survives_a_restart(file: Path, tmp_path: Path) -> None:
 
 
 async def test_a_changed_file_counts_after_a_restart(file: Path, tmp_path: Path) -> None:
-    """Budgets that came from the file are replaced by the file, with a new revision."""
+    """Budgets from the file are replaced by the file, with a new revision."""
     folder = tmp_path / "state"
     async with serving(budgets_file=file, state_dir=folder):
         pass

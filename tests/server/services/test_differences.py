@@ -1,4 +1,4 @@
-"""What `ValidateConfiguration` says of the difference from the configuration in force."""
+"""The differences in the answer of `ValidateConfiguration`."""
 
 import grpc
 import pytest
@@ -48,7 +48,7 @@ def plain(changes: list[pb.ConfigurationChange]) -> dict[str, object]:
 
 
 def wide(acl: str, count: int) -> str:
-    """A configuration with so many queues, each with this ACL."""
+    """A configuration with this number of queues, each with this ACL."""
     queues = ", ".join(f'{{name: q{i}, submitacl: "{acl}"}}' for i in range(count))
     root = f"{{name: root, queues: [{queues}]}}"
     return f"partitions: [{{name: default, queues: [{root}]}}]"
@@ -68,7 +68,7 @@ async def test_a_text_is_compared_with_what_runs(shim: Shim, channel: grpc.aio.C
 
 
 async def test_a_comparison_is_asked_for(shim: Shim, channel: grpc.aio.Channel) -> None:
-    """Without an RM, or with a text that is refused, there is none; the RM has to be known."""
+    """Without an RM, or with a refused text, there is none; the RM has to exist."""
     await shim.register(CONFIG)
     admin = AdminStub(channel)
     answer = await admin.ValidateConfiguration(pb.ValidateConfigurationRequest(config=OTHER))
@@ -88,7 +88,7 @@ async def test_a_comparison_is_asked_for(shim: Shim, channel: grpc.aio.Channel) 
     ids=["all", "too many", "too long"],
 )
 def test_the_list_is_bounded_and_the_count_is_not(acl: str, count: int, listed: int) -> None:
-    """No configuration makes an answer larger than a client takes."""
+    """No configuration makes an answer larger than a client accepts."""
     found = differences(load(wide(acl, 1)), load(wide(acl, 1 + count)))
     assert (len(found.changes), found.total) == (listed, count)
     assert sum(change.ByteSize() for change in found.changes) <= MAX_BYTES

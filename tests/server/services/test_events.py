@@ -32,7 +32,7 @@ async def tape(shim: Shim, server: Server) -> Tape:
 
 
 async def test_events_are_listed_by_id(tape: Tape, state: "StateAsyncStub") -> None:
-    """A list begins at an id, has so many at the most, and says what is kept."""
+    """A list begins at an id, has a maximum length, and the range of retained ids."""
     tape.play(3, each=2)
     answer = await state.ListEvents(pb.ListEventsRequest(start=tape.base + 1, count=4))
     assert tape.numbers(answer.events) == [1, 2, 3, 4]
@@ -47,7 +47,7 @@ async def test_events_are_listed_by_id(tape: Tape, state: "StateAsyncStub") -> N
 async def test_a_list_begins_with_what_is_kept(
     tape: Tape, channel: grpc.aio.Channel, state: "StateAsyncStub"
 ) -> None:
-    """What the ring has dropped is passed over; a smaller ring takes effect at once."""
+    """Events dropped by the ring are skipped; a smaller ring takes effect at once."""
     tape.play(10)
     await configure(channel, ringBufferCapacity="4")
     answer = await state.ListEvents(pb.ListEventsRequest())
@@ -57,7 +57,7 @@ async def test_a_list_begins_with_what_is_kept(
 
 
 async def test_long_lists_end_before_they_are_too_large(tape: Tape, state: "StateAsyncStub") -> None:
-    """An answer has 10,000 events at the most, fewer where they are large; the next one goes on."""
+    """An answer has at most 10,000 events, fewer if they are large; the next one continues."""
     tape.play(30_000)
     numbers: list[int] = []
     while len(numbers) < 30_000:
@@ -70,7 +70,7 @@ async def test_long_lists_end_before_they_are_too_large(tape: Tape, state: "Stat
 
 
 async def test_a_watch_tells_what_happens(tape: Tape, state: "StateAsyncStub") -> None:
-    """The first message tells the instance at once; then events come as they happen, and whole."""
+    """The first message has the instance at once; then events are sent as they happen, and whole."""
     tape.play(2)
     watcher = await Watcher(state).begin()
     assert watcher.events == []
@@ -106,7 +106,7 @@ async def busy(tape: Tape, turns: int) -> AsyncIterator[None]:
 
 
 async def test_resumed_watches_have_no_gap_and_no_repeat(tape: Tape, server: Server) -> None:
-    """Calls that break and go on from the next id, while much happens, see every event once."""
+    """Calls that break and continue from the next id, during many events, get every event once."""
     found: list[pb.Event] = []
     instance = ""
     async with connected(server) as channel, busy(tape, 2000):
@@ -165,7 +165,7 @@ async def test_every_allocation_is_told_once(
 async def test_rms_do_not_see_each_others_events(
     tape: Tape, server: Server, channel: grpc.aio.Channel, state: "StateAsyncStub"
 ) -> None:
-    """A watch is one RM's, the first one's without a name; another RM's life leaves it alone."""
+    """A watch is for one RM, by default the first; another RM's registration does not affect it."""
     other = Shim(channel, "other")
     await other.register()
     theirs = Tape(server, "other")
@@ -185,7 +185,7 @@ async def test_rms_do_not_see_each_others_events(
 async def test_registering_anew_ends_watches_where_the_new_ones_begin(
     tape: Tape, shim: Shim, state: "StateAsyncStub"
 ) -> None:
-    """The old instance's watchers read to its end; then they are told the new instance and id."""
+    """The old instance's watchers read to its end; then they get the new instance and id."""
     watcher = await Watcher(state).begin()
     tape.play(1)
     await shim.register()
@@ -203,7 +203,7 @@ async def test_registering_anew_ends_watches_where_the_new_ones_begin(
 async def test_watches_begin_where_something_is_kept(
     tape: Tape, channel: grpc.aio.Channel, state: "StateAsyncStub"
 ) -> None:
-    """An id that is gone, or far from being given out, is refused with the one to go on from."""
+    """A dropped id, or one far in the future, is refused with the id to continue from."""
     await configure(channel, ringBufferCapacity="10")
     tape.play(30)
     end = tape.base + 30
@@ -217,7 +217,7 @@ async def test_watches_begin_where_something_is_kept(
 async def test_a_watcher_that_the_ring_overtakes_is_cut_off(
     tape: Tape, channel: grpc.aio.Channel, state: "StateAsyncStub"
 ) -> None:
-    """Who falls behind by more than is kept is told where to go on, and can."""
+    """A watcher that is too slow for the ring gets the id to continue from, and can continue."""
     await configure(channel, ringBufferCapacity="2000")
     watcher = await Watcher(state).begin()
     tape.play(1)
@@ -236,7 +236,7 @@ async def test_a_watcher_that_the_ring_overtakes_is_cut_off(
 async def test_a_burst_larger_than_the_ring_is_told_whole(
     tape: Tape, channel: grpc.aio.Channel, state: "StateAsyncStub"
 ) -> None:
-    """Whoever reads promptly is not cut off, however much happens at once and however they read."""
+    """A prompt reader is not cut off, whatever the number of events and the way of reading."""
     await configure(channel, ringBufferCapacity="100")
     watchers = [await Watcher(state).begin() for _ in range(3)]
     for turn in range(10):
@@ -248,7 +248,7 @@ async def test_a_burst_larger_than_the_ring_is_told_whole(
 async def test_a_watcher_that_takes_nothing_is_cut_off(
     tape: Tape, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who reads nothing loses the call, with the id of the first event that was not sent."""
+    """A reader that reads nothing loses the call, with the id of the first unsent event."""
     monkeypatch.setattr(events, "STALL_SECONDS", 0.05)
     async with grpc.aio.insecure_channel(server.grpc_address, options=SLOW) as slow:
         watcher = await Watcher(StateStub(slow)).begin()
@@ -260,7 +260,7 @@ async def test_a_watcher_that_takes_nothing_is_cut_off(
 
 
 async def test_watches_are_bounded(tape: Tape, channel: grpc.aio.Channel, state: "StateAsyncStub") -> None:
-    """One watch too many is refused; the bound holds for each RM, and for those who come later."""
+    """One watch too many is refused; the bound applies to each RM, including later ones."""
     await Shim(channel, "other").register()
     await configure(channel, maxStreams="2")
     watchers = [await Watcher(state).begin() for _ in range(2)]
@@ -280,7 +280,7 @@ async def test_watches_are_bounded(tape: Tape, channel: grpc.aio.Channel, state:
 async def test_tracking_is_switched_live(
     tape: Tape, shim: Shim, channel: grpc.aio.Channel, state: "StateAsyncStub"
 ) -> None:
-    """Off, nothing is noted and asking is an error; on, everything goes on, open watches too."""
+    """When off, nothing is recorded and queries are errors; when on, open watches continue too."""
     watcher = await Watcher(state).begin()
     tape.play(1)
     await configure(channel, trackingEnabled="false")
@@ -299,7 +299,7 @@ async def test_tracking_is_switched_live(
 
 
 async def test_unknown_rms_have_no_events(server: Server, state: "StateAsyncStub") -> None:
-    """NOT_FOUND, with the name, or saying that nobody is registered."""
+    """The status is NOT_FOUND, with the name, or saying that no RM is registered."""
     for request, text in (
         (pb.ListEventsRequest(), "no RM is registered, so there are no events"),
         (pb.ListEventsRequest(rm_id="x"), "RM x is not registered"),

@@ -24,7 +24,7 @@ async def application(channel: Any) -> sp.Application:
 
 
 async def test_an_application_is_held_and_resumed(channel: Any, shim: Shim) -> None:
-    """State and `explain` show who holds it, and the end of the hold places what waits."""
+    """State and `explain` have the operator, and the end of the hold places waiting asks."""
     allocations, applications, _ = await shim.set_up()
     admin = AdminStub(channel)
     request = pb.HoldApplicationRequest(rm_id="rm", application_id="app", held=True, message="waits")
@@ -49,7 +49,7 @@ async def test_an_application_is_held_and_resumed(channel: Any, shim: Shim) -> N
 
 
 async def test_an_application_gets_another_priority_and_queue(channel: Any, shim: Shim) -> None:
-    """State shows both until the priority is reset; a request that says nothing is refused."""
+    """State has both until the priority is reset; an empty request is refused."""
     await shim.set_up(config=TWO)
     admin = AdminStub(channel)
     request = pb.ChangeApplicationRequest(rm_id="rm", application_id="app", priority=0, queue="root.b")

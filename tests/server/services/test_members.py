@@ -1,4 +1,4 @@
-"""The members of a deployment over gRPC: listed with their RMs, drained, and refused where there are none."""
+"""The members of a deployment over gRPC: listed with their RMs, drained, and refused without any."""
 
 import json
 from pathlib import Path
@@ -27,14 +27,14 @@ async def listed(channel: Any) -> pb.ListMembersResponse:
 
 
 async def drained(channel: Any, name: str, drain: bool = True, why: str = "") -> pb.DrainMemberResponse:
-    """Drain a member, or take that back."""
+    """Drain a member, or end the drain."""
     request = pb.DrainMemberRequest(member=name, drain=drain, message=why)
     answer: pb.DrainMemberResponse = await AdminStub(channel).DrainMember(request)
     return answer
 
 
 async def test_members_are_listed_with_their_rms() -> None:
-    """Every member lists the same: RMs with their epochs, a member that is gone, and RMs of nobody."""
+    """Every member lists the same: RMs with their epochs, a removed member, and RMs without an owner."""
     async with deployment("b", "a") as servers:
         async with connected(servers[0]) as channel:
             await Shim(channel, "rm").register()
@@ -61,7 +61,7 @@ async def test_members_are_listed_with_their_rms() -> None:
 
 
 async def test_a_member_is_drained_by_a_document_of_the_store() -> None:
-    """It names who, when and why; by name or id; a second wish changes nothing."""
+    """It has author, time and reason; by name or id; a second request changes nothing."""
     async with deployment("a", "b") as servers, connected(servers[0]) as channel:
         documents = table_of(servers).documents
         assert (await drained(channel, "id-of-b", why="new kernel")).changed
@@ -78,7 +78,7 @@ async def test_a_member_is_drained_by_a_document_of_the_store() -> None:
 
 
 async def test_a_wish_about_a_member_that_is_gone_is_taken_back() -> None:
-    """It would hold for the next member of that name, though nobody could see it any more."""
+    """It would apply to the next member of that name, though nobody could see it any more."""
     async with deployment("a") as servers, connected(servers[0]) as channel:
         table_of(servers).documents[f"{DRAIN}old"] = Document(value=b"no JSON", revision=3)
         assert (await drained(channel, "old", drain=False)).changed
@@ -89,7 +89,7 @@ async def test_a_wish_about_a_member_that_is_gone_is_taken_back() -> None:
 
 
 async def test_a_store_that_does_not_answer_is_told() -> None:
-    """A list says that it may be old, and a wish is refused with UNAVAILABLE."""
+    """A list says that it may be out of date, and a request is refused with UNAVAILABLE."""
     async with deployment("a") as servers, connected(servers[0]) as channel:
         table_of(servers).answers = False
         answer = await listed(channel)
@@ -100,7 +100,7 @@ async def test_a_store_that_does_not_answer_is_told() -> None:
 
 
 async def test_a_server_that_is_alone_has_no_members() -> None:
-    """Both calls say that there is no coordination."""
+    """Both calls report that there is no coordination."""
     async with serving() as server, connected(server) as channel:
         for call in (listed(channel), drained(channel, "a")):
             with pytest.raises(grpc.aio.AioRpcError) as refused:

@@ -1,4 +1,4 @@
-"""`licorne.v1.Admin`: what operators do to nodes, applications, queues and the log."""
+"""`licorne.v1.Admin`: acts of operators on nodes, applications, queues and the log."""
 
 from collections.abc import AsyncIterator, Awaitable
 from typing import Any
@@ -40,7 +40,7 @@ async def state_of(channel: Any, what: str) -> Any:
 
 
 async def test_a_node_is_cordoned_and_uncordoned(server: Server, channel: Any, shim: Shim) -> None:
-    """State and REST show it, `explain` says so, and what waits is placed in the end."""
+    """State and REST have the mark, `explain` too, and waiting asks are placed in the end."""
     allocations = (await shim.set_up())[0]
     admin = AdminStub(channel)
     drain = pb.SetNodeSchedulableRequest(rm_id="rm", node_id="n0", message="disk")
@@ -90,7 +90,7 @@ async def test_a_node_is_drained(channel: Any, shim: Shim) -> None:
 
 
 async def test_an_application_is_stopped(channel: Any, shim: Shim) -> None:
-    """Its RM hears that it fails, and what it has to stop, with the operator's reason."""
+    """Its RM gets its failure, and the stops, with the operator's reason."""
     allocations, applications, _ = await shim.set_up(vcore=100)
     await shim.ask(allocations, ask("runs", vcore=100), ask("waits", vcore=100))
     await new_allocations(allocations, 1)
@@ -108,7 +108,7 @@ async def test_an_application_is_stopped(channel: Any, shim: Shim) -> None:
 
 
 async def test_a_queue_is_stopped_and_started(server: Server, channel: Any, shim: Shim) -> None:
-    """State and REST show it, `explain` has a code for it, and the start places what waits."""
+    """State and REST have the mark, `explain` has a code for it, and the start places waiting asks."""
     allocations = (await shim.set_up())[0]
     admin = AdminStub(channel)
     request = pb.SetQueueStoppedRequest(rm_id="rm", queue="root", stopped=True, message="why")
@@ -133,7 +133,7 @@ async def test_a_queue_is_stopped_and_started(server: Server, channel: Any, shim
 
 
 async def test_what_cannot_be_is_refused_with_a_reason(channel: Any, shim: Shim) -> None:
-    """Unknown things are NOT_FOUND, what is over has a reason of its own."""
+    """Unknown objects are NOT_FOUND, ended ones have a reason of their own."""
     await shim.set_up()
     admin = AdminStub(channel)
     not_found = (grpc.StatusCode.NOT_FOUND, "NOT_FOUND")
@@ -214,7 +214,7 @@ BAD: dict[str, tuple[str, Message]] = {
 
 @pytest.mark.parametrize("problem", BAD)
 async def test_bad_names_are_refused_with_their_field(channel: Any, problem: str) -> None:
-    """They are INVALID_ARGUMENT before anything is looked for."""
+    """They are INVALID_ARGUMENT before any look-up."""
     method, request = BAD[problem]
     with pytest.raises(grpc.aio.AioRpcError) as error:
         await getattr(AdminStub(channel), method)(request)
@@ -226,7 +226,7 @@ async def test_bad_names_are_refused_with_their_field(channel: Any, problem: str
 async def test_each_call_leaves_a_line_that_names_the_caller(
     channel: Any, shim: Shim, usual_levels: None
 ) -> None:
-    """What was asked for, of whom, by whom, and what came of it; refusals as well."""
+    """The line has request, object, caller, and outcome, also for refusals."""
     await shim.set_up()
     admin = AdminStub(channel)
     with capture_logs() as lines:

@@ -1,4 +1,4 @@
-"""`PlanConfiguration` and `PlanSubmission` over the wire: nothing of what they say happens."""
+"""`PlanConfiguration` and `PlanSubmission` over the wire: none of the planned changes happens."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -52,18 +52,18 @@ class Site:
     """A server with an RM: in root.a two of four asks of 1 core each are placed."""
 
     def __init__(self, server: Server, admin: Any, calls: tuple[Call, Call, Call]) -> None:
-        """Everything is set up."""
+        """Use this setup."""
         self.server = server
         self.admin = admin
         self.alloc_call, self.app_call, _ = calls
 
     async def plan(self, config: str, **fields: Any) -> Any:
-        """What a configuration would do."""
+        """The plan of a configuration."""
         request = pb.PlanConfigurationRequest(rm_id="rm", config=config, **fields)
         return await self.admin.PlanConfiguration(request)
 
     async def submission(self, *asks: si.Allocation, queue: str = "root.b", **fields: Any) -> Any:
-        """Where the application `new` would go."""
+        """The plan of the application `new`."""
         request = pb.PlanSubmissionRequest(
             rm_id="rm", application=application("new", queue, **fields), asks=asks
         )
@@ -78,7 +78,7 @@ class Site:
 
 @pytest.fixture
 async def site(server: Server, shim: Shim, channel: grpc.aio.Channel) -> AsyncIterator[Site]:
-    """One that is set up."""
+    """A complete setup."""
     calls = await shim.set_up(config=CONFIG, nodes=2, vcore=2_000)
     site = Site(server, AdminStub(channel), calls)
     await fill(shim, calls)
@@ -103,7 +103,7 @@ async def refused(call: Any) -> grpc.aio.AioRpcError:
 
 @pytest.mark.row(168)
 async def test_a_plan_says_what_a_configuration_would_do(site: Site) -> None:
-    """Queues, asks and values that come from elsewhere; nothing of it happens."""
+    """The plan has queues, asks and inherited values; nothing of it happens."""
     plan = await site.plan(WIDER)
     assert (plan.changed, plan.complete, plan.base_revision) == (True, True, 1)
     changes = {queue.path: queue.change for queue in plan.queues}
@@ -124,7 +124,7 @@ async def test_a_plan_says_what_a_configuration_would_do(site: Site) -> None:
 
 @pytest.mark.row(168)
 async def test_a_plan_says_what_would_be_exceeded_and_by_whom(site: Site) -> None:
-    """A queue above its new maximum says by how much, and a limit of a user says who."""
+    """A queue above its new maximum has the excess, and a limit of a user the user."""
     plan = await site.plan(NARROW)
     queue = next(queue for queue in plan.queues if queue.path == "root.a")
     assert dict(queue.over_max) == {"vcore": 1_000}
@@ -138,7 +138,7 @@ async def test_a_plan_says_what_would_be_exceeded_and_by_whom(site: Site) -> Non
 
 @pytest.mark.row(168)
 async def test_the_configuration_in_force_changes_nothing(site: Site) -> None:
-    """The plan of what runs already is empty."""
+    """The plan of the running configuration is empty."""
     plan = await site.plan(CONFIG)
     assert not plan.changed
     assert plan.counts == pb.PlanCounts()
@@ -183,7 +183,7 @@ async def test_an_unknown_rm_has_no_plan(site: Site) -> None:
 
 
 async def test_a_configuration_may_be_too_large(site: Site) -> None:
-    """It is refused before it is read."""
+    """It is refused before it is parsed."""
     error = await refused(site.plan("#" * (3 * 1024 * 1024)))
     assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert "config" in violations(error)
@@ -191,7 +191,7 @@ async def test_a_configuration_may_be_too_large(site: Site) -> None:
 
 @pytest.mark.row(168)
 async def test_a_submission_says_where_an_application_would_go(site: Site) -> None:
-    """The queue, a node for each ask that fits, and what the others would wait for."""
+    """The plan has the queue, a node for each ask that fits, and the blockers of the others."""
     plan = await site.submission(*(ask(f"w{i}", "new", 1_000) for i in range(3)))
     assert (plan.accepted, plan.queue, plan.partition) == (True, "root.b", "[rm]default")
     assert plan.rule == ""
@@ -204,7 +204,7 @@ async def test_a_submission_says_where_an_application_would_go(site: Site) -> No
 
 
 async def test_a_submission_may_be_rejected(site: Site) -> None:
-    """The plan says why, in the words that the RM would read."""
+    """The plan has the reason, in the words for the RM."""
     plan = await site.submission(queue="root.nowhere")
     assert not plan.accepted
     assert "no placement rule matched" in plan.rejection
@@ -212,7 +212,7 @@ async def test_a_submission_may_be_rejected(site: Site) -> None:
 
 @pytest.mark.row(168)
 async def test_what_a_submission_says_is_done_when_it_is_made(site: Site, shim: Shim) -> None:
-    """The real asks go to the nodes of the plan."""
+    """The real asks are placed on the nodes of the plan."""
     wanted = [ask(f"w{i}", "new", 500) for i in range(2)]
     plan = await site.submission(*wanted)
     async with connected(site.server) as channel:
@@ -254,7 +254,7 @@ async def test_a_bad_application_is_named(site: Site) -> None:
 
 
 async def test_an_ask_may_be_refused_alone(site: Site) -> None:
-    """Its code says so, and its message is the RM's; the others go on."""
+    """It has a code for that, and the message for the RM; the others continue."""
     plan = await site.submission(ask("w0", "new", -5), ask("w1", "new", 5))
     assert [one.code for one in plan.asks] == ["REJECTED", ""]
     assert plan.asks[0].message
@@ -262,7 +262,7 @@ async def test_an_ask_may_be_refused_alone(site: Site) -> None:
 
 
 async def test_plans_are_of_an_own_rm_alone() -> None:
-    """Who may not act for an RM is refused both plans."""
+    """A caller without rights to an RM is refused both plans."""
     async with (
         serving(tls=tls()) as server,
         connected_as("operator", server) as channel,
@@ -287,7 +287,7 @@ async def test_plans_are_of_an_own_rm_alone() -> None:
     ids=["unchanged", "invalid", "too large"],
 )
 async def test_no_copy_is_made_for_what_is_known_without_one(text: str, problem: str) -> None:
-    """What runs already, and what would be refused, is told at once."""
+    """A running application, and one that would be refused, are answered at once."""
     async with serving(rms=RmBounds(each=RmCaps(queues=3))) as server, connected(server) as channel:
         await Shim(channel).register(CONFIG)
         admin: Any = AdminStub(channel)
@@ -308,7 +308,7 @@ async def test_no_copy_is_made_for_what_is_known_without_one(text: str, problem:
 
 @pytest.mark.pure
 async def test_reading_a_submission_gives_way() -> None:
-    """However many asks there are, others have their turns between; all of them are read."""
+    """However many asks there are, other tasks run between; all of them are read."""
 
     class Counted(Pace):
         """A pace that counts how often it has given way."""
@@ -336,7 +336,7 @@ async def test_reading_a_submission_gives_way() -> None:
     ],
 )
 async def test_a_waiting_ask_is_told_what_was_tried_with_success(site: Site, key: str, told: str) -> None:
-    """Each change comes with the node on which the copy has started it."""
+    """Each change has the node on which the copy has started the ask."""
     request = pb.PlanStartRequest(rm_id="rm", application_id="full", allocation_key=key)
     plan = await site.admin.PlanStart(request)
     [trial] = plan.trials

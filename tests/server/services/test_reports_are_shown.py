@@ -1,4 +1,4 @@
-"""What the core reports is shown: nothing is added to a report and then forgotten."""
+"""All fields of the core's reports are published."""
 
 import ast
 from dataclasses import fields, is_dataclass
@@ -28,6 +28,6 @@ def looked_at() -> set[str]:
 
 @pytest.mark.parametrize("report", REPORTS, ids=lambda report: report.__name__)
 def test_every_field_of_a_report_is_shown(report: type, looked_at: set[str]) -> None:
-    """The server looks at each field of each report, over REST, gRPC or in its metrics."""
+    """The server reads each field of each report, for REST, gRPC or its metrics."""
     names = {field.name for field in fields(report)}
     assert names - looked_at == set()

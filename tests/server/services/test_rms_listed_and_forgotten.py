@@ -43,7 +43,7 @@ async def refused(channel: Any, rm_id: str, *, force: bool = False) -> Refusal:
 
 
 async def test_connected_rm_is_not_forgotten(server: Server, channel: grpc.aio.Channel) -> None:
-    """While a stream is open the call is refused, also with force, and the RM goes on."""
+    """While a stream is open the call is refused, even with force, and the RM continues."""
     session = RawSession(channel)
     call, _ = await session.begin()
     for force in (False, True):
@@ -77,7 +77,7 @@ async def test_running_allocations_need_force(server: Server, channel: grpc.aio.
 
 
 async def test_unknown_rm_is_not_forgotten(channel: grpc.aio.Channel) -> None:
-    """Who names an RM that is not there hears that it is not registered."""
+    """The answer says that the RM is not registered."""
     code, _, reason = await refused(channel, "nobody")
     assert (code, reason) == (grpc.StatusCode.FAILED_PRECONDITION, "RM_NOT_REGISTERED")
     assert (await refused(channel, ""))[0] is grpc.StatusCode.INVALID_ARGUMENT
@@ -96,7 +96,7 @@ def tokens(tmp_path: Path) -> dict[str, Any]:
 
 @pytest.fixture
 async def guarded(tokens: dict[str, Any]) -> AsyncIterator[Server]:
-    """A server that wants these tokens."""
+    """A server that requires these tokens."""
     async with serving(**tokens) as server:
         yield server
 

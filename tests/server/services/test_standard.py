@@ -1,4 +1,4 @@
-"""The standard services: health, and reflection where it gives nothing away."""
+"""The standard services: health, and reflection where it reveals nothing."""
 
 from pathlib import Path
 
@@ -36,7 +36,7 @@ async def test_draining_server_says_so_before_it_stops() -> None:
 
 
 async def test_nothing_new_is_begun_while_draining(server: Server) -> None:
-    """A hello that comes too late is told to come back."""
+    """A late hello is refused with a time to reconnect."""
     server.rms.drain(1.0)
     async with connected(server) as channel:
         code, text = await (await RawSession(channel).hello()).ending()
@@ -72,12 +72,12 @@ async def reflected(channel: grpc.aio.Channel) -> set[str]:
 
 
 async def test_reflection_names_all_services(channel: grpc.aio.Channel) -> None:
-    """On loopback without TLS, tools can find out what may be called."""
+    """On loopback without TLS, tools can list the callable methods."""
     assert set(SERVICES) <= await reflected(channel)
 
 
 async def test_reflection_can_be_turned_off() -> None:
-    """Without it the service is not there."""
+    """Without it the service does not exist."""
     async with serving(reflection=False) as server, connected(server) as channel:
         with pytest.raises(grpc.aio.AioRpcError) as missing:
             await reflected(channel)
@@ -85,7 +85,7 @@ async def test_reflection_can_be_turned_off() -> None:
 
 
 def test_reflection_is_off_where_others_can_reach_a_server_with_tls() -> None:
-    """Off loopback with TLS it is off unless it is asked for."""
+    """Off loopback with TLS it is off by default."""
     tls = Tls(cert=Path("cert.pem"), key=Path("key.pem"))
     everywhere = Address(host="0.0.0.0", port=1)
     assert not Settings(listen=everywhere, tls=tls).reflects
@@ -102,7 +102,7 @@ def test_reflection_is_off_where_others_can_reach_a_server_with_tls() -> None:
     ],
 )
 def test_addresses_of_loopback_are_known(text: str, host: str, port: int) -> None:
-    """Loopback is known in every spelling, and prints as it was read."""
+    """Loopback is recognized in every spelling, and prints unchanged."""
     address = Address.parse(text)
     assert (address.host, address.port) == (host, port)
     assert address.is_loopback
@@ -111,12 +111,12 @@ def test_addresses_of_loopback_are_known(text: str, host: str, port: int) -> Non
 
 @pytest.mark.parametrize("text", ["0.0.0.0:1", "[::]:1", "10.0.0.1:1", "example.test:1"])
 def test_addresses_beyond_loopback_are_known(text: str) -> None:
-    """Whatever may be reached from elsewhere counts as not loopback, names included."""
+    """Any address that may be reached from other hosts is not loopback, names included."""
     assert not Address.parse(text).is_loopback
 
 
 def test_identities_without_client_certificates_are_refused() -> None:
-    """Names that nobody would be checked against must not look like protection."""
+    """Names without a check of certificates must not look like protection."""
     tls = Tls(cert=Path("cert.pem"), key=Path("key.pem"))
     with pytest.raises(SettingsError, match=r"needs? server\.tls_client_ca"):
         Settings(tls=tls, rm_identities={"rm": frozenset({"name"})}).check()

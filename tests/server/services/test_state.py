@@ -1,4 +1,4 @@
-"""`licorne.v1.State` over the wire: what the core knows."""
+"""`licorne.v1.State` over the wire: reports of the core."""
 
 import asyncio
 from typing import TYPE_CHECKING, Any
@@ -49,7 +49,7 @@ async def test_partitions_come_in_numbers(state: "StateAsyncStub", calls: Any) -
 
 
 async def test_a_partition_shows_what_it_spreads_over(shim: Shim, state: "StateAsyncStub") -> None:
-    """The node order comes with the attribute that it goes by."""
+    """The node order includes its attribute."""
     order = "\n    nodesortpolicy: {type: spread, attribute: si/zone}\n    queues:"
     await shim.register(QUEUES.replace("\n    queues:", order, 1))
     [partition] = (await state.ListPartitions(pb.ListPartitionsRequest())).partitions
@@ -57,7 +57,7 @@ async def test_a_partition_shows_what_it_spreads_over(shim: Shim, state: "StateA
 
 
 async def test_queues_come_parents_first(shim: Shim, state: "StateAsyncStub") -> None:
-    """The tree is a list: root first, children by name behind their parent."""
+    """The tree is a list: root first, children by name after their parent."""
     await shim.register(QUEUES)
     queues = (await state.ListQueues(pb.ListQueuesRequest(partition="[rm]default"))).queues
     assert [queue.path for queue in queues] == ["root", "root.a", "root.a.x", "root.b"]
@@ -68,7 +68,7 @@ async def test_queues_come_parents_first(shim: Shim, state: "StateAsyncStub") ->
 
 
 async def test_application_shows_what_it_has_and_wants(state: "StateAsyncStub", calls: Any) -> None:
-    """One application comes with its asks, allocations and states; times in nanoseconds."""
+    """One application has its asks, allocations and states; times in nanoseconds."""
     request = pb.GetApplicationRequest(application_id="app")
     found = await state.GetApplication(request)
     assert (found.queue, found.user, found.state) == ("root.ns", "tester", "Running")
@@ -84,7 +84,7 @@ async def test_application_shows_what_it_has_and_wants(state: "StateAsyncStub", 
 async def test_applications_come_in_pages(
     shim: Shim, state: "StateAsyncStub", calls: tuple[Call, Call, Call]
 ) -> None:
-    """Pages hold what was asked for, follow one another, and hold all applications once."""
+    """Pages have the requested size, follow one another, and contain each application once."""
     await calls[1].next()
     await shim.applications(calls[1], *(application(f"app-{i}") for i in range(5)))
     names: list[str] = []
@@ -102,7 +102,7 @@ async def test_applications_come_in_pages(
 
 @pytest.mark.parametrize(("size", "counts"), [(2, [2, 2, 1]), (5, [5]), (0, [5])])
 async def test_nodes_come_in_pages(shim: Shim, state: "StateAsyncStub", size: int, counts: list[int]) -> None:
-    """Nodes follow one another by id; the last page says that it is the last."""
+    """Nodes follow one another by id; the last page has no token."""
     await shim.set_up(nodes=5)
     pages = await pages_of(state.ListNodes, pb.ListNodesRequest(page_size=size))
     assert [len(page.nodes) for page in pages] == counts
@@ -120,7 +120,7 @@ async def test_queues_come_in_pages(shim: Shim, state: "StateAsyncStub", size: i
 
 
 async def test_pages_of_large_items_are_short(shim: Shim, state: "StateAsyncStub") -> None:
-    """Nodes with much to say come in pages that a client takes without settings of its own."""
+    """Nodes with long attributes are in pages that a client accepts without special settings."""
     await shim.register()
     nodes = shim.open("UpdateNode")
     names = [f"n{number:03}" for number in range(80)]
@@ -135,7 +135,7 @@ async def test_pages_of_large_items_are_short(shim: Shim, state: "StateAsyncStub
 
 
 async def test_application_shows_as_much_as_was_asked_for(state: "StateAsyncStub", calls: Any) -> None:
-    """A limit cuts asks and allocations, the first in order staying; the counts tell the rest."""
+    """A limit cuts asks and allocations after the first in order; the counts are complete."""
     await calls[0].send(si.AllocationRequest(rmID="rm", allocations=[ask("late", priority=-9), ask("first")]))
     request = pb.GetApplicationRequest(application_id="app", limit=1)
     async with asyncio.timeout(PATIENCE):
@@ -183,7 +183,7 @@ async def test_rejected_applications_show_their_reason(shim: Shim, state: "State
 
 
 async def test_explain_shows_the_limit_of_a_user(shim: Shim, state: "StateAsyncStub") -> None:
-    """A user's limit is a check of its own kind, with whose it is and what it counts."""
+    """A user's limit is a check of its own kind, with its owner and its counts."""
     limit = "{limit: x, users: [tester], maxresources: {vcore: 100m}}"
     limited = QUEUES.replace("  - name: default\n", f"  - name: default\n    limits: [{limit}]\n")
     await shim.register(limited)
@@ -239,7 +239,7 @@ async def test_what_is_not_there_is_not_found(
 
 
 async def test_unknown_state_is_named(shim: Shim, state: "StateAsyncStub") -> None:
-    """A state that is none is refused with those that are."""
+    """An invalid state is refused with the valid ones."""
     await shim.register()
     with pytest.raises(grpc.aio.AioRpcError) as refused:
         await state.ListApplications(pb.ListApplicationsRequest(state="idle"))
@@ -248,7 +248,7 @@ async def test_unknown_state_is_named(shim: Shim, state: "StateAsyncStub") -> No
 
 
 async def test_reading_shows_no_half_done_turn(server: Any, state: "StateAsyncStub") -> None:
-    """Whatever is asked for while asks are being placed adds up."""
+    """Any query during the placement of asks has consistent totals."""
     async with connected(server) as other:
         shim = Shim(other)
         allocations = (await shim.set_up(nodes=5, vcore=1_000_000))[0]

@@ -1,4 +1,4 @@
-"""`licorne.v1.State` over the wire: asks whose nodes their RM is being asked about."""
+"""`licorne.v1.State` over the wire: asks with nodes about which their RM is asked."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""What RMs add to a state dump: asked over the session, bounded, and never in anybody's way."""
+"""The RMs' parts of a state dump: requested over the session, bounded, and delaying nobody."""
 
 import asyncio
 import json
@@ -27,7 +27,7 @@ async def server() -> AsyncIterator[Server]:
 
 
 async def dumped(server: Server) -> dict[str, Any]:
-    """What the RMs have added to a state dump, by RM."""
+    """The RMs' parts of a state dump, by RM."""
     url = f"http://{server.http_address}/ws/v1/fullstatedump"
     async with aiohttp.ClientSession() as client, client.get(url) as answer:
         assert answer.status == 200, await answer.text()
@@ -37,7 +37,7 @@ async def dumped(server: Server) -> dict[str, Any]:
 
 @pytest.mark.row(166)
 async def test_what_an_rm_answers_is_in_the_dump(server: Server, session: RawSession) -> None:
-    """An RM that wants it is asked while the dump is read, and its document stands in the dump."""
+    """An RM with the callback is asked while the dump is read, and its document is part of the dump."""
     call, _ = await session.begin(callbacks=WANTED)
     for number in (1, 2):
         dump = asyncio.create_task(dumped(server))
@@ -66,7 +66,7 @@ async def test_what_an_rm_answers_is_in_the_dump(server: Server, session: RawSes
 async def test_what_is_no_document_is_told_in_the_dump(
     server: Server, session: RawSession, answer: dict[str, str], error: str
 ) -> None:
-    """A bad answer costs the RM nothing but its part of the dump, which says what is wrong."""
+    """A bad answer costs the RM nothing but its part of the dump, which has the problem."""
     call, _ = await session.begin(callbacks=WANTED)
     dump = asyncio.create_task(dumped(server))
     asked = (await session.until(call, "state_dump_wanted")).state_dump_wanted
@@ -76,7 +76,7 @@ async def test_what_is_no_document_is_told_in_the_dump(
 
 
 async def test_rms_that_cannot_be_asked_say_so(server: Server) -> None:
-    """The dump does not wait for an RM that is not there, does not want it, or has no session."""
+    """The dump does not wait for an RM that is disconnected, has no callback, or has no session."""
     async with connected(server) as channel:
         await Shim(channel, "plain").register()
         await RawSession(channel, "silent").begin()
@@ -93,7 +93,7 @@ async def test_rms_that_cannot_be_asked_say_so(server: Server) -> None:
 
 
 async def test_an_rm_that_registers_anew_does_not_answer(server: Server, session: RawSession) -> None:
-    """A dump that waits for an RM goes on when the RM starts over."""
+    """A dump that waits for an RM continues when the RM registers again."""
     call, _ = await session.begin(callbacks=WANTED)
     dump = asyncio.create_task(dumped(server))
     await session.until(call, "state_dump_wanted")
@@ -109,7 +109,7 @@ async def test_a_number_is_needed(session: RawSession) -> None:
 
 
 def questions(outbox: Outbox) -> int:
-    """How many messages wait."""
+    """The number of queued messages."""
     return outbox.messages
 
 
@@ -124,7 +124,7 @@ async def test_those_who_ask_at_once_share_a_question() -> None:
 
 
 async def test_silence_is_told_and_a_late_answer_dropped() -> None:
-    """After the deadline the dump goes on; the next reader asks again, under another number."""
+    """After the deadline the dump continues; the next reader asks again, under another number."""
     outbox, state = Outbox(lambda on: None, OutboxBounds()), RmState()
     silent = await state.wanted(outbox, deadline=0.01)
     assert json.loads(silent) == {"error": "no answer within 0.01 s"}

@@ -1,4 +1,4 @@
-"""Gangs over the wire: what `licorne.v1.State` and both kinds of stream say of them."""
+"""Gangs over the wire: `licorne.v1.State` and both kinds of stream."""
 
 from typing import TYPE_CHECKING
 
@@ -26,7 +26,7 @@ SECOND = 10**9
 
 
 def gang() -> si.AddApplicationRequest:
-    """An application that wants two placeholders."""
+    """An application that asks for two placeholders."""
     return application(
         "gang",
         placeholderAsk=resource(vcore=200),
@@ -42,7 +42,7 @@ REAL = ask("r", "gang", taskGroupName="workers")
 
 @pytest.fixture
 async def calls(shim: Shim) -> tuple[Call, Call, Call]:
-    """An RM with a gang whose placeholders have come together."""
+    """An RM with a gang whose placeholders are all placed."""
     calls = await shim.set_up()
     await shim.applications(calls[1], gang())
     await shim.ask(calls[0], *PLACEHOLDERS)
@@ -73,7 +73,7 @@ def confirmed(release: si.AllocationRelease) -> si.AllocationRequest:
 async def test_a_gang_shows_what_it_asked_for_and_has(
     state: "StateAsyncStub", calls: tuple[Call, Call, Call]
 ) -> None:
-    """Task groups, style, the time that is left, and what its placeholders take."""
+    """The report has task groups, style, the remaining time, and the placeholders' amounts."""
     app = await shown(state)
     assert app.task_groups == [pb.TaskGroup(name="workers", count=2, min_resource={"vcore": 100})]
     assert app.gang_scheduling_style == "Hard"
@@ -90,7 +90,7 @@ async def test_a_gang_shows_what_it_asked_for_and_has(
 
 
 async def test_an_elastic_gang_shows_its_size(state: "StateAsyncStub", shim: Shim) -> None:
-    """What is 0 for any number is the maximum; an application that is none has no such figures."""
+    """The maximum is 0 for no bound; an application without such a gang has no such figures."""
     calls = await shim.set_up()
     await shim.applications(
         calls[1], application("gang", tags={"namespace": "default", "licorne/gang-min": "2"})
@@ -148,7 +148,7 @@ async def test_a_place_changes_hands(
 async def test_a_member_that_waits_is_explained_by_its_gang(
     state: "StateAsyncStub", shim: Shim, calls: tuple[Call, Call, Call]
 ) -> None:
-    """It waits for a placeholder that has no room yet, however much room there is for itself."""
+    """It waits for a pending placeholder, however much room there is for itself."""
     wanted = [ask("p9", "gang", vcore=5000, taskGroupName="big", placeholder=True)]
     await shim.ask(calls[0], *wanted, ask("m", "gang", taskGroupName="big"))
     while True:
@@ -161,7 +161,7 @@ async def test_a_member_that_waits_is_explained_by_its_gang(
 
 
 async def test_a_session_carries_a_gang_like_the_streams(session: RawSession) -> None:
-    """Placeholders come back whole, and so does the word to stop one."""
+    """Placeholders are sent with all fields, and so is the request to stop one."""
     call, _ = await session.begin()
     await session.replay(call)
     await session.send(call, applications=si.ApplicationRequest(new=[gang()]))
@@ -184,7 +184,7 @@ async def test_a_session_carries_a_gang_like_the_streams(session: RawSession) ->
 
 
 async def test_a_gang_that_is_asked_about_comes_together(session: RawSession) -> None:
-    """With predicates a placeholder is asked about first, and then who takes its place."""
+    """With predicates a placeholder has a check first, and then its replacement."""
     call, _ = await session.begin(callbacks=sp.Callbacks(predicates=sp.Predicates()))
     await session.replay(call)
     await session.send(call, nodes=si.NodeRequest(nodes=[node("n1", vcore=1000)]))

@@ -28,7 +28,7 @@ QUEUES = config("[{name: a, resources: {max: {vcore: 600m}}}, {name: b}]")
 async def test_what_waits_for_a_larger_cluster_is_counted_by_size(
     shim: Shim, state: "StateAsyncStub"
 ) -> None:
-    """Each size shows how many asks of it quota would admit, in all and in each queue."""
+    """Each size has the number of its asks within their quotas, in total and for each queue."""
     await shim.register(QUEUES)
     await shim.nodes(shim.open("UpdateNode"), node("n0", vcore=10))
     await shim.applications(
@@ -50,7 +50,7 @@ async def test_what_waits_for_a_larger_cluster_is_counted_by_size(
 async def test_a_partition_that_is_short_of_nothing_has_no_shapes(
     shim: Shim, state: "StateAsyncStub"
 ) -> None:
-    """Nothing waits, nothing is shown; a partition that is not there is NOT_FOUND by name."""
+    """Without waiting asks the list is empty; an unknown partition is NOT_FOUND by name."""
     await shim.set_up()
     assert not (await state.ListOutstanding(pb.ListOutstandingRequest())).shapes
     with pytest.raises(grpc.aio.AioRpcError) as missing:
@@ -62,7 +62,7 @@ async def test_a_partition_that_is_short_of_nothing_has_no_shapes(
 async def test_answer_is_made_for_all_who_wait(
     server: Server, shim: Shim, state: "StateAsyncStub", monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is made once, with everything else in between, though the first caller goes away."""
+    """It is computed once, with other work in between, though the first caller disconnects."""
     calls = await shim.set_up()
     views = server.scheduler.views
     find, looks, go = views.listed, 0, asyncio.Event()
@@ -88,7 +88,7 @@ async def test_answer_is_made_for_all_who_wait(
 
 
 async def test_looks_in_a_row_share_an_answer() -> None:
-    """However many ask, a partition is looked at once a second at the most."""
+    """However many calls there are, a partition is examined at most once a second."""
     clock = VirtualClock()
     async with serving(clock=clock) as server, connected(server) as channel:
         shim, state = Shim(channel), StateStub(channel)
@@ -109,7 +109,7 @@ async def test_looks_in_a_row_share_an_answer() -> None:
 async def test_an_answer_has_the_largest_counts_that_fit(
     shim: Shim, state: "StateAsyncStub", monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However many sizes there are, the answer stays as small as a page of any list."""
+    """However many sizes there are, the answer is as small as a page of any list."""
     monkeypatch.setattr(paging, "MAX_PAGE_BYTES", 40)
     calls = await shim.set_up(vcore=10)
     sizes = [20, 30, 30, 40, 50, 60]

@@ -1,4 +1,4 @@
-"""`licorne.v1.State` over the wire: what was preempted, for whom and why."""
+"""`licorne.v1.State` over the wire: victims, beneficiaries and reasons."""
 
 from typing import TYPE_CHECKING
 
@@ -49,7 +49,7 @@ def queue(path: str, first: int) -> pb.PreemptionQueue:
 
 
 async def test_a_victim_has_all_that_is_known_of_it(state: "StateAsyncStub", ledger: Ledger) -> None:
-    """What it was, for which ask and by which rule, and the queues as they were then."""
+    """The record has the victim, the beneficiary and the rule, and the queues of that time."""
     ledger.note(victim("v", released=TIME + 1))
     assert await every(state) == [
         pb.Preemption(
@@ -72,7 +72,7 @@ async def test_a_victim_has_all_that_is_known_of_it(state: "StateAsyncStub", led
 
 
 async def test_every_rule_has_its_name(state: "StateAsyncStub", ledger: Ledger) -> None:
-    """A victim of a lowered maximum had to go for no ask; one that is still there has no end."""
+    """A victim of a lowered maximum has no beneficiary; one that has not ended has no end."""
     for rule in PreemptionRule:
         ledger.note(victim(rule.value, rule=rule))
     found = {item.allocation_key: item for item in await every(state)}
@@ -85,7 +85,7 @@ async def test_every_rule_has_its_name(state: "StateAsyncStub", ledger: Ledger) 
 
 
 async def test_the_list_may_be_narrowed(state: "StateAsyncStub", ledger: Ledger) -> None:
-    """To an application, to a key, or to both; the latest comes first."""
+    """The filter is an application, a key, or both; the latest is first."""
     for key, app_id in (("a", "low"), ("b", "low"), ("a", "other")):
         ledger.note(victim(key, app_id))
 
@@ -103,7 +103,7 @@ async def test_the_list_may_be_narrowed(state: "StateAsyncStub", ledger: Ledger)
 
 @pytest.mark.parametrize("size", [0, 1, 2, 5, 6])
 async def test_victims_come_in_pages(state: "StateAsyncStub", ledger: Ledger, size: int) -> None:
-    """The latest first, however many to a page and however many at one time."""
+    """The latest is first, whatever the page size and the number at one time."""
     for number in range(5):
         ledger.note(victim(f"v{number}", time=TIME + number // 2))
     found = await every(state, pb.ListPreemptionsRequest(page_size=size))
@@ -111,7 +111,7 @@ async def test_victims_come_in_pages(state: "StateAsyncStub", ledger: Ledger, si
 
 
 async def test_pages_go_on_though_there_are_new_victims(state: "StateAsyncStub", ledger: Ledger) -> None:
-    """Nothing is listed twice; what is new belongs before the first page."""
+    """No victim is listed twice; new ones precede the first page."""
     for number in range(4):
         ledger.note(victim(f"v{number}"))
     first = await state.ListPreemptions(pb.ListPreemptionsRequest(page_size=2))
@@ -121,7 +121,7 @@ async def test_pages_go_on_though_there_are_new_victims(state: "StateAsyncStub",
 
 
 async def test_pages_end_where_the_ledger_has_forgotten(state: "StateAsyncStub", ledger: Ledger) -> None:
-    """The oldest are forgotten first: behind a victim that is forgotten there is none."""
+    """The oldest are dropped first: after a dropped victim there are no more."""
     ledger.note(victim("v"))
     ledger.note(victim("w", time=TIME + 1))
     first = await state.ListPreemptions(pb.ListPreemptionsRequest(page_size=1))
@@ -145,7 +145,7 @@ async def test_a_made_up_token_is_refused(state: "StateAsyncStub", ledger: Ledge
 
 
 async def test_an_unknown_partition_is_not_found(state: "StateAsyncStub", shim: Shim) -> None:
-    """As everywhere."""
+    """The status is NOT_FOUND, as for all calls."""
     await shim.register()
     with pytest.raises(grpc.aio.AioRpcError) as refused:
         await state.ListPreemptions(pb.ListPreemptionsRequest(partition="nowhere"))
@@ -153,7 +153,7 @@ async def test_an_unknown_partition_is_not_found(state: "StateAsyncStub", shim: 
 
 
 async def test_a_victim_that_is_gone_is_explained(state: "StateAsyncStub", ledger: Ledger) -> None:
-    """Who asks for its key learns for whom it had to go, with the record."""
+    """An explanation of its key names the beneficiary, with the record."""
     ledger.note(victim("v", released=TIME + 1))
     answer = await state.Explain(pb.ExplainRequest(application_id="low", allocation_key="v"))
     assert (answer.verdict, answer.application_id, answer.queue) == ("preempted", "low", "root.low")

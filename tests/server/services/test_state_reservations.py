@@ -1,4 +1,4 @@
-"""`licorne.v1.State` over the wire: reserved nodes, and what asks say of themselves."""
+"""`licorne.v1.State` over the wire: reserved nodes, and reasons of asks."""
 
 import asyncio
 from contextlib import suppress
@@ -87,7 +87,7 @@ async def test_an_ask_is_told_for_whom_nodes_are_reserved(
 async def test_reservations_come_in_pages(
     state: "StateAsyncStub", calls: tuple[Call, Call, Call], size: int
 ) -> None:
-    """By node and then by time, however many to a page."""
+    """The order is by node and then by time, whatever the page size."""
     for key, node_id in (("r1", "n2"), ("r0", "n2"), ("r2", "n0"), ("r3", "n2")):
         await reserve(state, calls, key, node_id)
     request = pb.ListReservationsRequest(page_size=size)
@@ -98,7 +98,7 @@ async def test_reservations_come_in_pages(
 async def test_pages_go_on_behind_a_reservation_that_ended(
     state: "StateAsyncStub", calls: tuple[Call, Call, Call]
 ) -> None:
-    """The place where a page ended is known even when what was there is gone."""
+    """The end of a page is a valid token even after its reservation has ended."""
     for key in ("r0", "r1", "r2"):
         await reserve(state, calls, key, "n1")
     first = await state.ListReservations(pb.ListReservationsRequest(page_size=2))
@@ -113,7 +113,7 @@ async def test_pages_go_on_behind_a_reservation_that_ended(
 
 
 async def reserve(state: "StateAsyncStub", calls: tuple[Call, Call, Call], key: str, node_id: str) -> None:
-    """Ask for more of a node than is free there, and wait until it is kept for the ask."""
+    """Ask for more than is free on a node, and wait until it is reserved for the ask."""
     tags = {"yunikorn.apache.org/requiredNode": node_id}
     wanted = ask(key, vcore=60, allocationTags=tags)
     await calls[0].send(si.AllocationRequest(rmID="rm", allocations=[wanted]))

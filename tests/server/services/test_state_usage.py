@@ -1,4 +1,4 @@
-"""`licorne.v1.State` over the wire: what users and groups have and may have."""
+"""`licorne.v1.State` over the wire: usage and limits of users and groups."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +45,7 @@ async def state(shim: Shim) -> "StateAsyncStub":
 
 @pytest.mark.row(155, 157, 158)
 async def test_a_user_has_a_tree_of_usage(state: "StateAsyncStub") -> None:
-    """What a user has and may have, level by level, and for which group each application counts."""
+    """A user's usage and limits are listed level by level, with the group of each application."""
     [ann] = (await state.ListUsage(pb.ListUsageRequest(name="ann"))).usages
     assert ann.name == "ann"
     assert ann.application_groups == {"one": "dev", "two": "dev"}
@@ -59,7 +59,7 @@ async def test_a_user_has_a_tree_of_usage(state: "StateAsyncStub") -> None:
 
 @pytest.mark.row(156)
 async def test_groups_have_what_counts_for_them(state: "StateAsyncStub") -> None:
-    """Groups are asked for by their kind; only those with a limit are anything to anybody."""
+    """Groups are selected by their kind; only those with a limit have usage."""
     answer = await state.ListUsage(pb.ListUsageRequest(kind=pb.USAGE_OF_GROUPS))
     [dev] = answer.usages
     assert dev.name == "dev"
@@ -69,7 +69,7 @@ async def test_groups_have_what_counts_for_them(state: "StateAsyncStub") -> None
 
 @pytest.mark.parametrize("size", [0, 1, 2])
 async def test_users_come_in_pages(state: "StateAsyncStub", size: int) -> None:
-    """All users by name, however many to a page."""
+    """All users are listed by name, whatever the page size."""
     request = pb.ListUsageRequest(page_size=size)
     assert [user.name async for user in listed(state.ListUsage, request)] == ["ann", "bob"]
 
@@ -93,7 +93,7 @@ async def test_who_is_not_there_is_named(
 
 
 async def test_a_kind_has_to_be_known(state: "StateAsyncStub") -> None:
-    """A kind that is none is refused with those that are."""
+    """An invalid kind is refused with the valid ones."""
     unknown: Any = 7
     with pytest.raises(grpc.aio.AioRpcError) as refused:
         await state.ListUsage(pb.ListUsageRequest(kind=unknown))

@@ -45,7 +45,7 @@ async def test_a_text_is_planned_as_the_messages_are(shim: Shim, channel: grpc.a
 
 
 async def test_a_text_that_cannot_be_used_is_refused(shim: Shim, channel: grpc.aio.Channel) -> None:
-    """Each problem has its field, line and column; a text stands alone, and is no larger than may be."""
+    """Each problem has its field, line and column; a text excludes other fields, and has a maximum size."""
     await shim.register(CONFIG)
     admin = AdminStub(channel)
     error = await refused(admin, text=TEXT.replace("user: ann", "owner: ann"))

@@ -40,7 +40,7 @@ async def get(server: Served, path: str, status: int = 200) -> Any:
 
 
 async def test_pages_follow_one_another(server: Served) -> None:
-    """Each page has the domains behind the one before, for the shape that is asked for."""
+    """Each page has the domains after the one before, for the requested shape."""
     request = pb.ListTopologyRequest(shape={"vcore": 2000}, page_size=2)
     pages = []
     async with grpc.aio.insecure_channel(server.target) as channel:

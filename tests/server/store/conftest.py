@@ -33,7 +33,7 @@ def backend(request: pytest.FixtureRequest) -> Backend:
 
 @pytest.fixture
 async def opened(backend: Backend) -> AsyncIterator[Callable[..., Store]]:
-    """Opens members' access to the store, with a lease of so many seconds, and closes it at the end."""
+    """Opens members' access to the store, with a lease of a number of seconds, and closes it at the end."""
     stores: list[Store] = []
 
     def open_one(lease: float = LONG) -> Store:

@@ -46,7 +46,7 @@ def test_a_value_on_a_bound_is_below_it() -> None:
 
 
 def test_a_coarser_histogram_has_the_same_values() -> None:
-    """With fewer bounds the counts up to them, and the sum, stay the same."""
+    """With fewer bounds the counts up to them, and the total, are the same."""
     fine = Histogram(WORK)
     for value in (0.00005, 0.0003, 0.04, 0.1, 7.0, 5000.0):
         fine.observe(value)
@@ -107,7 +107,7 @@ def test_rejections_are_counted_by_reason() -> None:
 
 
 def test_the_last_configuration_says_whether_it_was_refused() -> None:
-    """A refusal lasts until a configuration is accepted, or the RM registers anew."""
+    """A refusal lasts until a configuration is accepted, or the RM registers again."""
     measures = RmMeasures()
     refused = ConfigurationRefused(rm_id=RM, reason="no")
     for effect, is_refused in (

@@ -78,7 +78,7 @@ class Told:
 
 
 class Seen:
-    """A scheduler whose steps are seen by a witness."""
+    """A scheduler whose steps are passed to a witness."""
 
     def __init__(self, scheduler: Scheduler, handle: Any) -> None:
         self._scheduler = scheduler
@@ -180,7 +180,7 @@ def test_a_turn_tells_of_reservations(told: Told) -> None:
 
 
 def test_questions_and_answers_are_told(told: Told) -> None:
-    """Predicate checks are logged: asked, answered, late and overdue ones."""
+    """Predicate checks are logged: sent, answered, late and overdue ones."""
     driver = told.driver
     driver.do(
         builders.register(WIDE, predicates=PredicatePolicy(deadline=2.0)),

@@ -1,4 +1,4 @@
-"""Calls over connections of the loop: their kinds, their ends, and what clients may send."""
+"""Calls over connections of the loop: their kinds, their ends, and possible input."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -61,7 +61,7 @@ class Hanging:
     """A call that never ends by itself, and notes how it has ended."""
 
     def __init__(self) -> None:
-        """Not called yet."""
+        """Start without a call."""
         self.begun = asyncio.Event()
         self.cancelled = asyncio.Event()
         self.handlers: dict[str, Any] = {"Hang": grpc.stream_stream_rpc_method_handler(self.serve)}
@@ -77,7 +77,7 @@ class Hanging:
 
 
 def ending(end: Callable[[Any], Any]) -> dict[str, Any]:
-    """A method that ends as told."""
+    """A method that ends in a given way."""
 
     async def serve(_: Any, context: Any) -> None:
         await end(context)
@@ -101,7 +101,7 @@ async def test_all_kinds_of_calls() -> None:
 
 
 async def test_status_arrives_whole() -> None:
-    """A status comes with its text in any script, and its metadata, binary and plain; others see a type."""
+    """A status has its text in any script, and its metadata; unknown errors are sent as a type."""
 
     async def abort(context: Any) -> None:
         await context.abort(CODE.DATA_LOSS, " größer 100 % ", (("k", "v"), ("k-bin", b"\0\xff")))
@@ -127,7 +127,7 @@ async def test_status_arrives_whole() -> None:
 
 
 async def test_unknown_method_is_unimplemented() -> None:
-    """A client learns that there is no such method, even if it writes at once, and goes on."""
+    """A client gets the status for an unknown method, even if it writes at once, and continues."""
     async with serving(KINDS) as (_, address), calling(address) as channel:
         call = channel.stream_stream("/test/None")()
         await call.write(b"at once")
@@ -138,7 +138,7 @@ async def test_unknown_method_is_unimplemented() -> None:
 
 
 async def test_deadline_ends_a_call() -> None:
-    """A handler that hangs beyond the deadline is cancelled, and its client told."""
+    """A handler that hangs beyond the deadline is cancelled, and its client gets the status."""
     hanging = Hanging()
     async with serving(hanging.handlers) as (_, address), frames_to(address) as frames:
         # A client of the library would end the call itself.
@@ -149,7 +149,7 @@ async def test_deadline_ends_a_call() -> None:
 
 
 async def test_timeout_that_is_none_ends_a_call() -> None:
-    """A call whose timeout breaks the rules of gRPC ends with INTERNAL; the connection goes on."""
+    """A call whose timeout violates the rules of gRPC ends with INTERNAL; the connection continues."""
     async with serving(KINDS) as (_, address), frames_to(address) as frames:
         frames.send(opening(1, "Echo", more=literal("grpc-timeout", b"soon")))
         [*_, end] = await frames.until(lambda got: got.ends)
@@ -173,7 +173,7 @@ async def test_client_that_goes_cancels_its_calls(loses: bool) -> None:
 
 
 async def test_generator_ends_with_its_call() -> None:
-    """A generator that waits in the middle is closed when its client goes, not when memory is freed."""
+    """A suspended generator is closed when its client disconnects, not when memory is freed."""
     begun, closed = asyncio.Event(), asyncio.Event()
 
     async def endless(request: bytes, context: Any) -> AsyncIterator[bytes]:
@@ -195,7 +195,7 @@ async def test_generator_ends_with_its_call() -> None:
 
 @pytest.mark.parametrize("compression", [grpc.Compression.Gzip, grpc.Compression.Deflate])
 async def test_compressed_messages_are_read(compression: grpc.Compression) -> None:
-    """A client may compress; what is too large is refused, compressed or not, and others go on."""
+    """A client may compress; a too large message is refused, compressed or not, and others continue."""
     async with (
         serving(KINDS, max_receive_message_length=MIB) as (_, address),
         calling(address) as channel,
@@ -216,7 +216,7 @@ async def test_compressed_messages_are_read(compression: grpc.Compression) -> No
 
 
 async def test_broken_messages_end_their_call() -> None:
-    """A call with garbage for a message ends with a status of its own; the connection goes on."""
+    """A call with garbage for a message ends with a status of its own; the connection continues."""
     unknown = literal("grpc-encoding", b"br")
     cases = (
         (b"", packed(b"", flag=7), CODE.INTERNAL),
@@ -240,7 +240,7 @@ async def test_broken_messages_end_their_call() -> None:
 
 
 async def test_other_requests_are_refused() -> None:
-    """What is no call of gRPC is reset; the connection goes on."""
+    """A request that is no gRPC call is reset; the connection continues."""
     async with serving(KINDS) as (_, address), frames_to(address) as frames:
         good = opening(1, "Echo")
         for stream, call in (
@@ -256,7 +256,7 @@ async def test_other_requests_are_refused() -> None:
 
 
 async def test_small_frames_to_ended_calls_do_not_add_up() -> None:
-    """A client that goes on writing to calls that have ended keeps its connection."""
+    """A client that keeps writing to ended calls keeps its connection."""
     async with serving(KINDS) as (_, address), frames_to(address) as frames:
         for stream in range(1, 81, 2):
             frames.send(opening(stream, "Echo"), data(stream, packed(b"", flag=7)))

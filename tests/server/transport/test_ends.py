@@ -1,4 +1,4 @@
-"""What goes on of a connection that ends while it waits for its turn: nothing."""
+"""A connection that ends while it waits for its turn does nothing more."""
 
 import asyncio
 import gc
@@ -24,13 +24,13 @@ BROKEN = frame(SETTINGS, b"no settings")
 
 
 class Owner:
-    """Has one connection, and lets its calls go on for ever; the one with that number fails."""
+    """Has one connection, whose calls never end; the one with that number fails."""
 
     max_message = 4 * 1024 * 1024
     max_streams = STREAMS
 
     def __init__(self, fails: int = 0) -> None:
-        """Nothing has come."""
+        """Start without a call."""
         self.rounds = Rounds()
         self.unfinished = Unfinished(bool)
         self.calls: list[Call] = []
@@ -38,11 +38,11 @@ class Owner:
         self._fails = fails
 
     def opened(self, connection: Connection) -> bool:
-        """It may stay."""
+        """Accept it."""
         return True
 
     def closed(self, connection: Connection) -> None:
-        """It has gone."""
+        """Record its end."""
         self.has_gone = True
 
     def begin(self, call: Call, seconds: float | None) -> None:
@@ -53,7 +53,7 @@ class Owner:
 
 
 class Wire(asyncio.Transport):
-    """A socket that tells its protocol of its end, once, in the next turn; its peer closes when it does."""
+    """A socket that reports its end to its protocol, once, in the next turn; then its peer closes."""
 
     def __init__(self, protocol: Connection) -> None:
         """Open."""
@@ -71,7 +71,7 @@ class Wire(asyncio.Transport):
     close = write_eof = abort
 
     def can_write_eof(self) -> bool:
-        """It has an end in one direction."""
+        """True: one direction can be closed."""
         return True
 
     def is_closing(self) -> bool:
@@ -89,7 +89,7 @@ class Wire(asyncio.Transport):
 
 
 async def passes() -> int:
-    """Let the loop turn; returns how often it had something to do beside that."""
+    """Run the loop; return how often it had other work."""
     loop = asyncio.get_running_loop()
     call_soon, calls = loop.call_soon, 0
 
@@ -124,7 +124,7 @@ def stops(connection: Connection) -> None:
 
 
 def goes_on_sending(connection: Connection) -> None:
-    """The server aborts, and something comes all the same."""
+    """The server aborts, and data arrives all the same."""
     connection.abort()
     connection.data_received(b"more")
 
@@ -174,7 +174,7 @@ class Once:
     is_waiting = False
 
     def __init__(self, work: int) -> None:
-        """Nothing is done yet."""
+        """Start with the work undone."""
         self._work = work
 
     def go_on(self) -> int:

@@ -1,4 +1,4 @@
-"""Who does not read stops whoever writes to it, and nobody else."""
+"""A client that does not read stops its own writer, and nobody else."""
 
 import asyncio
 import struct
@@ -30,7 +30,7 @@ ECHO: Any = grpc.unary_unary_rpc_method_handler(echo)
 
 
 class Held:
-    """A call that reads nothing before it is told to, and then all."""
+    """A call that reads nothing until it is released, and then all."""
 
     def __init__(self) -> None:
         """Hold back."""
@@ -49,10 +49,10 @@ class Held:
 
 
 class Sender:
-    """Sends the body of a call as far as the server lets it."""
+    """Sends the body of a call as far as the server allows."""
 
     def __init__(self, frames: Frames, stream: int, body: bytes) -> None:
-        """Nothing is sent yet."""
+        """Start with nothing sent."""
         self._frames = frames
         self._stream = stream
         self._rest = body
@@ -61,7 +61,7 @@ class Sender:
         self.sent = 0
 
     async def send(self) -> int:
-        """Send until there is no room, or nothing is left; returns how much was sent in all."""
+        """Send until there is no room, or nothing is left; return the total sent."""
         while self._rest and self._room:
             part, self._rest = self._rest[: self._room], self._rest[self._room :]
             self.sent += len(part)
@@ -75,7 +75,7 @@ class Sender:
         self._heard(await self._frames.until(self._is_room))
 
     async def answered(self) -> None:
-        """Wait for the end of the call, which may have come while the last part was sent."""
+        """Wait for the end of the call, which may have arrived while the last part was sent."""
         if not self._is_answered:
             await self._frames.until(self._is_end)
 
@@ -92,7 +92,7 @@ class Sender:
 
 @pytest.mark.parametrize("size", [10, 1_000, 100_000])
 async def test_call_that_is_not_read_stops_its_client_alone(size: int) -> None:
-    """Its client can send a window and one message; other calls go on; nothing is lost when it is read."""
+    """Its client can send a window and one message; other calls continue; nothing is lost when it is read."""
     held = Held()
     count = 2 * STREAM_WINDOW // (size + 5)
     async with serving(held.handlers) as (_, address), frames_to(address) as frames:
@@ -159,7 +159,7 @@ async def test_client_without_window_stops_its_handler(size: int) -> None:
 
 
 async def test_client_that_does_not_read_its_socket_stops_its_handler() -> None:
-    """A client with any window that reads nothing gets what sockets hold, and the rest when it reads."""
+    """A client that reads nothing gets the content of the sockets, and the rest when it reads."""
     count = 64
     writing = Writing(bytes(MIB), count)
     async with serving(writing.handlers) as (_, address), frames_to(address, UNLIMITED) as frames:
@@ -172,7 +172,7 @@ async def test_client_that_does_not_read_its_socket_stops_its_handler() -> None:
 
 
 async def test_decompression_takes_turns() -> None:
-    """A call with many small messages that are large when decompressed does not keep the loop to itself."""
+    """A call with many small messages that are large when decompressed does not monopolize the loop."""
 
     async def serve(_: Any, context: Any) -> None:
         before = turns()

@@ -1,4 +1,4 @@
-"""How long connections and calls live, and that nothing of them is left."""
+"""Lifetimes of connections and calls, and their complete removal."""
 
 import asyncio
 import struct
@@ -23,10 +23,10 @@ CANCEL = (8).to_bytes(4)
 
 
 class Calls:
-    """Methods of which some wait, and references to their calls that do not keep them."""
+    """Methods, some of which wait, and weak references to their calls."""
 
     def __init__(self) -> None:
-        """None was called yet."""
+        """Start without calls."""
         self.goes_on = asyncio.Event()
         self.begun = asyncio.Event()
         self.seen: list[weakref.ref[Any]] = []
@@ -50,7 +50,7 @@ class Calls:
         return request
 
     async def wait(self, request: bytes, context: Any) -> bytes:
-        """Answer when it is told to."""
+        """Answer when released."""
         self._see(context)
         await self.goes_on.wait()
         return request
@@ -80,7 +80,7 @@ class Calls:
         raise KeyError(context)
 
     async def stubborn(self, _: Any, context: Any) -> None:
-        """End by no means."""
+        """Never end."""
         self._see(context)
         while not self.goes_on.is_set():
             with suppress(asyncio.CancelledError):
@@ -94,7 +94,7 @@ async def closed(connection: RawHttp2) -> list[int]:
 
 
 async def test_peer_that_answers_stays() -> None:
-    """A silent peer is asked for a sign of life again and again as long as it answers."""
+    """A silent peer is pinged again and again as long as it answers."""
     async with serving({}, keepalive_time_ms=50) as (_, address), raw_connection(address) as connection:
         await eventually(lambda: connection.kinds.count(PING) >= 3)
         assert not connection.closed.is_set()
@@ -113,7 +113,7 @@ async def test_peer_that_does_not_answer_is_closed() -> None:
 
 
 async def test_idle_connections_are_closed() -> None:
-    """A connection without calls is told to go; one with a call stays, and is told behind the call."""
+    """A connection without calls gets GOAWAY; one with a call is kept, and gets it after the call."""
     calls = Calls()
     async with serving(calls.handlers, max_connection_idle_ms=300) as (_, address):
         busy = await RawHttp2.open(address)
@@ -146,7 +146,7 @@ async def test_idle_peer_that_does_not_go_is_closed() -> None:
 
 
 async def test_calls_under_way_end_within_the_grace() -> None:
-    """A stop with grace lets calls end, with all of a large answer; nothing begins meanwhile."""
+    """A stop with grace lets calls end, with all of a large answer; no call begins meanwhile."""
     calls = Calls()
     large = bytes(4 * 1024 * 1024 - 1)
     async with serving(calls.handlers) as (transport, address), calling(address) as channel:
@@ -171,7 +171,7 @@ async def test_calls_under_way_end_within_the_grace() -> None:
 
 @pytest.mark.parametrize("is_secure", [False, True], ids=["plain", "tls"])
 async def test_peer_that_talks_to_the_end_gets_the_whole_answer(is_secure: bool) -> None:
-    """What a peer sends while it receives a large last answer does not cost it the rest of the answer."""
+    """Data that a peer sends while it receives a large last answer does not cut the answer."""
     calls = Calls()
     request = packed(bytes(3 * 1024 * 1024))
     served, secure = (tls(), https("rm")) if is_secure else (None, None)
@@ -208,7 +208,7 @@ async def test_peer_that_talks_to_the_end_gets_the_whole_answer(is_secure: bool)
 
 @pytest.mark.parametrize("more", [0, 8 * 1024 * 1024], ids=["silent", "flooding"])
 async def test_peer_that_does_not_close_an_ended_connection_is_closed(more: int) -> None:
-    """It has the time of an answer to a ping; one that goes on sending has less."""
+    """It has the time of an answer to a ping; one that keeps sending has less."""
     patience = 3_600_000 if more else 50
     async with (
         serving({}, keepalive_timeout_ms=patience, keepalive_time_ms=50) as (transport, address),
@@ -221,7 +221,7 @@ async def test_peer_that_does_not_close_an_ended_connection_is_closed(more: int)
 
 @pytest.mark.parametrize("grace", [None, 0.05])
 async def test_stop_ends_what_does_not_end_by_itself(grace: float | None) -> None:
-    """Without grace, or behind it, calls end with a status; one that will not end keeps nobody."""
+    """Without grace, or after it, calls end with a status; one that does not end delays nobody."""
     calls = Calls()
     async with serving(calls.handlers) as (transport, address), calling(address) as channel:
         call = channel.unary_unary("/test/Wait")(b"")
@@ -236,7 +236,7 @@ async def test_stop_ends_what_does_not_end_by_itself(grace: float | None) -> Non
 
 
 async def test_connections_are_bounded() -> None:
-    """One connection too many is closed at once; so it is with TLS, where handshakes count."""
+    """One connection too many is closed at once; with TLS too, where handshakes count."""
     async with (
         serving({}, max_allowed_incoming_connections=1) as (_, address),
         raw_connection(address) as one,
@@ -256,7 +256,7 @@ async def test_connections_are_bounded() -> None:
 
 @pytest.mark.parametrize("said", [b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", b"\x16\x03\x01" + bytes(300), b"PRI"])
 async def test_garbage_is_closed(said: bytes) -> None:
-    """A connection that does not begin as HTTP/2 does, or not in time, is closed."""
+    """A connection that does not begin like HTTP/2, or not in time, is closed."""
     async with serving({}, server_handshake_timeout_ms=50) as (_, address):
         connection = await RawHttp2.open(address)
         await connection.send(said)

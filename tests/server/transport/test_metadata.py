@@ -1,4 +1,4 @@
-"""Metadata, statuses and messages in the form that gRPC gives them in HTTP/2."""
+"""Metadata, statuses and messages in gRPC's form in HTTP/2."""
 
 import base64
 import gzip
@@ -61,20 +61,20 @@ def test_binary_values_come_with_and_without_padding(value: bytes, pads: bool) -
 
 
 def test_a_binary_header_may_have_several_values() -> None:
-    """Values that a proxy has joined are told apart again."""
+    """Values joined by a proxy are separated again."""
     assert received([("k-bin", "AA,AQ==")]) == (("k-bin", b"\0"), ("k-bin", b"\1"))
 
 
 @pytest.mark.parametrize("value", ["A", "A?==", "\ufffd\ufffd", "A A=", "ÄÖÜ="])
 def test_other_binary_values_are_refused(value: str) -> None:
-    """What is not in base64 is refused by name, whatever its characters are."""
+    """A value that is not in base64 is refused by name, whatever its characters."""
     with pytest.raises(MetadataError, match="k-bin is not in base64"):
         received([("k-bin", value)])
 
 
 @given(st.text() | st.text(" %a\n"))
 def test_message_of_a_status_is_any_text(text: str) -> None:
-    """The message of a status is visible ASCII with no space at its ends, and gives the text back."""
+    """The message of a status is visible ASCII without spaces at its ends, and decodes to the text."""
     pairs = dict(trailers(Status(grpc.StatusCode.ABORTED, text, (("k", "v"),))))
     message = pairs.get("grpc-message", "")
     assert pairs["grpc-status"] == "10"
@@ -85,7 +85,7 @@ def test_message_of_a_status_is_any_text(text: str) -> None:
 
 
 def test_half_a_character_does_not_spoil_a_status() -> None:
-    """A text that UTF-8 cannot have, such as the name of a file, is sent as far as it goes."""
+    """A text that UTF-8 cannot encode, such as the name of a file, is sent as far as possible."""
     assert dict(trailers(Status(grpc.StatusCode.INTERNAL, "a\udc80b")))["grpc-message"] == "a?b"
 
 
@@ -104,7 +104,7 @@ def test_messages_are_decompressed(message: bytes) -> None:
 
 @pytest.mark.parametrize("compress", [gzip.compress, zlib.compress])
 def test_bombs_are_not_decompressed(compress: type[bytes]) -> None:
-    """A message that is too large behind compression is refused after as much as one may have."""
+    """A message that is too large when decompressed is refused after the allowed number of bytes."""
     bomb = compress(bytes(64 * MIB))
     encoding = "gzip" if compress is gzip.compress else "deflate"
     tracemalloc.start()

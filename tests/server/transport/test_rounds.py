@@ -1,4 +1,4 @@
-"""Rounds of the loop: what all connections together may have done in one."""
+"""Rounds of the loop: the work of all connections together in one."""
 
 import asyncio
 
@@ -26,7 +26,7 @@ class Turns:
 
 
 class Busy:
-    """A connection with so many steps to do, each of the same work."""
+    """A connection with a number of steps to do, each of the same work."""
 
     def __init__(self, name: str, turns: Turns, steps: int, work: int) -> None:
         """Nothing is done yet."""
@@ -47,7 +47,7 @@ class Busy:
 
 @pytest.mark.parametrize("work", [256, LEAST_BYTES, 4 * CALL_WORK, ROUND_WORK + 4 * CALL_WORK])
 async def test_work_of_a_round_is_bounded(work: int) -> None:
-    """A round has its work and one step more, however many connections have something to do."""
+    """A round does its work and one step more, however many connections wait."""
     turns = Turns()
     steps = 3
     connections = max(9, 10 * ROUND_WORK // work // steps)
@@ -60,7 +60,7 @@ async def test_work_of_a_round_is_bounded(work: int) -> None:
 
 
 async def test_lines_take_turns() -> None:
-    """A connection of a second line goes on before what others of the first have waiting."""
+    """A connection of a second line precedes the waiting ones of the first."""
     turns = Turns()
     for _ in range(9):
         turns.rounds.wait((False, "crowd"), Busy("crowd", turns, 1, ROUND_WORK))
@@ -71,7 +71,7 @@ async def test_lines_take_turns() -> None:
 
 
 async def test_strangers_have_every_other_turn() -> None:
-    """However many hosts strangers come from, one whose caller is known has the turn behind one of theirs."""
+    """However many hosts strangers have, an authenticated one has the turn after one of theirs."""
     turns = Turns()
     for number in range(20):
         turns.rounds.wait((False, f"host {number}"), Busy("stranger", turns, 1, ROUND_WORK))
@@ -83,7 +83,7 @@ async def test_strangers_have_every_other_turn() -> None:
 
 
 async def test_who_has_gone_takes_no_turn() -> None:
-    """Connections that have ended while they waited cost no work, and the loop sleeps behind them."""
+    """Connections that end while they wait cost no work, and the loop sleeps after them."""
     turns = Turns()
     turns.rounds.wait(HOST, Busy("first", turns, 1, ROUND_WORK))
     for _ in range(100):
@@ -97,7 +97,7 @@ async def test_who_has_gone_takes_no_turn() -> None:
 
 
 async def test_little_is_read_when_the_round_is_done() -> None:
-    """A connection may read as much as there is work left, and little behind that."""
+    """A connection may read as much as the remaining work of the round, and little after that."""
     turns = Turns()
     assert turns.rounds.room == ROUND_WORK
     turns.rounds.wait(HOST, Busy("a", turns, 1, ROUND_WORK - 2 * LEAST_BYTES))

@@ -1,4 +1,4 @@
-"""Calls that have no message yet take no place of those that are under way."""
+"""Calls without a message yet occupy no place of those in progress."""
 
 from collections.abc import Callable
 from contextlib import AsyncExitStack
@@ -23,24 +23,24 @@ BOUNDS = PeerBounds(
 
 
 async def checked(channel: Any) -> None:
-    """Health is asked for, and told."""
+    """Query health; return it."""
     await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())
 
 
 async def watched(channel: Any) -> None:
-    """Health is watched, and told."""
+    """Watch health; return it."""
     await anext(aiter(health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest())))
 
 
 async def listed(channel: Any) -> None:
-    """RMs are asked for, and told."""
+    """List RMs; return them."""
     await channel.unary_unary(STATE)(b"")
 
 
 @pytest.mark.parametrize("asks", [checked, watched, listed], ids=lambda asks: asks.__name__)
 @pytest.mark.parametrize("path", [HEALTH, HEALTH.replace("Check", "Watch"), STATE])
 async def test_silent_calls_keep_nobody_out(path: str, asks: Callable[[Any], Any]) -> None:
-    """However many calls are opened without a message, of whatever service, a whole one is answered."""
+    """However many calls are opened without a message, of any service, a complete one is answered."""
     async with serving(http=LOOPBACK, peers=BOUNDS) as server, AsyncExitStack() as stack:
         silent = b"".join(
             frame(HEADERS, header_block(path), stream=stream, flags=END_HEADERS)

@@ -1,4 +1,4 @@
-"""What somebody of whom nothing is known can make the server do costs little."""
+"""Work that an unauthenticated peer can cause costs little."""
 
 import asyncio
 import base64
@@ -31,13 +31,13 @@ AGAIN = b"\xbe"
 
 
 class Begun:
-    """Takes calls, and carries none out."""
+    """Accepts calls, and carries none out."""
 
     max_message = MOST
     unfinished = Unfinished(bool)
 
     def __init__(self) -> None:
-        """None has begun."""
+        """Start without calls."""
         self.calls: list[Call] = []
 
     def begin(self, call: Call, seconds: float | None) -> None:
@@ -46,14 +46,14 @@ class Begun:
 
 
 def indexed(name: str, value: bytes) -> bytes:
-    """A header that goes into HPACK's table."""
+    """A header that is added to HPACK's table."""
     head = b"\x40" + bytes([len(name)]) + name.encode()
     rest = len(value) - 127
     return head + b"\x7f" + bytes([rest % 128 | 128, rest // 128]) + value
 
 
 def blocks(name: str, value: bytes, times: int) -> bytes:
-    """As many calls as a connection may have, each with a header so often; it is sent only once."""
+    """The maximum number of calls of a connection, each with a repeated header, which is sent only once."""
     raw = b""
     for number in range(STREAMS):
         more = AGAIN * times if number else indexed(name, value) + AGAIN * (times - 1)
@@ -93,7 +93,7 @@ def test_costly_headers_are_counted_and_not_decoded(
 
 
 async def test_as_many_values_as_one_may_have_are_read() -> None:
-    """A client gets its answer with 50 values, and one with 70 is told how many there may be."""
+    """A client with 50 values gets its answer, and one with 70 an error with the maximum."""
 
     async def count(request: bytes, context: Any) -> bytes:
         return b"%d" % sum(key == "k-bin" for key, _ in context.invocation_metadata())
@@ -108,7 +108,7 @@ async def test_as_many_values_as_one_may_have_are_read() -> None:
 
 
 async def test_metadata_is_decoded_when_a_handler_asks() -> None:
-    """What breaks gRPC's rules ends the call of a handler that looks at it, and no other."""
+    """A violation of gRPC's rules ends the call of a handler that reads it, and no other."""
 
     async def asks(request: bytes, context: Any) -> bytes:
         return b"%d" % len(context.invocation_metadata())
@@ -178,11 +178,11 @@ class Reading:
     """A method that reads its request, and one that answers at once."""
 
     def __init__(self) -> None:
-        """Nothing was read."""
+        """Start with nothing read."""
         self.handlers: dict[str, Any] = {"Echo": grpc.unary_unary_rpc_method_handler(self.echo)}
 
     async def echo(self, request: bytes, context: Any) -> bytes:
-        """The request back."""
+        """Return the request."""
         return request
 
 
@@ -231,7 +231,7 @@ async def test_unfinished_messages_are_counted_while_they_are_there(how: str) ->
 
 
 class Certified:
-    """The part of a TLS connection that has the names of the peer's certificate, if it has any."""
+    """The part of a TLS connection with the names of the peer's certificate, if any."""
 
     def __init__(self, *names: str) -> None:
         """These are its DNS names."""
@@ -244,7 +244,7 @@ class Certified:
 
 @pytest.mark.parametrize("names", [(), ("rm.example",)])
 def test_peer_with_a_certificate_is_no_stranger(names: tuple[str, ...]) -> None:
-    """It takes turns apart from strangers of its host from the start, and what it has sent does not count."""
+    """It has turns apart from strangers of its host from the start, and its data does not count."""
     begun = Begun()
     begun.unfinished = Unfinished(bool)
     wire = http2.Connection(STREAMS, MOST)
@@ -263,7 +263,7 @@ def test_peer_with_a_certificate_is_no_stranger(names: tuple[str, ...]) -> None:
 
 
 async def test_call_of_one_request_has_no_more_of_it() -> None:
-    """Behind the one message that a method takes nothing is kept, whole or not; its answers still come."""
+    """After the one message of a method no data is kept, complete or not; its answers are still sent."""
     goes_on = asyncio.Event()
 
     async def watch(request: bytes, context: Any) -> AsyncIterator[bytes]:
@@ -307,7 +307,7 @@ def test_later_messages_of_strangers_count(is_known: bool) -> None:
 
 
 def test_costliest_headers_that_are_taken_are_decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a call that is let in no more values are decoded than one may have, when they are asked for."""
+    """Of an admitted call no more values are decoded than allowed, on access."""
     decoded: list[str] = []
 
     def decode(value: str, *, validate: bool) -> bytes:

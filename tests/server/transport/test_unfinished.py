@@ -1,4 +1,4 @@
-"""Unfinished messages of strangers: who has to give theirs up, and when."""
+"""Unfinished messages of strangers: who loses them, and when."""
 
 from collections.abc import Callable
 
@@ -9,10 +9,10 @@ from licorne_server.wire.caps import MAX_MESSAGE_BYTES
 
 
 class Holder:
-    """A connection that notes what it is told."""
+    """A connection that records its calls."""
 
     def __init__(self, name: str, dropped: list[str]) -> None:
-        """Nothing has come of its message."""
+        """Start without a part of a message."""
         self._name = name
         self._dropped = dropped
 
@@ -25,7 +25,7 @@ class Crowd:
     """Hosts whose connections each have a whole message but for its last byte."""
 
     def __init__(self, is_short: Callable[[], bool] = lambda: False) -> None:
-        """Nobody has come yet."""
+        """Start without connections."""
         self.dropped: list[str] = []
         self.unfinished = Unfinished(is_short)
 
@@ -41,7 +41,7 @@ MESSAGES = EACH // (MAX_MESSAGE_BYTES - 1)
 
 
 def test_host_with_too_much_loses_its_oldest() -> None:
-    """The oldest connections of a host give up for its newest, and those of others keep what they have."""
+    """The oldest connections of a host are dropped for its newest, and those of others are kept."""
     crowd = Crowd()
     crowd.comes("b", 0)
     for number in range(MESSAGES + 3):
@@ -51,7 +51,7 @@ def test_host_with_too_much_loses_its_oldest() -> None:
 
 
 def test_age_is_that_of_the_first_byte() -> None:
-    """A connection that gets on slowly does not become younger by that; one that was whole begins anew."""
+    """A slow connection does not become younger by progress; a complete message starts over."""
     crowd = Crowd()
     first, second = (crowd.comes("a", number, 1) for number in range(2))
     for size in range(2, 9):
@@ -67,7 +67,7 @@ def test_age_is_that_of_the_first_byte() -> None:
 
 
 def test_total_is_bounded_and_the_greediest_host_pays() -> None:
-    """When all together have too much, the host with most loses its oldest, and a newcomer stays."""
+    """If all together have too much, the host with most loses its oldest, and a newcomer stays."""
     crowd = Crowd()
     hosts = "abcdefgh"
     for number in range(MESSAGES):
@@ -97,7 +97,7 @@ def test_short_memory_leaves_room_for_one_message(size: int) -> None:
 
 
 def test_nothing_is_kept_of_who_has_gone() -> None:
-    """A connection without an unfinished message takes no room."""
+    """A connection without an unfinished message uses no room."""
     crowd = Crowd()
     holders = [crowd.comes("a", number, 9) for number in range(3)]
     for holder in holders:

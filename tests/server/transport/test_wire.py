@@ -1,4 +1,4 @@
-"""Bytes in, events and bytes out: HTTP/2 without I/O holds its bounds whatever comes."""
+"""Bytes in, events and bytes out: HTTP/2 without I/O keeps its bounds for any input."""
 
 import struct
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ Events = list[tuple[int, int, Any]]
 
 
 def joined(events: Events) -> dict[int, list[Any]]:
-    """What happened on each stream, however its messages came."""
+    """The events of each stream, however its messages arrived."""
     found: dict[int, list[Any]] = {}
     for stream, kind, payload in events:
         line = found.setdefault(stream, [])
@@ -69,7 +69,7 @@ def kinds(sent: bytes) -> list[int]:
 
 
 def cut(raw: bytes, places: Sequence[int]) -> list[bytes]:
-    """Bytes in pieces that begin at these places."""
+    """Bytes in pieces that begin at these positions."""
     edges = [0, *sorted(place % (len(raw) + 1) for place in places), len(raw)]
     return [raw[begin:end] for begin, end in pairwise(edges)]
 
@@ -96,7 +96,7 @@ def stream_of(calls: list[tuple[list[tuple[bytes, int]], bool, bool]], places: S
 def test_events_do_not_depend_on_how_bytes_come(
     calls: list[tuple[list[tuple[bytes, int]], bool, bool]], frames: list[int], chunks: list[int]
 ) -> None:
-    """What happens on a stream is the same for any chunks, unless it is reset before it was looked at."""
+    """The events of a stream are the same for any chunks, unless it is reset before it was processed."""
     raw = stream_of([(every, ends, False) for every, ends, _ in calls], frames)
     whole, _ = fed(http2.Connection(16, MOST), raw)
     parts, sent = fed(http2.Connection(16, MOST), *cut(raw, chunks))
@@ -138,7 +138,7 @@ def act(connection: http2.Connection, stream: int) -> None:
 
 
 def bears(connection: http2.Connection, chunks: Sequence[bytes]) -> None:
-    """Feed it, and act on what happens: nothing is raised, and it says what becomes of it."""
+    """Feed bytes, and react to the events: nothing is raised, and the state is consistent."""
     for chunk in chunks:
         for stream, kind, _ in connection.feed(chunk):
             if kind == http2.OPENED and stream % 4 == 1:
@@ -216,7 +216,7 @@ FLOODS = {
 
 @pytest.mark.parametrize("flood", FLOODS)
 def test_floods_end_the_connection(flood: str) -> None:
-    """A connection that floods the server is told to go and closed, after a bounded number of answers."""
+    """A connection that floods the server gets GOAWAY and is closed, after a bounded number of answers."""
     connection = http2.Connection(16, MOST)
     raw = GREETING + FLOODS[flood]
     sent = b""
@@ -241,7 +241,7 @@ def test_headers_that_are_too_large_end_their_call(block: bytes) -> None:
 
 
 def test_peer_that_only_asks_gets_bounded_answers() -> None:
-    """Answers that nobody takes stop the connection from reading what would want more of them."""
+    """Unread answers stop the connection from reading requests for more of them."""
     connection = http2.Connection(16, MOST)
     fed(connection, GREETING)
     for _ in range(60):
@@ -255,7 +255,7 @@ def test_peer_that_only_asks_gets_bounded_answers() -> None:
 
 
 def test_settings_are_those_of_grpc() -> None:
-    """The server says how many calls a client may have, and how much it may send."""
+    """The server announces the number of calls of a client, and its window."""
     _, sent = fed(http2.Connection(7, MOST), GREETING)
     size = int.from_bytes(sent[:3])
     said = dict(struct.unpack(">HI", sent[9 + at : 15 + at]) for at in range(0, size, 6))

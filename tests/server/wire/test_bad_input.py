@@ -1,4 +1,4 @@
-"""Bad input over the wire: a typed answer for each kind, within bounds, nobody else disturbed."""
+"""Bad input over the wire: a typed answer for each kind, within bounds, without effect on others."""
 
 import itertools
 import resource as usage
@@ -23,7 +23,7 @@ BYTES = 96 * MIB
 
 
 async def rejection(shim: Shim, call: Call, bad: si.Allocation) -> str:
-    """The reason for a rejected ask; a good one beside it must be taken."""
+    """The reason for a rejected ask; a good one beside it must be accepted."""
     good = f"good-{next(COUNT)}"
     await shim.ask(call, bad, ask(good, vcore=1))
     reasons: dict[str, str] = {}
@@ -82,7 +82,7 @@ async def rejection(shim: Shim, call: Call, bad: si.Allocation) -> str:
 async def test_bad_ask_is_rejected_in_band(
     shim: Shim, streams: tuple[Call, Call, Call], bad: si.Allocation, reason: str
 ) -> None:
-    """A bad ask is rejected with its reason, and the asks beside it are taken."""
+    """A bad ask is rejected with its reason, and the asks beside it are accepted."""
     assert await rejection(shim, streams[0], bad) == reason
 
 
@@ -100,7 +100,7 @@ async def test_quantities_cannot_overflow_the_books(
 
 
 async def test_ids_of_100_000_characters_are_rejected(shim: Shim, streams: tuple[Call, Call, Call]) -> None:
-    """A giant id is refused wherever it stands, and shown shortened."""
+    """A giant id is refused in any field, and displayed shortened."""
     giant = "x" * 100_000
     long = "x" * 300_000
     allocations, applications, nodes = streams
@@ -119,7 +119,7 @@ async def test_ids_of_100_000_characters_are_rejected(shim: Shim, streams: tuple
 
 @pytest.mark.slow
 async def test_100_000_resource_names_are_rejected(shim: Shim, streams: tuple[Call, Call, Call]) -> None:
-    """An item with too many resource names, however big, is refused without being kept."""
+    """An item with too many resource names, however big, is refused without being stored."""
     many = resource(**{f"type-{i}": 1 for i in range(100_000)})
     reason = await rejection(shim, streams[0], ask("k", resourcePerAlloc=many))
     assert reason == "resourcePerAlloc has 100000 entries, at most 4096 are allowed"
@@ -180,7 +180,7 @@ async def test_8_mib_in_maps_are_refused_within_bounds(shim: Shim, streams: tupl
 async def test_message_over_8_mib_is_refused_by_the_transport(
     shim: Shim, streams: tuple[Call, Call, Call]
 ) -> None:
-    """A message over the limit ends its stream with RESOURCE_EXHAUSTED; a new one goes on."""
+    """A message over the limit ends its stream with RESOURCE_EXHAUSTED; a new one continues."""
     await streams[0].send(delimited(3, b"rm") + delimited(99, bytes(8 * MIB)))
     code, _ = await streams[0].ending()
     assert code is grpc.StatusCode.RESOURCE_EXHAUSTED
@@ -190,7 +190,7 @@ async def test_message_over_8_mib_is_refused_by_the_transport(
 
 
 async def test_unknown_enum_values_are_rejected_in_band(shim: Shim, streams: tuple[Call, Call, Call]) -> None:
-    """An action or a termination type that nobody knows is named in a rejection."""
+    """An unknown action or termination type is named in a rejection."""
     allocations, _, nodes = streams
     answer = await shim.nodes(
         nodes,

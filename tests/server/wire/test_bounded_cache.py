@@ -1,4 +1,4 @@
-"""What the server remembers of an RM's messages is bounded by bytes, however small its parts."""
+"""The server's caches of an RM's messages are bounded by bytes, however small the entries."""
 
 import tracemalloc
 from collections.abc import Callable
@@ -31,7 +31,7 @@ TABLES = (
 
 
 def test_a_full_table_forgets_everything_and_goes_on() -> None:
-    """What is remembered never takes more than the table may, and the newest is always there."""
+    """The cache never exceeds its bound, and always has the newest entry."""
     table: BoundedCache[int, str] = BoundedCache(40 * ENTRY)
     for number in range(1_000):
         assert table.put(number, "value", ENTRY) == "value"
@@ -54,18 +54,18 @@ def test_the_tables_of_one_rm_have_eight_mib_together() -> None:
 
 
 def tiny_tags(number: int) -> bytes:
-    """An ask of a kind of its own, with many tags of a few bytes."""
+    """An ask of a unique kind, with many tags of a few bytes."""
     tags = {f"{number:x}{tag:x}": "" for tag in range(150)}
     return ask(f"k{number}", "app", allocationTags=tags).SerializeToString()
 
 
 def wide_tags(number: int) -> bytes:
-    """An ask of a kind of its own, with a tag whose characters take four bytes each."""
+    """An ask of a unique kind, with a tag whose characters take four bytes each."""
     return ask(f"k{number}", "app", allocationTags={"t": f"{number:1700}\U0001f984"}).SerializeToString()
 
 
 def many_amounts(number: int) -> bytes:
-    """An ask of a class of its own, with many amounts."""
+    """An ask of a unique class, with many amounts."""
     amounts = {f"{number:x}.{name:x}": si.Quantity(value=1) for name in range(120)}
     resource = si.Resource(resources=amounts)
     return ask(f"k{number}", "app", resourcePerAlloc=resource).SerializeToString()
@@ -74,7 +74,7 @@ def many_amounts(number: int) -> bytes:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [tiny_tags, wide_tags, many_amounts])
 def test_kinds_that_never_repeat_take_bounded_memory(kind: Callable[[int], bytes]) -> None:
-    """Asks that share nothing leave no more behind than the tables of an RM may take."""
+    """Asks without common parts leave no more behind than the bound of an RM's tables."""
     raws = [kind(number) for number in range(1_500)]
     reader = AskReader("rm")
     tracemalloc.start()

@@ -1,4 +1,4 @@
-"""Callbacks of a session: how an RM wants to be asked, its asks, and what it is told."""
+"""Callbacks of a session: an RM's settings, its asks, and its messages."""
 
 import pytest
 
@@ -22,7 +22,7 @@ CLASSES = [sp.BY_ASK, sp.BY_TAG, sp.BY_ALL_TAGS]
 
 
 def wanting(**fields: int) -> sp.Callbacks:
-    """Callbacks with predicates, and what they say."""
+    """Callbacks with predicates of these settings."""
     return sp.Callbacks(predicates=sp.Predicates(**fields))  # type: ignore[arg-type]
 
 
@@ -86,7 +86,7 @@ def test_asks_share_results_by_their_tag() -> None:
 
 
 def test_an_ask_without_the_tag_is_alone() -> None:
-    """Nothing is known of what decides about it: no two such asks are of one class."""
+    """Its predicate is unknown: no two such asks are of one class."""
     reader = AskingReader(RM, sp.BY_ASK)
     asks = [("k1", "app"), ("k2", "app"), ("b c", "a"), ("k1", "app"), ("c", "a b")]
     classes = [read(reader, ask(key, app)).ask_class for key, app in asks]
@@ -121,7 +121,7 @@ def test_by_the_tag_equal_tags_are_equal_classes(class_by: sp.ClassBy.ValueType)
 
 
 def test_by_tag_those_without_it_are_one_class() -> None:
-    """They share results as if they had the empty tag, and with nobody who has another."""
+    """They share results as if they had the empty tag, and with no other ask."""
     first, second, empty, gpu = classed(
         sp.BY_TAG,
         {},
@@ -153,7 +153,7 @@ def test_by_all_tags_equal_sets_of_tags_are_one_class() -> None:
 
 
 def test_by_all_tags_the_order_on_the_wire_does_not_count() -> None:
-    """Equal tags are one class, though each ask was written in an order of its own."""
+    """Equal tags are one class, whatever their order in each ask."""
     reader = AskingReader(RM, sp.BY_ALL_TAGS)
     tags = [si.Allocation(allocationTags={f"t{n}": "x"}).SerializeToString() for n in range(60)]
     plain = ask("k").SerializeToString()
@@ -202,14 +202,14 @@ def test_by_all_tags_what_is_the_asks_own_does_not_count() -> None:
     ],
 )
 def test_by_all_tags_says_which_tags_do_not_count(file: str) -> None:
-    """Whoever chooses it reads there of each tag that is an ask's own."""
+    """The file lists each tag that is an ask's own."""
     text = (ROOT / file).read_text(encoding="utf-8").lower()
     assert [tag for tag in OWN_TAGS if tag not in text] == []
 
 
 @pytest.mark.parametrize("class_by", CLASSES)
 def test_size_and_required_node_count_as_well(class_by: sp.ClassBy.ValueType) -> None:
-    """However asks are classed, those of another size or for a node of their own are others."""
+    """In any mode, asks of another size or required node are of another class."""
     reader = AskingReader(RM, class_by)
     tags = {"licorne/predicate-class": "gpu"}
     bound = {**tags, "yunikorn.apache.org/requiredNode": "n1"}
@@ -222,7 +222,7 @@ def test_size_and_required_node_count_as_well(class_by: sp.ClassBy.ValueType) ->
 
 @pytest.mark.parametrize("class_by", CLASSES)
 def test_reading_again_gives_the_same_ask(class_by: sp.ClassBy.ValueType) -> None:
-    """An ask that was seen before reads like one that was not, and has all its fields."""
+    """A repeated ask is read like a new one, and has all its fields."""
     wire = ask("k", priority=3, allocationTags={"creationTime": "5"}, taskGroupName="g")
     reader = AskingReader(RM, class_by)
     first, again = read(reader, wire), read(reader, wire)
@@ -248,7 +248,7 @@ def test_a_class_that_is_too_long_is_refused() -> None:
 
 
 def test_many_lonely_asks_leave_nothing_behind() -> None:
-    """What is kept for one size is kept once, however many asks of it are classes of their own."""
+    """The data of one size is kept once, however many asks of it are classes of their own."""
     reader = AskingReader(RM, sp.BY_ASK)
     classes = [read(reader, ask(f"k{i}")).ask_class for i in range(1000)]
     assert len({id(item.shape) for item in classes}) == 1

@@ -17,7 +17,7 @@ from licorne_server.wire.caps import (
 
 @pytest.mark.parametrize("rm_id", ["[a", "a]", "]", "[a]"])
 def test_brackets_of_either_side_are_refused(rm_id: str) -> None:
-    """An rmID with a bracket could be taken for the name of a partition."""
+    """An rmID with a bracket could be mistaken for the name of a partition."""
     assert rm_id_problem(rm_id) == f"rmID must not hold '[' or ']': {rm_id}"
 
 
@@ -32,7 +32,7 @@ def test_what_is_as_long_as_allowed_is_fine() -> None:
 
 
 def test_entries_of_the_extra_configuration() -> None:
-    """However small they are, there is a largest number of them."""
+    """However small they are, their number is bounded."""
     most = {str(number): "" for number in range(MAX_EXTRA_ENTRIES)}
     assert not extra_problem("extraConfig", most)
     assert extra_problem("extraConfig", {**most, "k": ""}) == (
@@ -41,7 +41,7 @@ def test_entries_of_the_extra_configuration() -> None:
 
 
 def test_keys_of_the_extra_configuration_count_like_its_values() -> None:
-    """All of it is bounded together in bytes, whichever side a text stands on."""
+    """Keys and values are bounded together in bytes."""
     left = MAX_EXTRA_BYTES - len("é".encode()) - 1
     assert not extra_problem("extraConfig", {"é": "v" * left, "k": ""})
     assert extra_problem("extraConfig", {"é": "v" * left, "k": "v"}) == (

@@ -1,4 +1,4 @@
-"""Predicate checks and their answers as bytes: what travels, and how little of it is parsed."""
+"""Predicate checks and their answers as bytes: messages, and how little is parsed."""
 
 from collections.abc import Sequence
 
@@ -35,7 +35,7 @@ def check(number: int, *nodes: str, allocate: bool = True) -> AskedCheck:
 
 
 def written(effect: PredicatesAsked) -> sp.PredicateChecks:
-    """What protobuf is told of the checks."""
+    """The checks as a protobuf message."""
     return sp.PredicateChecks(
         checks=[
             sp.PredicateCheck(
@@ -64,7 +64,7 @@ def any_check() -> st.SearchStrategy[AskedCheck]:
     milliseconds=st.integers(10, 60_000),
 )
 def test_checks_are_written_as_protobuf_would(wanted: list[AskedCheck], milliseconds: int) -> None:
-    """Byte for byte, whatever the names, also where the pieces are known already."""
+    """The bytes are equal, whatever the names, also for cached pieces."""
     effect, encoder = asked(wanted, milliseconds / 1000), CheckEncoder()
     expected = written(effect).SerializeToString(deterministic=True)
     for _ in range(2):
@@ -82,7 +82,7 @@ def test_pieces_that_are_kept_are_bounded(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_many_checks_are_several_messages() -> None:
-    """No message has more checks than a response may have items, and each knows its last one."""
+    """No message has more checks than a response may have items, and each has its last one."""
     effect = asked([check(number, "n1") for number in range(1, 2_501)])
     payloads = list(CheckEncoder().payloads(effect))
     assert [payload.items for payload in payloads] == [MAX_RESPONSE_ITEMS, MAX_RESPONSE_ITEMS, 500]
@@ -106,7 +106,7 @@ def test_large_checks_are_several_messages() -> None:
 
 
 def test_a_check_that_is_larger_than_a_message_goes_alone() -> None:
-    """There is no smaller message for it, and none without checks beside it."""
+    """It cannot be split, and shares its message with no other check."""
     huge = ["x" * MAX_RESPONSE_BYTES]
     effect = asked([check(1, "n1"), check(2, *huge), check(3, "n1")])
     payloads = list(CheckEncoder().payloads(effect))
@@ -117,7 +117,7 @@ def test_a_check_that_is_larger_than_a_message_goes_alone() -> None:
 
 
 def read(*answers: sp.PredicateAnswer) -> list[PredicateAnswer]:
-    """The answers as the core gets them."""
+    """The answers as received by the core."""
     raw = sp.PredicateAnswers(answers=answers).SerializeToString()
     return answers_in(raw)
 
@@ -130,7 +130,7 @@ def answers_in(raw: bytes) -> list[PredicateAnswer]:
 
 
 def refusals(*refused: tuple[str, str]) -> list[tuple[str, str]]:
-    """What is left of an answer with these refusals: node and reason."""
+    """An answer with these refusals, as node and reason."""
     wire = [sp.NodeRefusal(node_id=node, reason=reason) for node, reason in refused]
     [answer] = read(sp.PredicateAnswer(id=7, refused=wire))
     assert answer.check == 7
@@ -146,7 +146,7 @@ def test_answers_keep_their_order() -> None:
 
 @given(number=st.integers(0, 2**64 - 1))
 def test_what_refuses_nothing_is_read_alike_with_and_without_a_parse(number: int) -> None:
-    """The short way for most answers comes to the same as the long one."""
+    """The fast path for most answers has the result of the slow one."""
     raw = sp.PredicateAnswer(id=number).SerializeToString()
     # A field that nobody knows makes it take the long way.
     strange = raw + b"\x78\x01"
@@ -158,7 +158,7 @@ def test_what_refuses_nothing_is_read_alike_with_and_without_a_parse(number: int
 
 
 def test_the_last_number_of_an_answer_counts() -> None:
-    """As protobuf wants it, where a field comes twice."""
+    """This is protobuf's rule for a repeated field."""
     raw = delimited(sp.PredicateAnswers.ANSWERS_FIELD_NUMBER, b"\x08\x01\x08\x02")
     assert [answer.check for answer in answers_in(raw)] == [2]
 
@@ -174,7 +174,7 @@ def test_what_is_no_answer_is_passed_over() -> None:
 
 
 def test_answers_have_their_refusals_in_order() -> None:
-    """Nodes and reasons come through as they are; equal reasons are one object."""
+    """Nodes and reasons are unchanged; equal reasons are one object."""
     refused = refusals(("n1", "no gpu"), ("n2", "taint"), ("n3", "no gpu"))
     assert refused == [("n1", "no gpu"), ("n2", "taint"), ("n3", "no gpu")]
     wire = [sp.NodeRefusal(node_id="n1", reason="no gpu")]
@@ -206,7 +206,7 @@ def test_names_that_are_no_nodes_do_no_harm() -> None:
 
 
 def test_refusals_are_counted_before_they_are_read() -> None:
-    """More refusals than any check has nodes are a fault, found before any is looked at."""
+    """More refusals than any check has nodes are an error, found before any is read."""
     refusal = delimited(sp.PredicateAnswer.REFUSED_FIELD_NUMBER, b"\xff\xff")
     field = sp.PredicateAnswers.ANSWERS_FIELD_NUMBER
     with pytest.raises(CallError, match=f"has more than {MAX_REFUSALS} refused, no check") as caught:
@@ -217,7 +217,7 @@ def test_refusals_are_counted_before_they_are_read() -> None:
 
 
 def test_answers_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As many answers as a message may have items are taken, and one more is refused."""
+    """A message may have the maximum number of items in answers, and one more is refused."""
     monkeypatch.setattr(convert_checks, "MAX_ANSWERS", 3)
     answers = [sp.PredicateAnswer(id=number) for number in range(1, 5)]
     assert len(read(*answers[:3])) == 3
@@ -227,6 +227,6 @@ def test_answers_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("raw", [b"\x0a", b"\x0a\x05\x08", b"\x0a\x02\x08\x80", b"\x0b"])
 def test_bytes_that_are_no_answers_are_refused(raw: bytes) -> None:
-    """Cut off or of no known kind: the bytes are malformed, and nothing else happens."""
+    """Truncated or of unknown kind: the bytes are malformed, without any other effect."""
     with pytest.raises(Malformed):
         answers_in(raw)

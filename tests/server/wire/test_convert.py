@@ -1,4 +1,4 @@
-"""From wire to core and back: what is read by its bytes or written in pieces equals protobuf."""
+"""From wire to core and back: fast paths equal protobuf."""
 
 from contextlib import suppress
 
@@ -56,7 +56,7 @@ WIRE_ASKS = st.builds(
 def test_asks_are_read_whole_the_first_time_and_every_time(
     wires: list[si.Allocation], keys: list[str]
 ) -> None:
-    """A kind of ask that was seen before reads like one that was not."""
+    """A repeated kind of ask is read like a new one."""
     reader = AskReader(RM)
     for wire in wires:
         for key in (wire.allocationKey, *keys, wire.allocationKey):
@@ -100,7 +100,7 @@ def test_asks_of_one_class_share_it() -> None:
 )
 @pytest.mark.row(113)
 def test_create_time_comes_from_its_tag(name: str, value: str, expected: float | None) -> None:
-    """The tag is found in any case of letters; one that is no time counts as absent."""
+    """The tag is found in any case; an invalid time counts as missing."""
     raw = ask("k", allocationTags={name: value}).SerializeToString()
     assert AskReader(RM).read(raw).create_time == expected
 
@@ -113,7 +113,7 @@ def test_required_node_comes_from_its_tag() -> None:
 
 
 def test_foreign_allocation_needs_no_application() -> None:
-    """What another scheduler runs belongs to no application of ours."""
+    """An allocation of another scheduler belongs to no application."""
     raw = ask("k", "", nodeID="n0", allocationTags={"foreign": "static"}).SerializeToString()
     assert AskReader(RM).read(raw).app_id == ""
     with pytest.raises(BadItem, match="applicationID is empty"):
@@ -128,7 +128,7 @@ def test_garbage_for_an_ask_is_refused(raw: bytes) -> None:
 
 
 def test_key_that_stands_elsewhere_is_still_found() -> None:
-    """Field order is free: an ask whose key comes last, or twice, reads like protobuf has it."""
+    """Field order is free: an ask whose key is last, or repeated, is read like by protobuf."""
     reader = AskReader(RM)
     rest = ask("", "app").SerializeToString()
     key = si.Allocation(allocationKey="late").SerializeToString()
@@ -139,7 +139,7 @@ def test_key_that_stands_elsewhere_is_still_found() -> None:
 
 
 def test_what_an_ask_brings_counts_as_memory() -> None:
-    """Tags, long names and very many amounts count; the first time as every time."""
+    """Tags, long names and very many amounts count; the first time and every time."""
     reader = AskReader(RM)
     plain = ask("k", resourcePerAlloc=resource(vcore=1, memory=1))
     tagged = ask("k", allocationTags={f"tag-{number}": "value" for number in range(5)})
@@ -159,7 +159,7 @@ def test_what_an_ask_brings_counts_as_memory() -> None:
 
 @given(st.lists(WIRE_ASKS, max_size=5), NAME)
 def test_encoded_allocations_are_protobuf(wires: list[si.Allocation], node_id: str) -> None:
-    """Joined pieces parse to what was allocated, field for field (spec § 1.6.9)."""
+    """Joined pieces parse to the allocation, field for field (spec § 1.6.9)."""
     encoder = AllocationEncoder()
     reader = AskReader(RM)
     made, expected = [], si.AllocationResponse()
@@ -218,7 +218,7 @@ def test_releases_and_rejections_are_kinds_of_their_own() -> None:
     ],
 )
 def test_a_release_is_written_whole(termination: TerminationType, wire: si.TerminationType.ValueType) -> None:
-    """Whatever the reason: the RM has to know what to stop, why, and what to confirm."""
+    """Whatever the reason, the RM needs the allocation, the reason, and the type to confirm."""
     release = Release(app_id=AppId("a"), key=AllocationKey("k"), termination=termination, message="because")
     payload = only(AllocationsReleased(rm_id=RM, partition=PARTITION, releases=[release]))
     assert si.AllocationResponse.FromString(payload.data) == si.AllocationResponse(
@@ -235,7 +235,7 @@ def test_a_release_is_written_whole(termination: TerminationType, wire: si.Termi
 
 
 def test_many_allocations_are_several_messages() -> None:
-    """No response carries more than a thousand items."""
+    """No response has more than a thousand items."""
     ask_class = AskClass.of({"vcore": 1})
     made = [
         Allocation(Ask(AllocationKey(f"k{i}"), AppId("a"), ask_class), NodeId("n"), 0.0, 0.0)

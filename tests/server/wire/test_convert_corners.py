@@ -12,12 +12,12 @@ from support.peers.shim import ask
 
 
 def key_alone(key: str) -> bytes:
-    """The bytes of a key, to be put before the rest of an ask."""
+    """The bytes of a key, to precede the other fields of an ask."""
     return si.Allocation(allocationKey=key).SerializeToString()
 
 
 def test_every_key_is_checked_not_only_the_first_of_its_kind() -> None:
-    """An ask that differs from a known one by its key alone may have no key that is none."""
+    """An ask that differs from a cached one by its key alone must still have a valid key."""
     reader = AskReader("rm")
     rest = ask("", "app").SerializeToString()
     assert reader.read(key_alone("good") + rest).key == "good"

@@ -1,4 +1,4 @@
-"""The envelopes of a session, compared with what protobuf makes of them."""
+"""The envelopes of a session, compared with protobuf."""
 
 import pytest
 from hypothesis import given
@@ -18,7 +18,7 @@ MESSAGES = sp.UpdateRequest.DESCRIPTOR.oneofs_by_name["message"].fields
 
 @given(NUMBER, NUMBER)
 def test_requests_are_opened_as_protobuf_reads_them(number: int, acknowledged: int) -> None:
-    """Numbers and the message inside come out as they were put in."""
+    """Numbers and the inner message are unchanged."""
     inner = si.AllocationRequest(allocations=[ask("k")])
     request = sp.UpdateRequest(number=number, acknowledged=acknowledged, allocations=inner)
     *head, payload = open_envelope(request.SerializeToString())
@@ -41,7 +41,7 @@ def test_responses_are_sealed_as_protobuf_writes_them(
 
 
 def test_one_request_holds_one_message() -> None:
-    """Two messages in one envelope are malformed: which comes first would be a guess."""
+    """Two messages in one envelope are malformed: their order would be a guess."""
     ack = sp.UpdateRequest(ack=sp.Ack()).SerializeToString()
     beat = sp.UpdateRequest(heartbeat=sp.Heartbeat()).SerializeToString()
     with pytest.raises(Malformed, match="more than one message"):
@@ -49,7 +49,7 @@ def test_one_request_holds_one_message() -> None:
 
 
 def test_fields_of_later_versions_are_passed_over() -> None:
-    """What this version does not know does not disturb what it knows."""
+    """Unknown fields do not affect the others."""
     raw = sp.UpdateRequest(number=7, ack=sp.Ack()).SerializeToString()
     assert open_envelope(delimited(99, b"new") + raw + b"\xf8\x06\x01")[0] == 7
 
@@ -60,7 +60,7 @@ OF_THE_SESSION = {"hello", "heartbeat", "ack"}
 
 @pytest.mark.parametrize("name", [field.name for field in MESSAGES])
 def test_every_message_of_a_request_is_known(name: str) -> None:
-    """No message is taken for one of a later version, and all but the session's own are counted."""
+    """No message is mistaken for one of a later version, and all but the session's own are counted."""
     request = sp.UpdateRequest()
     getattr(request, name).SetInParent()
     number = sp.UpdateRequest.DESCRIPTOR.fields_by_name[name].number

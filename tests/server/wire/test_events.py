@@ -1,4 +1,4 @@
-"""Events into bytes: what protobuf would have written, and JSON with the published names."""
+"""Events as bytes: equal to protobuf, and JSON with the published names."""
 
 import json
 
@@ -44,7 +44,7 @@ def message_of(record: EventRecord) -> si.EventRecord:
 
 @given(RECORDS, st.integers(0, 2**64 - 1))
 def test_bytes_are_those_of_the_messages(record: EventRecord, event_id: int) -> None:
-    """Whatever is in an event, every form of it reads back as the message it stands for."""
+    """Every form of an event parses to the message with its fields."""
     wanted = message_of(record)
     assert convert_events.record_message(record) == wanted
     watched = convert_events.event_of_watch(event_id, record)
@@ -59,7 +59,7 @@ def test_bytes_are_those_of_the_messages(record: EventRecord, event_id: int) -> 
 
 @given(RECORDS)
 def test_kinds_have_the_numbers_of_the_wire(record: EventRecord) -> None:
-    """Type, change and detail are known to the published interface under the same names."""
+    """The published interface has type, change and detail under the same names."""
     message = convert_events.record_message(record)
     assert si.EventRecord.Type.Name(message.type) == record.type.name
     assert si.EventRecord.ChangeType.Name(message.eventChangeType) == record.change.name
@@ -68,7 +68,7 @@ def test_kinds_have_the_numbers_of_the_wire(record: EventRecord) -> None:
 
 @given(RECORDS)
 def test_a_line_is_the_json_of_its_event(record: EventRecord) -> None:
-    """A line says the same as an event of a batch, whatever is in it."""
+    """A line equals an event of a batch, whatever is in it."""
     line = convert_events.record_line(7, record)
     assert line.endswith(b"\n")
     assert line.count(b"\n") == 1
@@ -76,7 +76,7 @@ def test_a_line_is_the_json_of_its_event(record: EventRecord) -> None:
 
 
 def test_json_has_the_published_names() -> None:
-    """Kinds are numbers, amounts stand as in the published messages, nothing is left out."""
+    """Kinds are numbers, amounts are as in the published messages, nothing is left out."""
     record = EventRecord(
         type=EventType.NODE,
         object_id="n1",

@@ -1,4 +1,4 @@
-"""Requests taken apart by their bytes, compared with what protobuf makes of them."""
+"""Requests split by their bytes, compared with protobuf."""
 
 from contextlib import suppress
 
@@ -26,7 +26,7 @@ def split_up(raw: bytes, layout: wire.Layout) -> wire.Split:
 def test_allocation_request_is_split_like_protobuf_reads_it(
     rm_id: str, asks: list[si.Allocation], gone: list[si.AllocationRelease]
 ) -> None:
-    """The items of both lists come out in order, whatever their number and size."""
+    """The items of both lists are in order, whatever their number and size."""
     request = si.AllocationRequest(rmID=rm_id, allocations=asks, releases=releases(*gone))
     split = split_up(request.SerializeToString(), wire.ALLOCATION_REQUEST)
     assert split.rm_id == rm_id
@@ -36,7 +36,7 @@ def test_allocation_request_is_split_like_protobuf_reads_it(
 
 @given(st.lists(TEXT), st.lists(TEXT))
 def test_other_requests_are_split_alike(names: list[str], others: list[str]) -> None:
-    """Nodes, and applications to add and to remove, come out in order."""
+    """Nodes, and applications to add and to remove, are in order."""
     nodes = si.NodeRequest(rmID="rm", nodes=[node(name, vcore=1) for name in names])
     split = split_up(nodes.SerializeToString(), wire.NODE_REQUEST)
     assert split.rm_id == "rm"
@@ -92,7 +92,7 @@ def test_numbers_survive(number: int) -> None:
 
 
 def test_number_of_items_is_capped_in_nested_lists_too() -> None:
-    """Releases count like asks do, and so do fields that nobody wants."""
+    """Releases count like asks, and so do unused fields."""
     for raw in (
         wire.delimited(2, b"\x0a\x00" * 100_001),
         wire.delimited(2, b"\x12\x00" * 100_001),
@@ -104,7 +104,7 @@ def test_number_of_items_is_capped_in_nested_lists_too() -> None:
 
 
 def test_number_of_too_many_bytes_is_malformed() -> None:
-    """Ten bytes hold any number; more of them are none, however many come."""
+    """A number has at most ten bytes; more of them are malformed, however many follow."""
     assert wire.varint(b"\xff" * 9 + b"\x01", 0) == (2**64 - 1, 10)
     with pytest.raises(Malformed, match="a number has too many bytes"):
         wire.varint(b"\x80" * 10 + b"\x01", 0)
@@ -112,7 +112,7 @@ def test_number_of_too_many_bytes_is_malformed() -> None:
 
 @given(st.binary(max_size=60) | ASKS.map(lambda asks: b"".join(map(serialized, asks))))
 def test_skimming_finds_what_the_fields_are(raw: bytes) -> None:
-    """The quick look at a message counts and finds what the slow one does, or refuses it too."""
+    """The fast scan of a message counts and finds the same fields as the slow one, or refuses it too."""
     fields: list[wire.Field] | None = None
     with suppress(Malformed):
         fields = list(wire.fields(raw))
@@ -143,7 +143,7 @@ def serialized(asked: si.Allocation) -> bytes:
 async def test_tags_may_take_more_bytes_than_they_need(
     layout: wire.Layout, field: int, longer: bytes
 ) -> None:
-    """An item is found behind a tag that is written long, as protobuf finds it."""
+    """An item is found after a tag with extra bytes, as in protobuf."""
     raw = bytes([field << 3 | wire.LENGTH | 0x80]) + longer + b"\x02ab"
     found = await wire.split(raw + wire.delimited(field, b"c"), layout, pace())
     assert found.items[field] == [b"ab", b"c"]

@@ -1,4 +1,4 @@
-"""Bytes that are no message, and calls beyond the caps: typed errors, and nobody else disturbed."""
+"""Bytes that are no message, and calls beyond the caps: typed errors, without effect on others."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ INVALID = grpc.StatusCode.INVALID_ARGUMENT
 async def test_garbage_ends_the_stream_with_a_typed_error(
     shim: Shim, neighbour: Any, stream: str, garbage: bytes
 ) -> None:
-    """Bytes that are no message are INVALID_ARGUMENT (or of no known RM), never a trace."""
+    """Bytes that are no message are INVALID_ARGUMENT (or of an unknown RM), never a traceback."""
     await shim.register()
     call = shim.open(stream)
     await call.send(garbage)
@@ -105,7 +105,7 @@ async def test_garbage_in_unary_calls_is_malformed(shim: Shim, neighbour: Any, m
 
 
 async def test_garbage_in_a_session_ends_its_stream_only(session: RawSession, neighbour: Any) -> None:
-    """Garbage inside a session ends the stream; the session can be resumed and goes on."""
+    """Garbage inside a session ends the stream; the session can be resumed and continues."""
     call, welcome = await session.begin()
     await session.replay(call)
     await call.send(sp.UpdateRequest(ack=sp.Ack()).SerializeToString() + b"\x32\x7f")

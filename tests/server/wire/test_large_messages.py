@@ -1,6 +1,6 @@
-"""However large a message is and whatever is in it, it is read part by part (reliability: bombs).
+"""However large a message is and whatever its contents, it is read part by part (reliability § bombs).
 
-Work is counted in lines of Python that run between two turns of everybody else.
+Work is counted in lines of Python that run between two turns of all other tasks.
 """
 
 import asyncio
@@ -69,22 +69,22 @@ Work = Coroutine[Any, Any, Any]
 
 
 def entries(field: int, count: int) -> bytes:
-    """So many entries of a map of texts, all with other keys."""
+    """This number of entries of a map of texts, all with distinct keys."""
     return b"".join(delimited(field, delimited(1, b"%x" % number)) for number in range(count))
 
 
 async def read_nodes(raw: bytes) -> Steps:
-    """What becomes of a NodeRequest."""
+    """The result of a NodeRequest."""
     return await node_batch(AskReader(RM), await split(raw, NODE_REQUEST, pace()), 500, pace())
 
 
 async def read_applications(raw: bytes) -> Steps:
-    """What becomes of an ApplicationRequest."""
+    """The result of an ApplicationRequest."""
     return await application_batch(AskReader(RM), await split(raw, APPLICATION_REQUEST, pace()), 500, pace())
 
 
 async def read_asks(raw: bytes, reader: AskReader | None = None) -> Steps:
-    """What becomes of an AllocationRequest."""
+    """The result of an AllocationRequest."""
     request = await split(raw, ALLOCATION_REQUEST, pace())
     return await allocation_batch(reader or AskReader(RM), request, 500, pace())
 
@@ -136,7 +136,7 @@ def test_everybody_else_has_turns_while_a_message_is_read(what: str) -> None:
 
 @pytest.mark.pure
 async def test_messages_with_much_in_them_take_turns() -> None:
-    """While one is read a part of another one is read in each turn of the loop, not one of all."""
+    """While one is read, one part of it is read in each turn of the loop."""
     gate = asyncio.Lock()
     turns = parts = 0
 
@@ -177,7 +177,7 @@ def test_answer_of_very_many_fields_is_refused_unread(work: Callable[[], Work], 
 
 
 def test_refusals_are_bounded_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Many answers may refuse many nodes, but not any number."""
+    """Many answers may refuse many nodes, but their total is bounded."""
     monkeypatch.setattr(convert_checks, "MAX_ALL_REFUSALS", 20)
     refusing = delimited(1, b"\x08\x01" + b"\x12\x03\x0a\x01n" * 10)
     [command] = at_once(predicate_answers(RM, refusing * 2, pace()))
@@ -187,7 +187,7 @@ def test_refusals_are_bounded_together(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_many_answers_reach_the_core_in_parts() -> None:
-    """Each command has few of them, all together have all, and their order stays."""
+    """Each command has few of them, all together have all, and their order is kept."""
     refusing = b"".join(
         delimited(1, b"\x08" + bytes((number,)) + b"\x12\x03\x0a\x01n" * 1_000) for number in range(1, 11)
     )
@@ -202,13 +202,13 @@ def test_many_answers_reach_the_core_in_parts() -> None:
 
 
 def asks_of(steps: Steps) -> list[int]:
-    """How many asks each command has."""
+    """The number of asks of each command."""
     commands = [step for step in steps.steps if isinstance(step, UpdateAllocations)]
     return [len(command.asks) for command in commands]
 
 
 def test_a_command_has_so_many_bytes_of_items() -> None:
-    """Items that are larger than most go into more commands."""
+    """Unusually large items are split into more commands."""
     item = ask("k", allocationTags={"note": "x" * 50 * KIB})
     raw = si.AllocationRequest(allocations=[item] * 20).SerializeToString()
     counts = asks_of(at_once(read_asks(raw)))
@@ -217,7 +217,7 @@ def test_a_command_has_so_many_bytes_of_items() -> None:
 
 
 def test_a_command_has_so_many_amounts() -> None:
-    """Asks of ever other sizes cost by their amounts; those of one size are cheap."""
+    """Asks of different sizes cost by their amounts; those of one size are cheap."""
 
     def sized(number: int) -> si.Allocation:
         amounts = {f"r{kind}": 1 + number for kind in range(100)}
@@ -230,7 +230,7 @@ def test_a_command_has_so_many_amounts() -> None:
 
 
 def test_refusals_of_items_are_told_in_parts() -> None:
-    """As many in one answer as a response may have."""
+    """Each answer has at most the number of items of a response."""
     steps = at_once(read_nodes(b"\x0a\x00" * (MAX_RESPONSE_ITEMS + 1)))
     assert len(steps.steps) == 2
     assert steps.refused == MAX_RESPONSE_ITEMS + 1
@@ -256,7 +256,7 @@ def test_refusals_of_items_are_told_in_parts() -> None:
     ],
 )
 def test_application_with_too_many_entries_is_refused(new: si.AddApplicationRequest, reason: str) -> None:
-    """The reason names the field, the number and the bound."""
+    """Comparing all tags of an ask takes long, so asks with very many are not compared."""
     raw = si.ApplicationRequest(new=[new]).SerializeToString()
     [step] = at_once(read_applications(raw)).steps
     assert not isinstance(step, UpdateApplications)
@@ -266,7 +266,7 @@ def test_application_with_too_many_entries_is_refused(new: si.AddApplicationRequ
 
 @pytest.mark.parametrize(("tags", "shares"), [(MAX_CLASS_TAGS, True), (MAX_CLASS_TAGS + 1, False)])
 def test_asks_of_very_many_tags_share_no_answers(tags: int, shares: bool) -> None:
-    """To compare all tags of an ask takes long, so no ask with so many is compared."""
+    """The fields of an UpdateRequest are read one by one, up to a bound."""
     reader = AskingReader(RM, sp.BY_ALL_TAGS)
     raw = b"".join(delimited(4, delimited(1, key) + entries(2, tags) + APP) for key in (b"a", b"b"))
     [command] = at_once(read_asks(raw, reader)).steps
@@ -297,7 +297,7 @@ def test_fields_count_where_they_are_looked_for() -> None:
 async def test_item_of_unknown_fields_is_rejected_by_name(
     shim: Shim, streams: tuple[Call, Call, Call], neighbour: Any
 ) -> None:
-    """Fields that nobody knows count like others, and another RM is served all the while."""
+    """Unknown fields count like others, and another RM is served meanwhile."""
     item = KEY + NOBODY_KNOWS * 1_000_000
     raw = si.AllocationRequest(rmID="rm").SerializeToString() + delimited(4, item)
     await streams[0].send(raw)
@@ -310,7 +310,7 @@ async def test_item_of_unknown_fields_is_rejected_by_name(
 async def test_tag_of_more_bytes_than_it_needs_stops_nobody(
     shim: Shim, streams: tuple[Call, Call, Call], neighbour: Any
 ) -> None:
-    """An item may come under a number that is written with zeros behind it."""
+    """An item may have a field number that is written with extra bytes."""
     raw = si.NodeRequest(rmID="rm").SerializeToString()
     item = node("late", vcore=1).SerializeToString()
     await streams[2].send(raw + b"\x8a\x00" + delimited(1, item)[1:])

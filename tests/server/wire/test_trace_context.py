@@ -1,4 +1,4 @@
-"""Trace contexts as callers write them: what is one, and what is none."""
+"""Trace contexts of callers: valid and invalid ones."""
 
 import pytest
 
@@ -23,7 +23,7 @@ CONTEXT = TraceContext(int(TRACE, 16), int(SPAN, 16), sampled=True)
     ],
 )
 def test_contexts_are_read(text: str, *, sampled: bool) -> None:
-    """Only the last bit of the flags counts; a later version may have more behind it."""
+    """Only the last bit of the flags counts; a later version may have more fields after them."""
     assert read_context(text) == CONTEXT._replace(sampled=sampled)
 
 
@@ -51,7 +51,7 @@ def test_contexts_are_read(text: str, *, sampled: bool) -> None:
     ],
 )
 def test_what_is_none_is_not_read(text: str) -> None:
-    """Whatever somebody sends, there is a context or none, and no error."""
+    """Whatever the text, there is a context or none, and no error."""
     assert read_context(text) is None
 
 
@@ -63,7 +63,7 @@ def test_a_state_is_handed_on_unless_it_is_too_long() -> None:
 
 
 def test_metadata_of_a_call() -> None:
-    """A call without a context has none, and nothing is wrong; one with two says nothing."""
+    """A call without a context has none, which is no error; one with two has none either."""
     assert note_call([("user-agent", "x"), ("traceparent", GOOD), ("tracestate", "a=1")])
     assert current_context() == CONTEXT._replace(state="a=1")
     assert note_call([("x-bin", b"1")])

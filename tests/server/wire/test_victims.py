@@ -1,4 +1,4 @@
-"""Preemption checks and their answers as bytes: what travels, and what is refused."""
+"""Preemption checks and their answers as bytes: messages, and refusals."""
 
 from collections.abc import Sequence
 
@@ -38,30 +38,30 @@ def on(node: str, *keys: str, start: int = -1) -> AskedNode:
 
 
 def read(effect: PreemptionsAsked) -> list[sp.PreemptionChecks]:
-    """What an RM reads."""
+    """The checks as read by an RM."""
     return [sp.PreemptionChecks.FromString(item.data) for item in victim_payloads(effect)]
 
 
 def answers(*wanted: sp.PreemptionAnswer) -> Sequence[PreemptionAnswer]:
-    """What the core is told of these answers."""
+    """The core's input for these answers."""
     raw = sp.PreemptionAnswers(answers=wanted).SerializeToString()
     return answers_in(raw)
 
 
 def answers_in(raw: bytes) -> Sequence[PreemptionAnswer]:
-    """What the core is told of the answers in the bytes of a message."""
+    """The core's input for the answers in the bytes of a message."""
     commands = at_once(preemption_answers(RM, raw, pace()))
     assert all(command.rm_id == RM for command in commands)
     return [answer for command in commands for answer in command.answers]
 
 
 def need(node: str, index: int) -> sp.NodeNeed:
-    """The ask can run there once the victims up to the index are gone."""
+    """The ask can run on the node once the victims up to the index have ended."""
     return sp.NodeNeed(node_id=node, index=index)
 
 
 def refusal(*wanted: sp.PreemptionAnswer) -> tuple[str, str]:
-    """The field and the text of the error that these answers are."""
+    """The field and the text of the error for these answers."""
     with pytest.raises(CallError) as caught:
         answers(*wanted)
     [(field, text)] = faults(caught.value).items()
@@ -97,13 +97,13 @@ def test_a_check_says_all_that_the_core_asks() -> None:
 
 
 def test_a_payload_knows_its_last_check() -> None:
-    """So that the time for the answers begins when it was written."""
+    """The time for the answers begins when it was written."""
     [payload] = victim_payloads(asked(check(7), check(9)))
     assert (payload.kind, payload.items, payload.last_check) == (Kind.VICTIMS, 2, 9)
 
 
 def test_many_large_checks_are_several_messages() -> None:
-    """No message grows beyond what a response may have; order and numbers are kept."""
+    """No message grows beyond the size of a response; order and numbers are kept."""
     keys = [f"{number}-{'x' * 200}" for number in range(40)]
     effect = asked(*(check(number, *(on(f"n{n}", *keys) for n in range(10))) for number in range(9)))
     payloads = list(victim_payloads(effect))
@@ -116,7 +116,7 @@ def test_many_large_checks_are_several_messages() -> None:
 
 
 def test_a_check_about_very_many_victims_is_cut_behind_the_best_nodes() -> None:
-    """A client takes 4 MiB; the nodes that are left out count as refused."""
+    """A client accepts 4 MiB; nodes that are left out count as refused."""
     keys = [f"{number}-{'x' * 500}" for number in range(1000)]
     effect = asked(check(1, *(on(f"n{n}", *keys, start=999) for n in range(10))))
     [payload] = victim_payloads(effect)
@@ -129,7 +129,7 @@ def test_a_check_about_very_many_victims_is_cut_behind_the_best_nodes() -> None:
 
 
 def test_a_single_node_is_never_left_out() -> None:
-    """However many victims it has."""
+    """This holds for any number of victims."""
     keys = [f"{number}-{'x' * 500}" for number in range(4000)]
     [message] = read(asked(check(1, on("n1", *keys, start=3999))))
     [node] = message.checks[0].nodes
@@ -147,7 +147,7 @@ def test_a_single_node_is_never_left_out() -> None:
     )
 )
 def test_answers_are_read_as_they_were_meant(wanted: list[tuple[int, dict[str, int]]]) -> None:
-    """The check, and the last victim that has to go on each node."""
+    """An answer has the check, and the last victim to stop on each node."""
     got = answers(
         *(
             sp.PreemptionAnswer(id=number, nodes=[need(*item) for item in nodes.items()])
@@ -180,14 +180,14 @@ def test_answers_are_read_as_they_were_meant(wanted: list[tuple[int, dict[str, i
 def test_answers_that_make_no_sense_name_field_and_value(
     nodes: list[sp.NodeNeed], field: str, text: str
 ) -> None:
-    """Nothing of the message is handed on."""
+    """Nothing of the message is passed on."""
     fine = sp.PreemptionAnswer(id=2, nodes=[need("n1", 0)])
     bad = sp.PreemptionAnswer(id=3, nodes=nodes)
     assert refusal(fine, bad) == (f"preemption_answers.answers.{field}", text)
 
 
 def test_too_many_answers_are_refused() -> None:
-    """They are handled in one go."""
+    """They are handled at once."""
     assert len(answers(*[sp.PreemptionAnswer(id=1)] * MAX_ANSWERS)) == MAX_ANSWERS
     field, text = refusal(*[sp.PreemptionAnswer(id=1)] * (MAX_ANSWERS + 1))
     assert field == "preemption_answers.answers"
@@ -195,13 +195,13 @@ def test_too_many_answers_are_refused() -> None:
 
 
 def test_a_node_that_cannot_be_meant_is_ignored() -> None:
-    """No node has so long an id, so no check asked about it."""
+    """No node has so long an id, so no check named it."""
     [answer] = answers(sp.PreemptionAnswer(id=1, nodes=[need("n" * (MAX_ID + 1), 0), need("n", 0)]))
     assert answer.needed == {"n": 0}
 
 
 @pytest.mark.parametrize("raw", [b"\x0a", b"\x0a\x02\x12\x7f", b"\x0a\x04\x12\x02\x0a\x05", b"\x07"])
 def test_garbage_is_malformed(raw: bytes) -> None:
-    """Cut off, or of a wire type that there is not."""
+    """They are truncated, or of an invalid wire type."""
     with pytest.raises(Malformed):
         answers_in(raw)

@@ -30,19 +30,19 @@ INCOMPATIBLE = "cancel placeholder: resource incompatible"
 
 
 def placeholder(key: str, memory: int = 1) -> Command:
-    """A placeholder of group g is asked for."""
+    """A placeholder of group g is submitted."""
     return asks(ask("job", key, placeholder=True, group="g", memory=memory))
 
 
 def real(key: str, memory: int, *, predicate: str | None = None) -> Command:
-    """A real ask of group g comes."""
+    """A real ask of group g is submitted."""
     return asks(ask("job", key, group="g", memory=memory, predicate=predicate))
 
 
 def in_vain(*, wanted: int = 2, style: str = "Soft", tell: str = "large") -> Driver:
-    """The gang `job` keeps room with p1 on n1 and p2 on n2, in vain: an ask `tell` is larger.
+    """The gang `job` holds room with p1 on n1 and p2 on n2, in vain: an ask `tell` is larger.
 
-    There is room for it on both nodes, and the gang's time is up 60 seconds later.
+    Both nodes have room for it, and the gang times out 60 seconds later.
     """
     driver = Driver()
     driver.do(register(config("[{name: a}]")), nodes(node("n1", memory=4), node("n2", memory=4)))
@@ -54,23 +54,23 @@ def in_vain(*, wanted: int = 2, style: str = "Soft", tell: str = "large") -> Dri
 
 
 def told(effects: Sequence[Effect]) -> list[tuple[str, str]]:
-    """What the RM is told to stop, with the reason."""
+    """The stops requested of the RM, with the reason."""
     return [(key, message) for _, key, _, message in released(effects)]
 
 
 def job(driver: Driver) -> Application:
-    """The application, while it is there."""
+    """The application, while it exists."""
     return driver.partition.applications[AppId("job")]
 
 
 def counts(driver: Driver) -> tuple[int, int]:
-    """How many placeholders of the group are open, and how many have timed out."""
+    """The numbers of open and of timed out placeholders of the group."""
     group = job(driver).gang.groups["g"]
     return group.open, group.timed_out
 
 
 def test_each_cancelled_placeholder_is_told_of_once() -> None:
-    """Also when more large asks come, and when the time is up."""
+    """This holds when more large asks are submitted, and after the timeout."""
     driver = in_vain()
     driver.do(real("larger", 3))
     driver.wait(120)
@@ -90,7 +90,7 @@ def test_each_cancelled_placeholder_is_told_of_once() -> None:
     ],
 )
 def test_a_release_of_any_kind_is_an_end(why: TerminationType) -> None:
-    """The RM may stop a placeholder for a reason of its own, or say another word for it."""
+    """The RM may stop a placeholder for a reason of its own, or with another type."""
     driver = in_vain()
     effects = driver.do(releases(release("job", "p1", why=why), release("job", "p2", why=why)))
     assert keys(effects) == ["large"]
@@ -113,7 +113,7 @@ def test_a_release_of_all_that_runs_is_an_end() -> None:
 
 
 def test_the_loss_of_a_node_is_an_end() -> None:
-    """What was on the node is gone, whatever the RM would have said of it."""
+    """A placeholder on a removed node has ended, without a confirmation."""
     driver = in_vain()
     driver.do(nodes(node("n1", NodeAction.DECOMISSION)))
     assert counts(driver) == (1, 1)
@@ -124,7 +124,7 @@ def test_the_loss_of_a_node_is_an_end() -> None:
 
 @pytest.mark.parametrize("style", ["Soft", "Hard"])
 def test_a_running_gang_waits_no_longer_than_its_time(style: str) -> None:
-    """The RM never confirms: what was cancelled counts as timed out, and is not told again."""
+    """The RM never confirms: a cancelled placeholder counts as timed out, and is not requested again."""
     driver = in_vain(style=style)
     assert keys(driver.wait(59)) == []
     effects = driver.wait(1)
@@ -139,7 +139,7 @@ def test_a_running_gang_waits_no_longer_than_its_time(style: str) -> None:
     [("Soft", "Resuming", "Accepted"), ("Hard", "Failing", "Failed")],
 )
 def test_a_gang_that_has_not_come_together_drops_the_ask(style: str, entered: str, after: str) -> None:
-    """Its time is up while the RM is silent: the ask is dropped, and the gang goes its way."""
+    """It times out while the RM is silent: the ask is dropped, and the gang ends by its style."""
     driver = in_vain(wanted=9, style=style)
     effects = driver.wait(60)
     pending = "releasing pending placeholders on placeholder timeout"
@@ -159,7 +159,7 @@ def test_removing_the_application_ends_all() -> None:
 
 
 def test_an_operator_ends_an_application_that_waits() -> None:
-    """The ask is dropped; the placeholders have been told, and the last of them ends it."""
+    """The ask is dropped; the placeholders have their requests, and the last of them ends it."""
     driver = in_vain()
     effects = driver.do(kill("job", "enough"))
     assert (told(effects), states(effects, "job")) == ([("large", "enough")], ["Failing"])
@@ -169,7 +169,7 @@ def test_an_operator_ends_an_application_that_waits() -> None:
 
 
 def test_an_application_whose_ask_is_withdrawn_completes_without_its_placeholders() -> None:
-    """With the last of them nothing is left."""
+    """After the last of them nothing is left."""
     driver = in_vain()
     assert driver.do(releases(release("job", "large"))) == []
     confirmed = (release("job", key, why=TerminationType.TIMEOUT) for key in ("p1", "p2"))
@@ -177,7 +177,7 @@ def test_an_application_whose_ask_is_withdrawn_completes_without_its_placeholder
 
 
 def test_the_end_of_a_completion_is_the_end_of_the_wait() -> None:
-    """The work is done before the RM confirms: who comes after that waits for no placeholder."""
+    """The work is done before the RM confirms: later asks wait for no placeholder."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")), nodes(node("n1", memory=9)))
     driver.do(apps(app("job", "root.a", gang={"memory": 2}, timeout=600)))
@@ -192,7 +192,7 @@ def test_the_end_of_a_completion_is_the_end_of_the_wait() -> None:
 
 
 def test_a_placeholder_that_comes_meanwhile_is_waited_for() -> None:
-    """It keeps room for the ask, or is cancelled as the others were."""
+    """It holds room for the ask, or is cancelled like the others."""
     driver = in_vain()
     effects = driver.do(placeholder("p3", 1))
     assert (keys(effects), told(effects)) == (["p3"], [("p3", INCOMPATIBLE)])

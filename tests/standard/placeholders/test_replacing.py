@@ -23,7 +23,7 @@ def gang(*sizes: int) -> Driver:
 
 
 def test_asks_that_require_nodes_do_not_look_at_all_placeholders() -> None:
-    """An ask that requires a node examines the placeholders there only, and they count as work."""
+    """An ask that requires a node examines the placeholders on it only, and they count as work."""
     driver = gang(*[1] * MANY)
     partition = driver.partition
     bound = [
@@ -44,7 +44,7 @@ def test_an_ask_takes_the_placeholder_on_the_node_that_it_requires() -> None:
 
 
 def test_a_placeholder_that_is_too_small_and_came_before_is_stopped_first() -> None:
-    """A too small placeholder that came earlier is cancelled first, on any node; later ones stay."""
+    """A too small placeholder that arrived earlier is cancelled first, on any node; later ones remain."""
     driver = gang(2, 1, 2, 1)
     effects = driver.do(asks(ask("job", "r", group="g", required_node="kept2", memory=2)))
     assert [(key, why) for _, key, why, _ in released(effects)] == [

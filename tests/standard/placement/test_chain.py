@@ -1,4 +1,4 @@
-"""The rules of a partition in a chain, and the reasons that they give for a rejection (spec § 3)."""
+"""The rules of a partition in a chain, and their reasons for a rejection (spec § 3)."""
 
 import pytest
 from hypothesis import given
@@ -34,7 +34,7 @@ def app(queue: str = "", **tags: str) -> NewApplication:
 
 @pytest.mark.row(62)
 def test_implicit_rules_are_shown() -> None:
-    """Without rules there is `provided`, which does not create; recovery is last in any case."""
+    """Without rules there is `provided`, which does not create; recovery is always last."""
     provided, recovery = rules_in_force([])
     assert (provided.name, provided.create) == ("provided", False)
     assert (recovery.name, recovery.create, recovery.value) == ("recovery", True, RECOVERY_PATH)
@@ -44,7 +44,7 @@ def test_implicit_rules_are_shown() -> None:
 
 @pytest.mark.parametrize("separator", [".", "x", "_", ","])
 def test_endless_queue_names(separator: str) -> None:
-    """However much an application says about its queue, the answer is short and the tree small."""
+    """However long the queue name of an application, the answer is short and the tree small."""
     placer = Placer([PlacementRuleConfig(name="provided", create=True)])
     tree = tree_of(OPEN)
     assert len(refusal(placer, tree, app(f"root.{f'y{separator}' * 50_000}"))) < 300
@@ -74,7 +74,7 @@ rule_kinds = st.sampled_from(["provided", "user", "fixed", "tag"])
 
 
 def rule_configs(levels: int) -> st.SearchStrategy[PlacementRuleConfig]:
-    """Rules with up to so many parents, fixed ones with a value as parsing lets it through."""
+    """Rules with up to this number of parents, fixed ones with a value that parsing accepts."""
     parents = st.none() if levels == 0 else st.none() | rule_configs(levels - 1)
     return st.builds(
         PlacementRuleConfig,
@@ -128,7 +128,7 @@ HEAD = "application rejected: no placement rule matched: "
 
 
 def reasons(placer: Placer, queues: str, app: NewApplication) -> str:
-    """Why the application is rejected: what a dry run and a submission say alike."""
+    """The reasons for a rejection, equal in a dry run and a submission."""
     tree = tree_of(queues)
     with pytest.raises(Rejected) as dry:
         placer.rule_for(app, tree)
@@ -144,7 +144,7 @@ def application(**tags: str) -> NewApplication:
 
 
 def test_each_rule_says_what_it_gave() -> None:
-    """The rule's number, kind and value, its queue, and why that was not taken."""
+    """A reason has the rule's number, kind and value, its queue, and the obstacle."""
     rules = [
         PlacementRuleConfig(name="tag", value="namespace"),
         PlacementRuleConfig(name="provided"),
@@ -161,7 +161,7 @@ def test_each_rule_says_what_it_gave() -> None:
 
 
 def test_reasons_are_bounded() -> None:
-    """Of a thousand rules the first are told, and how many there are more."""
+    """Of a thousand rules the first are listed, with the number of the others."""
     rules = [PlacementRuleConfig(name="fixed", value=f"{'x' * 60}{n}") for n in range(1_000)]
     text = reasons(Placer(rules), "- {name: root}", application())
     assert len(text) < MAX_REASONS + 200
@@ -171,7 +171,7 @@ def test_reasons_are_bounded() -> None:
 
 
 def test_a_long_path_is_shortened() -> None:
-    """Of a path of thousands of characters the end is told, where the levels differ."""
+    """Of a path of thousands of characters the end is printed, where the levels differ."""
     rule = PlacementRuleConfig(name="fixed", value=".".join(["y" * 60] * 16 + ["end"]))
     text = reasons(Placer([rule]), "- {name: root}", application())
     assert len(text) < MAX_REASONS + 200

@@ -1,4 +1,4 @@
-"""Placement told as transcripts: what is said to rules and queues, and the answer to each.
+"""Placement as transcripts: inputs of rules and queues, and the answer to each.
 
 A transcript is a text file of entries: a line with a verb and its operands, for some verbs lines of
 YAML below it, then ``----``, then the answer, then an empty line. Lines that begin with # before an
@@ -39,7 +39,7 @@ FILES = sorted((Path(__file__).parent / "transcripts").glob("*.txt"))
 
 @dataclass
 class Entry:
-    """One thing that is said, and the answer that the file has for it."""
+    """One input, and its answer in the file."""
 
     command: str
     comments: list[str]
@@ -47,7 +47,7 @@ class Entry:
     answer: list[str] = field(default_factory=list)
 
     def text(self, answer: list[str]) -> str:
-        """The entry as it stands in a file, with this answer."""
+        """The entry as in a file, with this answer."""
         return "\n".join([*self.comments, self.command, *self.body, "----", *answer, ""])
 
 
@@ -91,13 +91,13 @@ class World:
     """The queues and rules of one partition."""
 
     def __init__(self) -> None:
-        """Nothing yet: the first entry is the configuration."""
+        """Start empty: the first entry is the configuration."""
         self.tree: QueueTree
         self.placer: Placer
         self.places: dict[str, str] = {}
 
     def answer(self, entry: Entry) -> list[str]:
-        """Do what is said; the answer's lines."""
+        """Process the input; return the answer's lines."""
         verb, *words = entry.command.split()
         try:
             answer = self._do(verb, words, "\n".join(entry.body))
@@ -153,7 +153,7 @@ def rows_of(file: Path) -> list[int]:
 
 
 def test_every_kind_of_rule_is_shown() -> None:
-    """Each kind of placement rule that a configuration may use stands in a transcript."""
+    """Each kind of placement rule is in a transcript."""
     shown = {
         line.split("name:")[1].strip()
         for file in FILES

@@ -15,7 +15,7 @@ from support.core.trees import partition_config
 def admits(
     who: tuple[str, ...], users: tuple[str, ...] = (), groups: tuple[str, ...] = ()
 ) -> tuple[bool, bool]:
-    """Whether a user, groups following, passes these lists as an allow and as a deny filter."""
+    """Whether a user, followed by groups, passes these lists as an allow and as a deny filter."""
     user = UserGroup(who[0], who[1:])
     allow, deny = (
         chain.admits(
@@ -35,7 +35,7 @@ NOT_LISTED = (False, True)
 
 @pytest.mark.row(74)
 def test_empty_filter() -> None:
-    """A filter that lists nothing lets everyone pass, or with deny nobody."""
+    """A filter without entries lets everyone pass, or with deny nobody."""
     assert admits(("ann",)) == (True, False)
 
 
@@ -76,7 +76,7 @@ def test_pattern_is_tried_on_each_group(who: tuple[str, ...], expected: tuple[bo
 
 @pytest.mark.row(75)
 def test_anchored_pattern() -> None:
-    """Who wants the whole name matched says so in the pattern."""
+    """A pattern for the whole name has to be anchored."""
     assert admits(("ann",), users=("^(ann|bob)$",)) == LISTED
     assert admits(("anna",), users=("^(ann|bob)$",)) == NOT_LISTED
 
@@ -88,7 +88,7 @@ def test_full_stop_is_no_pattern() -> None:
 
 
 def test_dollar_at_the_end_is_both() -> None:
-    """An entry that is a legal name and a pattern lists the name and what the pattern finds."""
+    """An entry that is a valid name and a pattern lists the name and the matches of the pattern."""
     assert admits(("svc$",), users=("svc$",)) == LISTED
     assert admits(("my-svc",), users=("svc$",)) == LISTED
     assert admits(("svc1",), users=("svc$",)) == NOT_LISTED
@@ -96,14 +96,14 @@ def test_dollar_at_the_end_is_both() -> None:
 
 @pytest.mark.row(74)
 def test_patterns_are_for_single_entries() -> None:
-    """In a longer list there are only names; what is none is skipped, a star too."""
+    """A longer list has names only; an invalid one is skipped, a star too."""
     assert admits(("ann",), users=("a.*", "*", "bob")) == NOT_LISTED
     assert admits(("bob",), users=("a.*", "*", "bob")) == LISTED
 
 
 @pytest.mark.row(74)
 def test_list_of_bad_names_is_not_empty() -> None:
-    """With only illegal names nobody is listed: allow passes nobody, deny everyone."""
+    """With only invalid names nobody is listed: allow passes nobody, deny everyone."""
     assert admits(("ann",), users=("a b", "c d")) == NOT_LISTED
 
 
@@ -134,14 +134,14 @@ def test_groups_are_taken_as_they_come(user: str) -> None:
 
 @pytest.mark.row(84, 85)
 def test_forced_application_of_nobody() -> None:
-    """A forced application without a user is nobody's."""
+    """A forced application without a user belongs to nobody."""
     assert checked_user(by("", "staff"), forced=True) == UserGroup("nobody", ("nogroup",))
 
 
 @pytest.mark.parametrize("forced", [False, True])
 @pytest.mark.parametrize("user", ["a b", "a,b", "1st", "-", "ann$bob", "ann\n", "änne", "-" * 100])
 def test_illegal_user(user: str, forced: bool) -> None:
-    """A name that no user can have is rejected and told, forced or not."""
+    """An invalid user name is rejected and reported, forced or not."""
     with pytest.raises(Rejected) as refusal:
         checked_user(by(user, "staff"), forced=forced)
     published, _, found = str(refusal.value).partition(", found ")
@@ -163,5 +163,5 @@ def test_illegal_user(user: str, forced: bool) -> None:
     ],
 )
 def test_forced(key: str, value: str, expected: bool) -> None:
-    """The tag that forces is found in any case, and says true in one of the usual ways."""
+    """The tag that forces is found in any case, with true in one of the usual spellings."""
     assert is_forced(by("ann", **{key: value})) is expected

@@ -1,4 +1,4 @@
-"""Predicate checks: what the RM said, for whom it counts, and what an autoscaler hears."""
+"""Predicate checks: answers of the RM, their validity, and reports to an autoscaler."""
 
 from mutants.defect import Defect
 from mutants.operators import drop, never, returns, swap, without

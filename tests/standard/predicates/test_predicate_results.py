@@ -1,4 +1,4 @@
-"""Validity of predicate results: the node as the RM knows it, and one ask (§ 8.4)."""
+"""Validity of predicate results: the node as reported to the RM, and one ask (§ 8.4)."""
 
 from collections.abc import Callable
 
@@ -65,7 +65,7 @@ def answered(core: Driver, effects: list[Effect], judge: Judge) -> tuple[list[Ef
 
 
 def test_refusals_come_to_an_end_however_many_wait() -> None:
-    """Asks that were assumed on refused nodes go to the accepted node, each after one question."""
+    """Asks that were assumed on refused nodes move to the accepted node, each after one question."""
     core = cluster(3)
     wanted = [ask("one", f"k{n:02}", vcore=1, predicate="p") for n in range(25)]
     made, count = answered(core, core.do(asks(*wanted)), lambda _, __: "no")
@@ -79,7 +79,7 @@ def test_refusals_come_to_an_end_however_many_wait() -> None:
 
 
 def test_classes_do_not_stir_each_other_up() -> None:
-    """Asks of different classes, refused everywhere, are asked about once for each node."""
+    """The RM is asked about asks of different classes, refused everywhere, once for each node."""
     core = cluster(3)
     wanted = [ask("one", f"k{n}", vcore=1, predicate=f"alone {n}") for n in range(10)]
     made, count = answered(core, core.do(asks(*wanted)), lambda _, __: "no")
@@ -272,7 +272,7 @@ def test_reasons_are_told_every_15_seconds_however_often_an_ask_is_assumed() -> 
 def test_a_reserved_ask_goes_on_when_there_is_room_for_one_more_that_waits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A reserved ask that owed answers have stopped is tried when one of these asks is released."""
+    """A reserved ask blocked by owed answers is tried when one of these asks is released."""
     monkeypatch.setattr(owed, "MAX_ASSUMED", 1)
     core = cluster(1)
     core.do(nodes(node("drained", NodeAction.CREATE_DRAIN, vcore=20)))

@@ -129,7 +129,7 @@ def test_only_so_many_asks_wait_for_answers(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_an_rm_that_answers_quickly_is_asked_more_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """More asks wait for answers while checks that were put behind many are answered quickly."""
+    """More asks wait for answers while checks queued after many are answered quickly."""
     monkeypatch.setattr(owed, "MAX_ASSUMED", 4)
     core = cluster(40, reservations=False)
     checks = asked(core.do(asks(*(ask("one", f"k{n}", vcore=1, predicate=f"p{n}") for n in range(39)))))
@@ -142,7 +142,7 @@ def test_an_rm_that_answers_quickly_is_asked_more_at_a_time(monkeypatch: pytest.
 
 
 def test_an_rm_that_answers_lone_checks_quickly_may_be_slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An answer that waited behind nothing does not raise the bound, nor does a burst that is over."""
+    """An answer to an unqueued check does not raise the bound, nor does a burst that is over."""
     monkeypatch.setattr(owed, "MAX_ASSUMED", 4)
     core = cluster(40, reservations=False)
     for burst in range(2):
@@ -167,7 +167,7 @@ def test_asks_that_need_no_answer_wait_for_none(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_asks_that_are_not_asked_about_send_nobody_to_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Asks that owed answers stop count for no back-off; afterwards they do (§ 8.3a)."""
+    """Asks blocked by owed answers count for no back-off; afterwards they do (§ 8.3a)."""
     monkeypatch.setattr(owed, "MAX_ASSUMED", 1)
     core = cluster(queues="[{name: a, properties: {application.unschedasks.backoff: '1'}}]")
     (partition,) = core.scheduler.partitions
@@ -279,7 +279,7 @@ def test_what_waits_in_a_parked_application_may_go(monkeypatch: pytest.MonkeyPat
 
 
 def test_the_recount_finds_whoever_waits_for_no_answer() -> None:
-    """An assumed ask whose question is not open any more would wait for ever."""
+    """An assumed ask whose question is closed would wait for ever."""
     core = cluster()
     (check,) = asked(core.do(asks(ask("one", "k", vcore=4, predicate="p"))))
     partition = core.partition

@@ -21,18 +21,18 @@ def town(queues: str, *homes: tuple[str, int], **properties: str) -> Driver:
 
 
 def stopped(effects: Iterable[Effect]) -> list[str]:
-    """Who is told to stop for the sake of others, in order of name."""
+    """The victims of preemption, in order of name."""
     return sorted(key for _, key, why, _ in released(effects) if why == "PREEMPTED_BY_SCHEDULER")
 
 
 def gang(driver: Driver, app_id: str, queue: str, number: int, size: int = 1) -> list[Effect]:
-    """An application with so many placeholders, and what is decided for them."""
+    """An application with this number of placeholders, and the decisions about them."""
     driver.do(apps(app(app_id, queue, gang={"memory": number * size})))
     return wants(driver, app_id, number, size)
 
 
 def wants(driver: Driver, app_id: str, number: int, size: int = 1) -> list[Effect]:
-    """So many placeholders of an application, and what is decided for them."""
+    """This number of placeholders of an application, and the decisions about them."""
     keys = [f"{app_id}-p{n}" for n in range(number)]
     effects = driver.do(
         asks(*(ask(app_id, key, policy="o", group="g", placeholder=True, memory=size) for key in keys))
@@ -51,7 +51,7 @@ def test_real_asks_with_a_promise_are_no_placeholders() -> None:
 
 
 def test_leaves_share_what_their_parent_has_above_its_guarantee() -> None:
-    """Nobody is stopped for a gang of three where two leaves can lose two together, and not two each."""
+    """No victim is stopped for a gang of three if two leaves can lose two together, and not two each."""
     due = "resources: {guaranteed: {memory: 4}}"
     queues = (
         f"[{{name: rich, {due}, queues: [{{name: a}}, {{name: b}}]}}, "
@@ -66,7 +66,7 @@ def test_leaves_share_what_their_parent_has_above_its_guarantee() -> None:
 
 
 def test_a_gang_that_is_larger_than_all_nodes_has_nobody_stopped() -> None:
-    """Victims on a node that has more than its capacity make room there first: it is counted once."""
+    """Victims on a node beyond its capacity free room on that node first: it is counted once."""
     queues = "[{name: rich}, {name: poor, resources: {guaranteed: {memory: 9}}}]"
     driver = town(queues, ("n1", 4), ("n2", 4), **{"reservation.max.nodes": "0"})
     driver.do(apps(app("rich", "root.rich")))

@@ -1,4 +1,4 @@
-"""Costs of claims: they do not grow with the nodes, and with what runs there."""
+"""Costs of preemption do not grow with the nodes, and with their allocations."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -26,13 +26,13 @@ GROWS = 1.1
 
 
 class Town:
-    """Full nodes of a queue that has no guarantee, and another queue that claims what it is due.
+    """Full nodes of a queue without a guarantee, and another queue below its guarantee.
 
-    The core is not watched: its calls are counted.
+    The core is not checked: its calls are counted.
     """
 
     def __init__(self, count: int, tuning: Tuning | None = None) -> None:
-        """So many nodes, which no search has looked at yet."""
+        """Create this number of nodes, not examined by any search yet."""
         self._scheduler, self._now, self._made = Scheduler(tuning=tuning), START, 0
         poor = "{name: poor, resources: {guaranteed: {memory: 999}}, properties: {preemption.delay: 1ms}}"
         self.do(register(config(f"[{poor}, {{name: rich}}]", rest="nodesortpolicy: fair")))
@@ -61,12 +61,12 @@ class Town:
             yield partial(self._scheduler.handle, Tick(), self._now)
 
     def wanted(self) -> Command:
-        """Another claim."""
+        """Submit another preempting ask."""
         self._made += 1
         return asks(ask("poor", f"c{self._made}", policy="o", memory=2 * VICTIMS))
 
     def claim(self, count: int) -> None:
-        """So many claims one after the other; victims are confirmed at once."""
+        """Submit this number of preempting asks one after the other; victims are confirmed at once."""
         for _ in range(count):
             victims = released(self.do(self.wanted()))
             assert len(victims) == VICTIMS
@@ -74,7 +74,7 @@ class Town:
             assert placed(self.do(releases(*[release("rich", key, why=why) for _, key, *_ in victims])))
 
     def come_and_go(self, count: int) -> None:
-        """So many times another node comes, one goes, and something is claimed."""
+        """Repeatedly add a node, remove one, and submit a preempting ask."""
         for number in range(count):
             self.do(nodes(node(f"m{number:04}", memory=1)))
             self.claim(1)
@@ -83,7 +83,7 @@ class Town:
 
 @pytest.mark.parametrize("act", [Town.claim, Town.come_and_go])
 def test_a_claim_costs_the_same_however_many_nodes_there_are(act: Callable[[Town, int], None]) -> None:
-    """Neither all nodes nor all that runs in the leaf of the victims is looked through for a claim."""
+    """Neither all nodes nor all allocations in the leaf of the victims are examined for an ask."""
     costs = []
     for count in (50, 2_000):
         town = Town(count)
@@ -94,7 +94,7 @@ def test_a_claim_costs_the_same_however_many_nodes_there_are(act: Callable[[Town
 
 
 def test_the_first_claim_looks_at_the_nodes_in_many_turns() -> None:
-    """A turn looks at a part of them, and other RMs have their turns before the next one."""
+    """A turn examines a part of them, and other RMs have their turns before the next one."""
     towns = [Town(count, Tuning(fill_work=40)) for count in (50, 500)]
     few, many = (town.longest_turn(town.wanted()) for town in towns)
     assert many < few * GROWS

@@ -60,7 +60,7 @@ def test_the_numbers_of_a_queue_stay_those_of_the_moment() -> None:
 
 
 def test_a_queue_without_sizes_has_none_in_its_numbers() -> None:
-    """No guarantee and no maximum are empty amounts."""
+    """A missing guarantee or maximum is an empty amount."""
     numbers = numbers_of(Queue("root", None, is_leaf=True, managed=True))
     assert (numbers.guaranteed, numbers.max) == ({}, {})
 
@@ -188,7 +188,7 @@ def test_losses_of_leaves_that_are_gone_are_forgotten() -> None:
     ids=["no limit", "limit"],
 )
 def test_losses_count_where_there_is_a_limit(properties: str, lost: dict[str, int]) -> None:
-    """One victim has run for 5 s when it is told to stop; nothing is kept of it elsewhere."""
+    """One victim has run for 5 s at its stop; without a limit nothing is recorded."""
     driver = Driver()
     queues = "[{name: rich, properties: {%s}}, {name: poor, resources: {guaranteed: {memory: 1}}}]"
     text = config(queues % properties)

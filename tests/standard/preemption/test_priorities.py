@@ -50,7 +50,7 @@ def scene(where: str, offset: int, fence: bool, priority: int) -> Cluster:
 
 
 def first_served(where: str, offset: int, fence: bool, priority: int) -> set[str]:
-    """Whose ask comes first where both wait for the only place, whatever the names say."""
+    """The first ask served if both wait for the only place, whatever the names."""
     found: set[str] = set()
     for rich, poor in (("a", "b"), ("b", "a")):
         names = {RICH: rich, POOR: poor, "root.up": "up", "root.up.both": "both", "root": "root"}

@@ -77,7 +77,7 @@ def unlike(count: int) -> list[Ask]:
 
 
 def stopped(effects: Iterable[Effect]) -> list[str]:
-    """Keys of the allocations that the RM is told to stop."""
+    """Keys of the allocations that the RM is asked to stop."""
     return [key for _, key, *_ in released(effects)]
 
 
@@ -101,7 +101,7 @@ def answer(question: AskedPreemption, *agreed: str) -> AnswerPreemptions:
 
 
 def test_nodes_that_were_refused_are_left_out() -> None:
-    """After a refusal the next best nodes are asked about; after all, the RM is the obstacle."""
+    """After a refusal the RM is asked about the next best nodes; after all, the RM is the obstacle."""
     scene = cluster(
         [queue(A, {"vcore": 4}), queue(B)],
         *[runs(B, number, node=f"n{number}") for number in (1, 2, 3)],
@@ -122,7 +122,7 @@ def test_nodes_that_were_refused_are_left_out() -> None:
 
 
 def test_no_node_is_asked_about_twice_before_all_were() -> None:
-    """Ten nodes at a time; once all were refused nothing is asked for a while."""
+    """Ten nodes at a time; once all were refused the RM is not asked for a while."""
     driver = town(VICTIMS_JUDGED)
     driver.do(asks(poor("p")))
     (first,) = questions(driver.wait(5))
@@ -145,14 +145,14 @@ def test_what_was_refused_for_one_ask_is_asked_again_for_the_next() -> None:
 
 
 def test_searches_that_turns_leave_out_are_made_in_further_ones() -> None:
-    """A leaf has ten searches in a turn, and turns go on until every ask had one."""
+    """A leaf has ten searches in a turn, and turns continue until every ask had one."""
     driver = town(VICTIMS_JUDGED)
     driver.do(asks(*unlike(35)))
     assert len(questions(driver.wait(5))) == 35
 
 
 def test_so_many_questions_about_victims_are_open_at_a_time() -> None:
-    """Further asks wait for the answer; its deadline counts as an answer."""
+    """Further asks wait for the answer, or for its deadline."""
     driver = town(VICTIMS_JUDGED)
     driver.do(asks(*unlike(MOST_QUESTIONS + 2)))
     opened = questions(driver.wait(5))
@@ -163,7 +163,7 @@ def test_so_many_questions_about_victims_are_open_at_a_time() -> None:
 
 
 def test_the_score_of_a_plan_counts_those_whom_the_rm_wants_as_well() -> None:
-    """Each further victim on the node is one more; without any it is the plan as it was found."""
+    """Each further victim on the node counts as one more; without any the plan is as found."""
     scene = cluster([queue(A, {"vcore": 4}), queue(B)], runs(B, *range(12)), waits(A, 1))
     built = build(scene)
     app, request = built.request(f"{A}-w1")
@@ -189,7 +189,7 @@ def judged(poor: str = POOR, enabled: str = "true") -> str:
 
 
 def asking(poor: str = POOR) -> tuple[Driver, AskedPreemption]:
-    """A full cluster, and the question for whom to stop for poor's ask p1."""
+    """A full cluster, and the question about the victims for poor's ask p1."""
     driver = Driver()
     driver.do(register(judged(poor), predicates=VICTIMS_JUDGED))
     driver.do(nodes(node("n1", memory=4), node("n2", memory=100)))
@@ -218,7 +218,7 @@ def test_the_first_victim_goes() -> None:
     ids=["hold", "limit", "max applications"],
 )
 def test_nobody_goes_for_an_ask_that_may_not_run(poor: str, change: Command) -> None:
-    """No victims are stopped for an ask that another check stops by now."""
+    """No victim is stopped for an ask that another check blocks by now."""
     driver, question = asking(poor)
     driver.do(change)
     assert stopped(driver.do(answer(question, "n1"))) == []
@@ -281,7 +281,7 @@ def test_nobody_is_stopped_before_the_rm_has_agreed_to_the_node() -> None:
 
 
 def test_the_next_nodes_follow_those_that_are_refused() -> None:
-    """No node is asked about twice; without accepted nodes no victim is stopped."""
+    """No node is in two questions; without accepted nodes no victim is stopped."""
     driver = town(NODES_JUDGED)
     check = one_asked(driver)
     effects = driver.do(refuse(check, *check.nodes))
@@ -292,7 +292,7 @@ def test_the_next_nodes_follow_those_that_are_refused() -> None:
 
 
 def test_what_the_rm_has_said_of_a_node_is_not_asked_again() -> None:
-    """Of the second ask like the first the best node is known: its victim is told at once."""
+    """For a second equal ask the best node is already accepted: its victim is stopped at once."""
     driver = town(NODES_JUDGED)
     driver.do(asks(poor("p"), poor("q")))
     (check,) = asked(driver.wait(5))
@@ -331,7 +331,7 @@ def test_consent_to_a_node_that_has_changed_since_is_void() -> None:
 
 
 def test_nothing_is_stopped_while_the_rm_is_on_hold() -> None:
-    """No victims are stopped while the RM is on hold, though it has agreed."""
+    """No victim is stopped while the RM is on hold, though it has agreed."""
     driver = town(NODES_JUDGED)
     check = one_asked(driver)
     driver.do(ON_HOLD)
@@ -339,7 +339,7 @@ def test_nothing_is_stopped_while_the_rm_is_on_hold() -> None:
 
 
 def test_the_next_ask_follows_one_that_is_gone_at_once() -> None:
-    """With known results, the victim is stopped at once."""
+    """With stored results, the victim is stopped at once."""
     driver = town(NODES_JUDGED)
     driver.do(asks(poor("p"), poor("q")))
     (check,) = asked(driver.wait(5))

@@ -30,7 +30,7 @@ def full(
     policy: PredicatePolicy | None = None,
     root: str = "preemption.delay: 5s",
 ) -> Driver:
-    """Nodes full with so many rich allocations; asks of poor preempt others after 5 s."""
+    """Nodes full with this number of rich allocations; asks of poor preempt others after 5 s."""
     driver = Driver()
     text = config(f"[{{name: rich, properties: {{{properties}}}}}, {POOR}]")
     text = text.replace("submitacl: '*'", f"submitacl: '*', properties: {{{root}}}")
@@ -50,14 +50,14 @@ def crowded(properties: str = "") -> Driver:
 
 
 def noted(driver: Driver, key: str) -> int:
-    """How often a search was in vain, as the ask's log says it."""
+    """The number of searches in vain in the ask's log."""
     shown = listed(driver.views.asks(DEFAULT, "poor"))
     (log,) = [item.allocation_log for item in shown if item.ask.key == key]
     return sum(entry.count for entry in log if "Preemption" in entry.message)
 
 
 def explained(driver: Driver, key: str) -> PreemptionCheck:
-    """What preemption does for the ask."""
+    """The explanation of preemption for the ask."""
     checks = driver.explain("poor", key).checks
     (check,) = [check for check in checks if isinstance(check, PreemptionCheck)]
     return check
@@ -76,7 +76,7 @@ def test_a_search_in_vain_is_not_made_again_before_something_changes() -> None:
 
 
 def test_for_another_ask_of_the_group_a_search_is_made() -> None:
-    """Of higher priority it may stop whom the first one may not, once it is old enough."""
+    """With a higher priority it may stop victims that the first one may not, once it is old enough."""
     driver = crowded()
     driver.do(asks(ask("poor", "low", policy="o", memory=1)))
     driver.wait(19)
@@ -85,7 +85,7 @@ def test_for_another_ask_of_the_group_a_search_is_made() -> None:
 
 
 def test_it_is_made_again_when_not_everybody_was_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A search is repeated if allocations that it did not look at may become old enough."""
+    """A search is repeated if allocations that it did not examine may become old enough."""
     monkeypatch.setattr(search, "MOST_COUNTED", 0)
     driver = crowded("preemption.minimum.runtime: 100s")
     driver.do(asks(ask("poor", "p", policy="o", priority=5, memory=1)))
@@ -94,7 +94,7 @@ def test_it_is_made_again_when_not_everybody_was_looked_at(monkeypatch: pytest.M
 
 
 def test_a_young_reservation_yields_in_time() -> None:
-    """The only node is kept for a lesser ask that has not had its chance yet."""
+    """The only node is reserved for a lesser ask that has not had its chance yet."""
     other = waits(B, 1, hold=Hold(node="n1", time=NOW - 1), priority=-1)
     world = cluster([queue(A, {"vcore": 5}), queue(B)], runs(B, *range(12)), other, waits(A, 1))
     assert refusal(world, f"{A}-w1").until == NOW + 3
@@ -114,7 +114,7 @@ def test_the_last_search_is_what_is_reported() -> None:
 
 
 def test_before_a_search_nothing_is_said_of_it() -> None:
-    """It may preempt others already, and will be tried in the next turn."""
+    """It may preempt already, and will be tried in the next turn."""
     driver = crowded()
     driver.send(asks(ask("poor", "p", policy="o", created=START - 60, memory=1)))
     assert explained(driver, "p").code == "PREEMPTION_NOT_YET_TRIED"
@@ -133,7 +133,7 @@ def test_what_is_kept_for_an_ask_is_the_summary() -> None:
 
 
 def poor(driver: Driver, count: int, *, many_apps: bool, predicate: str | None = None) -> None:
-    """So many alike asks, of one application or of one each."""
+    """This number of equal asks, of one application or of one each."""
     names = [f"poor{number:03}" if many_apps else "poor" for number in range(count)]
     driver.do(apps(*[app(name, "root.poor") for name in dict.fromkeys(names)]))
     wanted = [
@@ -144,7 +144,7 @@ def poor(driver: Driver, count: int, *, many_apps: bool, predicate: str | None =
 
 
 def serve(driver: Driver, effects: list[Effect]) -> int:
-    """Confirm until nothing is to be stopped any more; how many are placed in all."""
+    """Confirm until no stop is requested any more; return the total number of placements."""
     count = 0
     why = TerminationType.PREEMPTED_BY_SCHEDULER
     while told := released(effects):
@@ -160,7 +160,7 @@ def searches(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     find = PreemptionSearch.find
 
     def counting(self, app, request, *rest, **more):  # type: ignore[no-untyped-def]
-        """Search, and note for whom."""
+        """Search, and record the ask."""
         made.append(request.key)
         return find(self, app, request, *rest, **more)
 
@@ -183,7 +183,7 @@ def test_asks_that_come_together_do_not_wait_for_each_others_pause(nodes_of: int
 def test_a_place_costs_so_many_searches_however_many_wait(
     count: int, many_apps: bool, searches: list[str]
 ) -> None:
-    """One for whoever has the node next; those who are alike make none of their own."""
+    """One search for the next beneficiary of the node; equal asks make none of their own."""
     driver = full(10, root=ALONE)
     poor(driver, count, many_apps=many_apps)
     assert serve(driver, driver.wait(5)) == 10
@@ -193,7 +193,7 @@ def test_a_place_costs_so_many_searches_however_many_wait(
 
 @pytest.mark.pure
 def test_a_search_that_fails_for_another_reason_pauses(searches: list[str]) -> None:
-    """The node is kept for the second of three, and nobody else is there who may go."""
+    """The node is reserved for the second of three, and there is no other victim."""
     driver = full(2, root=ALONE)
     poor(driver, 3, many_apps=False)
     assert serve(driver, driver.wait(5)) == 2
@@ -203,7 +203,7 @@ def test_a_search_that_fails_for_another_reason_pauses(searches: list[str]) -> N
 
 
 def test_after_the_interval_victims_are_searched_for_in_any_case() -> None:
-    """The node stays kept, and there is another one by then."""
+    """The node is still reserved, and there is another one by then."""
     driver = full(1)
     poor(driver, 2, many_apps=True)
     assert len(released(driver.wait(5))) == 1
@@ -215,7 +215,7 @@ def test_after_the_interval_victims_are_searched_for_in_any_case() -> None:
 
 
 def test_who_has_a_node_reserved_is_like_nobody_else() -> None:
-    """Its own node is no reason to wait, though those before it wait for that."""
+    """Its own node is no reason to wait, though asks before it wait for that."""
     driver = full(2, nodes_of=2)
     driver.do(nodes(node("small", memory=1)))
     driver.do(asks(ask("rich", "s", policy="s", on_node="small", memory=1)))
@@ -238,7 +238,7 @@ def test_explain_says_that_nodes_are_kept() -> None:
 
 
 def test_who_was_slower_than_others_at_the_rm_looks_again_at_once() -> None:
-    """All are asked about at once, and the RM agrees to one node for all of them."""
+    """The RM is asked for all of them at once, and accepts the same node for all."""
     driver = full(policy=PredicatePolicy(deadline=100, judges_victims=True))
     poor(driver, 4, many_apps=True, predicate="x")
     effects = let_happen(driver, seconds=5)
@@ -248,7 +248,7 @@ def test_who_was_slower_than_others_at_the_rm_looks_again_at_once() -> None:
 
 
 def test_the_interval_ends_for_asks_that_are_gone_as_well() -> None:
-    """Those that waited are gone, and one that may preempt nobody is left: the core is at rest."""
+    """The waiting asks were removed, and one without a right to preempt remains: the core is idle."""
     driver = full(2)
     poor(driver, 2, many_apps=False)
     driver.do(asks(ask("poor", "meek", memory=1)))

@@ -25,12 +25,12 @@ def daemon_victims(*requests: list[RequestRecord], vcore: int = 1, **ask: Any) -
 
 
 def test_guarantees_do_not_protect() -> None:
-    """A daemon takes from a queue that is within its guarantee; the youngest goes first."""
+    """A daemon preempts in a queue that is within its guarantee; the youngest is stopped first."""
     assert daemon_victims(runs(B, *range(12))) == [f"{B}-11"]
 
 
 def test_regular_ones_then_opted_out_then_originators() -> None:
-    """The kind comes first, then the lower priority, then the younger, then the smaller."""
+    """The criteria are the kind, then the lower priority, then the younger, then the smaller."""
     gone = daemon_victims(
         runs(B, 1, 2),
         runs(B, 3, priority=-1),
@@ -69,13 +69,13 @@ def test_higher_priority_and_what_is_going_stay() -> None:
 
 
 def test_nobody_goes_in_vain() -> None:
-    """There are no victims if all of them would not make room."""
+    """There are no victims if all of them would not free enough room."""
     assert daemon_victims(runs(B, *range(10), priority=1), runs(B, 10, 11), vcore=3) == []
 
 
 @pytest.mark.parametrize(("larger", "is_vain"), [(4, True), (5, False)])
 def test_nobody_goes_where_the_cluster_stays_too_full(larger: int, is_vain: bool) -> None:
-    """Another node has more on it than it holds: with what goes here, all have too little still."""
+    """Another node is beyond its capacity: even without the victims, the total is too small."""
     nodes = (
         NodeRecord(name="n1", capacity={"vcore": 12}),
         NodeRecord(name="n2", capacity={"vcore": larger}),
@@ -92,7 +92,7 @@ def test_nobody_goes_where_the_cluster_stays_too_full(larger: int, is_vain: bool
 
 
 def test_nobody_goes_where_enough_is_going() -> None:
-    """Victims that were told to stop already make the room."""
+    """Present victims already free enough room."""
     going = runs(B, 0, state=RequestState.PREEMPTING)
     assert daemon_victims(going, runs(B, *range(1, 12))) == []
     assert daemon_victims(going, runs(B, *range(1, 12)), vcore=2) == [f"{B}-11", f"{B}-10"]

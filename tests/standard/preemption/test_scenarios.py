@@ -1,4 +1,4 @@
-"""What users expect of preemption (spec § 9, acceptance scenarios), in clusters of records."""
+"""Expected results of preemption (spec § 9, acceptance scenarios), in clusters of records."""
 
 from dataclasses import replace
 from typing import Any
@@ -11,7 +11,7 @@ from support.preemption.records import Hold, LossRecord, NodeRecord
 
 
 def test_a_full_parent_is_a_fence() -> None:
-    """An ask that its parent has no room for takes from its siblings only, wherever they run."""
+    """An ask without room in its parent preempts its siblings only, on any node."""
     world = cluster(
         [
             parent("root.p", most={"vcore": 4}),
@@ -34,7 +34,7 @@ def test_a_full_parent_is_a_fence() -> None:
 
 @pytest.mark.row(142)
 def test_exactly_at_its_guarantee_a_queue_gives_nothing() -> None:
-    """Only amounts above the guarantee may be taken."""
+    """Only amounts above the guarantee may be stopped."""
     world = cluster([queue(A, {"vcore": 5}), queue(B, {"vcore": 12})], runs(B, *range(12)), waits(A, 1))
     refused = refusal(world, f"{A}-w1")
     assert (refused.law, refused.out[Out.BELOW_GUARANTEE]) == (Law.NO_VICTIMS, 1)
@@ -43,7 +43,7 @@ def test_exactly_at_its_guarantee_a_queue_gives_nothing() -> None:
 @pytest.mark.row(142)
 @pytest.mark.parametrize(("memory", "goes"), [(4, Law.NO_VICTIMS), (5, [f"{B}-2"])])
 def test_at_its_guarantee_a_queue_gives_no_other_type_either(memory: int, goes: Any) -> None:
-    """What has none of the guaranteed type goes only if its queue has too much of that type."""
+    """An allocation without the guaranteed type is a victim only if its queue exceeds that guarantee."""
     world = cluster(
         [queue(A, {"vcore": 5, "memory": 5}), queue(B, {"memory": 4})],
         runs(B, 1, size={"memory": memory}),
@@ -71,7 +71,7 @@ def test_what_was_promised_counts_as_used() -> None:
 
 
 def test_spare_victims_are_offered_where_the_rm_judges() -> None:
-    """Behind its victims, the plan has those that could go as well without breaking a law."""
+    """After its victims, the plan has those that could be stopped as well without breaking a law."""
     world = cluster(
         [queue(A, {"vcore": 5}), queue(B, {"vcore": 8})],
         runs(B, *range(10)),
@@ -88,7 +88,7 @@ def test_spare_victims_are_offered_where_the_rm_judges() -> None:
 
 
 def test_too_young_victims_are_left_until_they_have_run() -> None:
-    """The minimum runtime is the victims' leaf's, and the refusal says when it is over."""
+    """The minimum runtime is that of the victims' leaf, and the refusal has its end."""
     world = cluster(
         [queue(A, {"vcore": 5}), queue(B, preemption_minimum_runtime=995.0)],
         runs(B, *range(6, 18)),

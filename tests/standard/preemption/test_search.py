@@ -32,7 +32,7 @@ def test_the_best_plans_are_those_of_trying_everything(part: range) -> None:
 
 @pytest.mark.worlds(first=500_000, size=100)
 def test_the_best_plans_with_elastic_gangs_are_those_of_trying_everything(part: range) -> None:
-    """Steps and whole gangs go together, growth before all others, and no member goes twice."""
+    """Steps and whole gangs are stopped together, growth before all others, and no member twice."""
     grown = sum(
         plans_compared(seed, elastic=True, what=lambda plans: any(plan.step for plan in plans))
         for seed in part
@@ -68,7 +68,7 @@ def plans_compared(
 
 @pytest.mark.worlds(size=100)
 def test_a_plan_stands_if_it_is_legal(part: range) -> None:
-    """Of any victims on any node it is known whether they would be a legal plan."""
+    """The check determines for any victims on any node whether they are a legal plan."""
     standing = 0
     for seed in part:
         cluster = Drawing(seed, elastic=seed % 3 == 0).cluster()
@@ -105,7 +105,7 @@ def test_a_plan_stands_if_it_is_legal(part: range) -> None:
 
 @pytest.mark.worlds(one_in=4)
 def test_what_was_found_stands(part: range) -> None:
-    """A plan is legal on the books that it was found on, with all the spare victims as well."""
+    """A plan is legal on its books, with all the spare victims as well."""
     for seed in part:
         cluster = Drawing(seed, elastic=seed % 2 == 0).cluster()
         built = build(cluster)
@@ -133,7 +133,7 @@ def test_nobody_notices_a_search(part: range) -> None:
 
 @pytest.mark.worlds(one_in=2)
 def test_out_of_steps_the_answer_is_greedy_and_legal(part: range) -> None:
-    """With steps for next to nothing, a plan is found nearly as often, and it is a legal one."""
+    """With hardly any steps, a plan is found nearly as often, and it is a legal one."""
     exact = greedy = 0
     for seed in part:
         cluster = Drawing(seed).cluster()
@@ -208,7 +208,7 @@ def _books(built: Built) -> list[object]:
 @pytest.mark.worlds(one_in=2)
 @pytest.mark.parametrize("first_nodes", [0, 1, 32])
 def test_an_old_search_finds_what_a_new_one_finds(part: range, first_nodes: int) -> None:
-    """Whatever comes, goes, grows or is told to stop: every answer is that of a fresh search."""
+    """After any additions, removals, resizes and stops, every answer is that of a fresh search."""
     plans = 0
     for seed in part:
         built = build(Drawing(seed, 14).cluster(), first_nodes)
@@ -230,7 +230,7 @@ def test_an_old_search_finds_what_a_new_one_finds(part: range, first_nodes: int)
 
 @pytest.mark.worlds(one_in=4)
 def test_the_order_of_a_leaf_is_kept(part: range, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever is booked, grows or ends: what may go stands there once, the youngest first."""
+    """After any bookings, resizes and ends, each candidate is listed once, the youngest first."""
     monkeypatch.setattr("licorne_core.standard.preemption.victims.MOST_ENDED", 2)
     went = 0
     for seed in part:
@@ -250,7 +250,7 @@ def test_the_order_of_a_leaf_is_kept(part: range, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("nodes", [50, 400])
 def test_a_search_costs_what_has_changed(nodes: int) -> None:
-    """However many nodes there are: once they are known, one that has changed costs a little."""
+    """Whatever the number of nodes: after the first examination, a changed one costs a little."""
     built = build(full(nodes, spare=4))
     app, request = built.request(f"{A}-w1")
     assert isinstance(built.search.find(app, request, NOW, most=1), list)
@@ -262,7 +262,7 @@ def test_a_search_costs_what_has_changed(nodes: int) -> None:
 
 @pytest.mark.parametrize("nodes", [50, 400])
 def test_a_search_in_vain_costs_what_has_changed(nodes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """B may lose one of the two that each node lacks: no node need be looked at to see that."""
+    """B may lose one of the two that each node lacks: no node need be examined for that."""
     monkeypatch.setattr(search, "MOST_COUNTED", 10)
     built = build(full(nodes, spare=1))
     app, request = built.request(f"{A}-w1")
@@ -292,7 +292,7 @@ WIDE = 320
 
 
 def wide(guaranteed: int, *, asked: int = 1) -> Cluster:
-    """An ask of A, and many full nodes of B, which is guaranteed so much."""
+    """An ask of A, and many full nodes of B with this guarantee."""
     names = [f"n{number:03}" for number in range(WIDE)]
     return cluster(
         [queue(A, {"vcore": 4}), queue(B, {"vcore": guaranteed})],
@@ -303,7 +303,7 @@ def wide(guaranteed: int, *, asked: int = 1) -> Cluster:
 
 
 def worked(scene: Cluster) -> tuple[Law, int]:
-    """Why a search is in vain, and what it costs once the nodes are known."""
+    """The reason why a search is in vain, and its cost once the nodes were examined."""
     built = build(scene)
     app, request = built.request(f"{A}-w1")
     built.search.find(app, request, NOW)
@@ -314,14 +314,14 @@ def worked(scene: Cluster) -> tuple[Law, int]:
 
 
 def test_nodes_that_are_looked_at_in_vain_count() -> None:
-    """B may give, and nothing of it may go: each node is looked at."""
+    """B is above its guarantee, but has no legal victim: each node is examined."""
     law, work = worked(wide(1))
     assert law is Law.NO_VICTIMS
     assert work >= WIDE
 
 
 def test_nodes_that_are_all_too_small_count() -> None:
-    """That none could be kept is known when each was looked at."""
+    """Each node is examined before it is certain that none could be reserved."""
     law, work = worked(wide(1, asked=2))
     assert law is Law.NO_NODE
     assert work >= WIDE
@@ -338,7 +338,7 @@ def test_where_no_leaf_may_give_hardly_any_node_is_looked_at() -> None:
 
 
 def loses(*jobs: tuple[str, int, float], asked: int, nodes: int = 1) -> list[str]:
-    """Who goes for an ask: of the jobs by node, size and seconds of work that they would lose."""
+    """The victims of an ask, of the jobs by node, size and seconds of work to lose."""
     running = [
         one
         for number, (name, size, lost) in enumerate(jobs)
@@ -360,7 +360,7 @@ def loses(*jobs: tuple[str, int, float], asked: int, nodes: int = 1) -> list[str
 
 
 def test_costs_are_compared_over_all_nodes() -> None:
-    """The one goes that loses 1 s, though the node of the other comes first."""
+    """The victim loses 1 s, though the node of the other is first."""
     assert loses(("n0", 2, 10), ("n1", 2, 1), asked=2, nodes=2) == [f"{B}-1"]
 
 

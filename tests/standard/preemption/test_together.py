@@ -31,7 +31,7 @@ WHY = TerminationType.PREEMPTED_BY_SCHEDULER
 
 
 def town(queues: str, sizes: list[int], properties: str = "") -> Driver:
-    """Nodes of so many cores, and queues whose asks preempt after a second."""
+    """Nodes of this number of cores, and queues whose asks preempt after a second."""
     driver = Driver()
     text = config(f"[{{name: mine, resources: {{guaranteed: {{memory: 99}}}}{properties}}}, {queues}]")
     driver.do(register(text.replace("submitacl: '*'", "submitacl: '*', properties: {preemption.delay: 1s}")))
@@ -41,7 +41,7 @@ def town(queues: str, sizes: list[int], properties: str = "") -> Driver:
 
 
 def full(number: int, size: int, properties: str = "") -> Driver:
-    """So many nodes, on each one job that takes all of it, of a queue without a guarantee."""
+    """This number of nodes, each full with one job, of a queue without a guarantee."""
     driver = town(f"{{name: others, properties: {{{properties}}}}}", [size] * number)
     driver.do(apps(app("others", "root.others")))
     jobs = [ask("others", f"j{n}", policy="s", on_node=f"n{n}", memory=size) for n in range(number)]
@@ -55,7 +55,7 @@ def want(driver: Driver, *keys: str, size: int = 1) -> list[Effect]:
 
 
 def obeyed(driver: Driver, effects: list[Effect]) -> tuple[list[str], list[str]]:
-    """Those that are stopped until nobody is any more, each at once, and those that are placed."""
+    """The victims until no stop is requested any more, each confirmed at once, and the placed asks."""
     gone, started = [], [key for _, key, _ in placed(effects)]
     while told := released(effects):
         gone += [key for _, key, *_ in told]
@@ -65,7 +65,7 @@ def obeyed(driver: Driver, effects: list[Effect]) -> tuple[list[str], list[str]]
 
 
 def test_six_small_asks_stop_one_large_job() -> None:
-    """What the first victim leaves beyond the first ask is promised to the others."""
+    """The room that the first victim frees beyond the first ask is promised to the others."""
     driver = full(6, 8)
     want(driver, *"abcdef")
     gone, started = obeyed(driver, driver.wait(DELAY))
@@ -74,7 +74,7 @@ def test_six_small_asks_stop_one_large_job() -> None:
 
 
 def test_explain_says_for_whose_end_it_waits() -> None:
-    """An ask that was promised what another one leaves waits for the end of the same victim."""
+    """An ask that was promised the rest of another's room waits for the end of the same victim."""
     driver = full(2, 8)
     want(driver, "a", "b")
     driver.wait(DELAY)
@@ -83,7 +83,7 @@ def test_explain_says_for_whose_end_it_waits() -> None:
 
 
 def test_what_leaves_already_counts_first() -> None:
-    """Asks that come one after the other, while the victim of the first still ends, stop nobody else."""
+    """Asks submitted one after the other, while the victim of the first still ends, stop no other."""
     driver = full(3, 3)
     effects: list[Effect] = []
     for key in "abc":
@@ -96,7 +96,7 @@ def test_what_leaves_already_counts_first() -> None:
 
 
 def test_what_leaves_is_promised_once() -> None:
-    """Beyond the promises nothing is left for a third ask: it has another job stopped."""
+    """Beyond the promises nothing is left for a third ask: it stops another job."""
     driver = full(3, 5)
     driver.do(nodes(node("small0", memory=1), node("small1", memory=1)))
     want(driver, "a", "b", size=2)
@@ -116,7 +116,7 @@ def test_others_take_nothing_of_what_is_promised() -> None:
 
 
 def test_asks_of_applications_that_may_not_all_run_do_not_count() -> None:
-    """The small job goes for the one that starts, and not a large one for both."""
+    """The small job is stopped for the application that may start, and not a large one for both."""
     driver = town("{name: others}", [2, 2, 8], ", maxapplications: 1")
     driver.do(apps(app("others", "root.others"), app("b", "root.mine"), app("c", "root.mine")))
     driver.do(
@@ -129,7 +129,7 @@ def test_asks_of_applications_that_may_not_all_run_do_not_count() -> None:
 
 
 def test_who_goes_on_after_all_leaves_nothing() -> None:
-    """A victim under notice may be spared: no other ask counts on what it would leave."""
+    """A victim under notice may be spared: no other ask counts on its room."""
     driver = full(2, 8, "preemption.notice: 60s")
     want(driver, "a")
     driver.wait(DELAY)
@@ -143,7 +143,7 @@ def test_who_goes_on_after_all_leaves_nothing() -> None:
 
 @pytest.mark.parametrize(("properties", "stopped"), [("", 2), ("preemption.notice: 60s", 4)])
 def test_four_asks_share_the_room_of_two(properties: str, stopped: int) -> None:
-    """Two jobs of two cores go, rather than four of one; under notice each ask has its own victim."""
+    """Two jobs of two cores are stopped, not four of one; under notice each ask has its own victim."""
     driver = town(f"{{name: others, properties: {{{properties}}}}}", [1, 1, 1, 1, 4])
     driver.do(apps(app("others", "root.others"), app("more", "root.mine")))
     small = [ask("others", f"j{n}", policy="s", on_node=f"n{n}", memory=1) for n in range(4)]
@@ -188,7 +188,7 @@ def trio(seed: int) -> Cluster:
 
 
 def served(cluster: Cluster, *, together: bool = True) -> tuple[int, int]:
-    """How many of the three asks are served, one after the other, and how many are stopped for that."""
+    """The number of the three asks that are served, one after the other, and of the victims."""
     starts = stopped = 0
     for number in range(EQUALS):
         built, key = build(cluster), f"ask{number}"
@@ -214,7 +214,7 @@ def served(cluster: Cluster, *, together: bool = True) -> tuple[int, int]:
 
 @pytest.mark.worlds(first=9_100_000, size=100)
 def test_equal_asks_stop_as_few_as_any_set_for_all(part: range) -> None:
-    """As many are served as can be, by the fewest victims of all sets that make room for so many."""
+    """As many are served as possible, by the fewest victims of all sets with enough room."""
     better = 0
     for seed in part:
         cluster = trio(seed)

@@ -60,7 +60,7 @@ def test_room_elsewhere_goes_to_a_claim_too() -> None:
 
 
 def test_claims_share_the_room_with_the_reserved_ask_as_far_as_it_goes() -> None:
-    """Room that the claim leaves on the node goes to the reserved ask."""
+    """Room on the node that the claim leaves is used by the reserved ask."""
     core = reserved()
     core.do(asks(ask("due", "d", vcore=4)))
     assert free(core, "base1") == [("d", "n1"), ("big", "n1")]
@@ -86,7 +86,7 @@ def test_an_ask_that_is_due_nothing_more_goes_behind(other: int, due: int) -> No
 
 
 def test_a_drained_node_is_the_reserved_asks_alone() -> None:
-    """A drained node takes the ask that has it reserved, but no claim (spec § 7.7)."""
+    """A drained node accepts the ask that has it reserved, but no claim (spec § 7.7)."""
     core = reserved()
     core.do(nodes(node("n1", NodeAction.DRAIN_NODE)))
     core.do(asks(ask("due", "d", vcore=7)))

@@ -1,4 +1,4 @@
-"""Reservations in a cluster that is full as a whole: for whom, and who gets the node (spec § 8.5)."""
+"""Reservations in a cluster that is full as a whole: owners, and users of the node (spec § 8.5)."""
 
 from typing import NamedTuple
 
@@ -52,7 +52,7 @@ def test_only_a_large_ask_has_a_node_reserved(vcore: int, kept: dict[str, str]) 
 
 
 def test_a_maximum_denies_it() -> None:
-    """What a queue may not have at all is not kept for it."""
+    """No room is reserved for an ask that its queue's maximum excludes."""
     core = Driver()
     core.do(register(config("[{name: a, resources: {max: {vcore: 5m}}}, {name: b}]")))
     core.do(nodes(node("n1", vcore=10)))
@@ -82,7 +82,7 @@ def test_the_older_ask_starts_first_wherever_a_node_is_free() -> None:
 
 
 def test_the_node_goes_to_the_first_ask_of_its_size_in_order() -> None:
-    """The queue that has less comes first; the reserved ask keeps its reservation, and is next."""
+    """The queue with the smaller share is first; the reserved ask keeps its reservation, and is next."""
     core = full(10, 10)
     core.do(asks(ask("a", "a1", vcore=10)))
     core.wait(3)
@@ -94,7 +94,7 @@ def test_the_node_goes_to_the_first_ask_of_its_size_in_order() -> None:
 
 
 def test_it_keeps_no_victims_from_others() -> None:
-    """A queue takes back what it is guaranteed on a node that is reserved in a full cluster."""
+    """A queue reclaims its guarantee on a node that is reserved in a full cluster."""
     core = Driver()
     queues = (
         "[{name: a}, {name: b, resources: {guaranteed: {vcore: 4m}}, properties: {preemption.delay: 1s}}]"

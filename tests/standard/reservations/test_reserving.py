@@ -61,7 +61,7 @@ def test_a_reservation_ends_after_an_hour_and_may_be_made_anew() -> None:
 
 
 def test_reservations_can_be_switched_off() -> None:
-    """With reservations switched off, the ask is pending and every node stays open."""
+    """With reservations switched off, the ask is pending and every node remains open."""
     core = fragmented(reservations=False)
     core.do(asks(ask("big", "b", vcore=8)))
     core.wait(10)
@@ -87,7 +87,7 @@ def test_a_reservation_goes_with_its_ask_its_application_and_its_node(end: Comma
 
 
 def test_a_drained_node_keeps_its_reservation_and_takes_its_ask() -> None:
-    """A drained node still takes the ask that has it reserved (spec § 7.7)."""
+    """A drained node still accepts the ask that has it reserved (spec § 7.7)."""
     core = waiting()
     core.do(nodes(node("n1", NodeAction.DRAIN_NODE)))
     assert reserved(core) == {"b": "n1"}

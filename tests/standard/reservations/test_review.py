@@ -1,4 +1,4 @@
-"""Reservations: kept amounts, bounds, and reviews that give them up (spec §§ 8.4-8.6)."""
+"""Reservations: reserved amounts, bounds, and reviews that end them (spec §§ 8.4-8.6)."""
 
 import pytest
 
@@ -23,9 +23,9 @@ from support.core.driver import Driver, placed, reserved
 
 
 def cluster(queues: str, count: int = 2, *, properties: str = MANY_RESERVED) -> Driver:
-    """Nodes of 10, each with 4 taken by an ask of `base`; applications by the names of queues.
+    """Nodes of 10, each with 4 used by an ask of `base`; applications are named like queues.
 
-    What is taken can be released under the keys ``base1``, ``base2`` and so on.
+    These allocations can be released under the keys ``base1``, ``base2`` and so on.
     """
     core = Driver()
     core.do(register(config(queues, properties=properties)))
@@ -55,7 +55,7 @@ def held_in_vain() -> Driver:
 
 @pytest.mark.row(125)
 def test_no_node_is_kept_for_an_ask_that_its_queues_maximum_stops() -> None:
-    """After the idle time-out and a review, the node takes another pending ask."""
+    """After the idle time-out and a review, the node accepts another pending ask."""
     core = held_in_vain()
     core.do(asks(ask("due", "waits", vcore=5), ask("due", "too", vcore=6)))
     assert reserved(core) == {"big": "n1"}
@@ -167,7 +167,7 @@ def test_what_is_reserved_gives_way_to_a_queue_below_its_guarantee() -> None:
 
 
 def test_it_gives_way_as_soon_as_there_is_room() -> None:
-    """Freed room on the node goes to the claim, not to the reserved ask."""
+    """Freed room on the node is used by the claim, not by the reserved ask."""
     core = lent()
     core.do(asks(ask("base", "f1", vcore=5, on_node="n1"), ask("due", "d", vcore=9)))
     core.wait(2)
@@ -195,7 +195,7 @@ def test_a_claim_counts_only_as_long_as_somebody_has_it(end: str) -> None:
 
 @pytest.mark.parametrize("guaranteed", [2, 12])
 def test_nobody_gives_way_to_what_a_queue_is_not_guaranteed(guaranteed: int) -> None:
-    """No reservation gives way to an ask above its guarantee, or if its own ask is within it."""
+    """No reservation yields to an ask above its guarantee, or if its own ask is within it."""
     own = "resources: {guaranteed: {vcore: 90m}}" if guaranteed == 12 else ""
     core = lent(
         f"[{{name: base}}, {{name: other, {own}}},"
@@ -238,7 +238,7 @@ def test_a_reload_decides_whether_others_go_beside_what_is_reserved() -> None:
 
 
 def test_an_exclusive_reservation_keeps_the_whole_node() -> None:
-    """With `reservation.exclusive: true` the node takes no other ask, however small (spec § 8.4)."""
+    """With `reservation.exclusive: true` the node accepts no other ask, however small (spec § 8.4)."""
     core = Driver()
     exclusive = "[{name: a, properties: {reservation.exclusive: 'true'}}, {name: b}]"
     core.do(register(config(exclusive, properties=MANY_RESERVED)))
@@ -324,7 +324,7 @@ def test_claims_are_heard_in_a_partition_that_is_never_done() -> None:
 
 
 def test_a_drained_node_is_claimed_by_nobody() -> None:
-    """A drained node takes the ask that has it reserved, and no claim (spec § 7.7)."""
+    """A drained node accepts the ask that has it reserved, and no claim (spec § 7.7)."""
     core = lent()
     core.do(nodes(node("n1", NodeAction.DRAIN_NODE)))
     core.do(asks(ask("due", "small", vcore=2)))

@@ -35,10 +35,10 @@ def kept(core: Driver) -> dict[str, Reservation]:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_every_reservation_is_reviewed_in_its_turn(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It waits for no more reviews than all that are there with it take, whoever comes and goes.
+    """It waits for no more reviews than all present reservations take.
 
-    A review shows that the ask gives way, as its queue is guaranteed nothing. Asks go more often
-    once they were reviewed, so that those behind them move up.
+    A review shows that the ask yields, as its queue has no guarantee. Asks are removed more often once they
+    were reviewed, so that later ones move up.
     """
     monkeypatch.setattr(review, "MOST_REVIEWED", MOST)
     rng = Random(seed)

@@ -1,4 +1,4 @@
-"""``.venv/bin/python tests/support/coordination SEED``: play one world, and show what went wrong."""
+"""``.venv/bin/python tests/support/coordination SEED``: play one world, and print its violations."""
 
 import sys
 from pathlib import Path

@@ -40,7 +40,7 @@ class Cluster:
     """Objects that change under one rising version. An object that is stored is never changed in place."""
 
     def __init__(self) -> None:
-        """Start empty. Versions begin high, as those of a used cluster."""
+        """Start empty. Versions begin high, like those of a used cluster."""
         self.version = 4_711
         self.compacted = self.version
         """The version before which there is no history."""
@@ -89,7 +89,7 @@ class Cluster:
         return self._store(plural, item)
 
     def update(self, plural: str, name: str, item: Json) -> tuple[Json, bool]:
-        """Store an object in place of the one of its version; and whether there was none."""
+        """Store an object in place of the one of its version; return whether there was none."""
         metadata = item["metadata"]
         if metadata.get("name") != name:
             raise bad_request(f"the name of the object does not match the name on the URL ({name})")
@@ -144,7 +144,7 @@ class Cluster:
         return stored
 
     def delete(self, plural: str, name: str, preconditions: Json) -> Json:
-        """Delete an object that is as the preconditions say; the answer, which says so."""
+        """Delete an object if the preconditions hold; return the answer."""
         found = self.get(plural, name)
         for field in ("uid", "resourceVersion"):
             if preconditions.get(field, found["metadata"][field]) != found["metadata"][field]:
@@ -158,7 +158,7 @@ class Cluster:
         return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
 
     def wake(self) -> None:
-        """Let all watches look."""
+        """Let all watches check for changes."""
         self.changed.set()
         self.changed = asyncio.Event()
 
@@ -202,7 +202,7 @@ def conflict(plural: str, name: str, why: str = "the object has been modified") 
 
 
 def event(change: Change, plural: str, selector: str) -> tuple[str, Json] | None:
-    """The event that a watch with a selector gets: an object may come into its view, and leave it."""
+    """The event of a watch with a selector: an object may enter its view, and leave it."""
     if change.plural != plural:
         return None
     was = change.before is not None and selects(selector, change.before)

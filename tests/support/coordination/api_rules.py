@@ -1,4 +1,4 @@
-"""Rules of Kubernetes for objects: what it refuses, selects, and takes for equal.
+"""Rules of Kubernetes for objects: refusals, selectors, and equality.
 
 `tests/kube/test_player.py` compares them with a real API server.
 """
@@ -15,7 +15,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of objects. Fields that it does not have are left out when an object is stored."""
+    """A kind of objects. Unknown fields are left out when an object is stored."""
 
     name: str
     version: str
@@ -58,7 +58,7 @@ class Refusal(Exception):
 
 
 def bad_request(message: str) -> Refusal:
-    """The answer to what cannot be read."""
+    """The answer to an unreadable request."""
     return Refusal(400, "BadRequest", message)
 
 
@@ -73,7 +73,7 @@ def selects(selector: str, item: Json) -> bool:
 
 
 def without_version(item: Json) -> Json:
-    """What two objects have to have in common for an update to change nothing."""
+    """The parts of an object that have to be equal for an update to change nothing."""
     return {**item, "metadata": {k: v for k, v in item["metadata"].items() if k != "resourceVersion"}}
 
 
@@ -123,7 +123,7 @@ def binary(kind: Kind, item: Json) -> Mapping[str, Any]:
 
 
 def validate(kind: Kind, item: Json) -> None:
-    """Refuse what Kubernetes refuses, with 422."""
+    """Refuse invalid objects like Kubernetes, with 422."""
 
     def demand(holds: object, message: str) -> None:
         if not holds:

@@ -4,7 +4,7 @@ It answers as Kubernetes does, which tests/kube/test_player.py compares: one ris
 objects, 409 for an update or a delete of another version, a Lease that an update creates where there is
 none, updates without a change that keep the version, lists in pages as of one moment, watches from a
 version that end with 410 once that version was compacted, and label selectors. Tests switch its faults.
-It is no cluster, and knows nothing of what the server under test expects.
+It is no cluster, and independent of the expectations of the server under test.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ TOKEN = "the-token-of-the-account"
 
 @dataclass
 class Fault:
-    """What happens to the next calls of a verb and a kind, in place of the usual."""
+    """A fault of the next calls of a verb and a kind."""
 
     verb: str
     """``get``, ``list``, ``watch``, ``create``, ``update``, ``delete``, or ``*`` for any."""
@@ -50,7 +50,7 @@ class Fault:
 
 
 class ApiServer:
-    """Answers calls for the objects of a cluster, as Kubernetes does or as a test wants."""
+    """Answers calls for the objects of a cluster, like Kubernetes or with faults."""
 
     def __init__(self) -> None:
         """Serve an empty cluster."""
@@ -74,7 +74,7 @@ class ApiServer:
         return self.calls.count((verb, plural))
 
     async def until(self, holds: Callable[[], bool]) -> None:
-        """Wait for calls after which that holds."""
+        """Wait for calls until the condition holds."""
         async with asyncio.timeout(PATIENCE):
             while not holds():
                 await self._called.wait()
@@ -90,7 +90,7 @@ class ApiServer:
         self.cluster.wake()
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
-        """Answer a call, or misbehave as a fault says."""
+        """Answer a call, or apply a fault."""
         plural, name = request.match_info["plural"], request.match_info.get("name", "")
         verb = self._verb(request, name)
         self.calls.append((verb, plural))
@@ -241,7 +241,7 @@ class ApiServer:
         return response
 
     async def _say_last(self, request: web.Request, response: web.StreamResponse, version: int) -> None:
-        """A bookmark, for who wants some. Kubernetes sends them when it likes."""
+        """Send a bookmark, if requested. Kubernetes sends them at will."""
         if request.query.get("allowWatchBookmarks") in ("1", "true"):
             kind = KINDS[request.match_info["plural"]]
             metadata = {"resourceVersion": str(version), "creationTimestamp": None}
@@ -255,7 +255,7 @@ async def _send(response: web.StreamResponse, kind: str, item: Json) -> None:
 
 @asynccontextmanager
 async def served(player: ApiServer, certificate: tuple[Path, Path] | None = None) -> AsyncIterator[str]:
-    """Serve it on a free port of loopback, with TLS if there is a certificate and its key; the URL."""
+    """Serve the player on a free port of loopback, with TLS if there is a key; yield the URL."""
     app = web.Application(client_max_size=3 * 1024 * 1024)
     for group, plural in (("/api/v1", "configmaps|secrets"), ("/apis/coordination.k8s.io/v1", "leases")):
         path = f"{group}/namespaces/{{namespace}}/{{plural:{plural}}}"

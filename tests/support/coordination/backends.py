@@ -1,4 +1,4 @@
-"""What a contract test needs of a backend: servers that run, and any number of members' stores."""
+"""The interface of a backend for contract tests: running servers, and any number of members' stores."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -61,7 +61,7 @@ async def until(snapshots: AsyncIterator[Snapshot], holds: Callable[[Snapshot], 
 
 
 async def present(store: Store) -> Snapshot:
-    """What the store holds now."""
+    """The present contents of the store."""
     async with watching(store) as snapshots:
         return await until(snapshots, lambda _: True)
 

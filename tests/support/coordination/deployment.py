@@ -20,7 +20,7 @@ MOST_SECONDS = 60.0
 
 
 class Node:
-    """A member, and what it was told."""
+    """A member, and its callbacks."""
 
     def __init__(self, deployment: "Deployment", address: str, spoken: tuple[int, ...]) -> None:
         """Start."""
@@ -61,7 +61,7 @@ class Node:
         return tasks[0].result()
 
     def take(self, rm_id: str, named: int = 0) -> int | Member:
-        """As an RM asks for it."""
+        """Claim the RM, as on its request."""
         return self.do(self.member.take(RmId(rm_id), named))
 
     def _measured(self) -> dict[RmId, float]:
@@ -82,7 +82,7 @@ class Node:
 
 
 class Deployment:
-    """Some members."""
+    """A deployment of some members."""
 
     def __init__(self, *addresses: str) -> None:
         """Start them, and let them join."""

@@ -1,4 +1,4 @@
-"""A real etcd on loopback, which a test can kill, stop for a while, start again and wipe.
+"""A real etcd on loopback, which a test can kill, suspend, start again and wipe.
 
 It is the system's own, such as Debian's package etcd-server.
 """
@@ -43,7 +43,7 @@ _prefixes = count()
 
 
 def state_of(task: Path) -> str:
-    """The state of a thread, such as ``R`` for one that runs and ``T`` for one that is stopped."""
+    """The state of a thread, such as ``R`` for running and ``T`` for stopped."""
     return (task / "stat").read_text().rpartition(") ")[2][0]
 
 
@@ -51,7 +51,7 @@ class EtcdServer:
     """An etcd of one server. Started again, it has the same address, and its data unless wiped."""
 
     def __init__(self, *, tls: bool = False, flags: Sequence[str] = ()) -> None:
-        """Not started. With `tls` it asks for certificates; more `flags` go to its command."""
+        """Create it unstarted. With `tls` it requires certificates; more `flags` are added to its command."""
         self._flags = (*flags, *(TLS_FLAGS if tls else ()))
         self._scheme = "https" if tls else "http"
         self._folder = Path(
@@ -133,7 +133,7 @@ class EtcdServer:
             self._process.wait()
 
     def pause(self) -> None:
-        """SIGSTOP: it holds its connections, and answers nobody once all of its threads stand."""
+        """SIGSTOP: it keeps its connections, and answers nobody once all of its threads are stopped."""
         self._send(signal.SIGSTOP)
         assert self._process is not None
         while any(state_of(task) != "T" for task in Path(f"/proc/{self._process.pid}/task").iterdir()):
@@ -187,12 +187,12 @@ class EtcdBackend:
         self.options = server.options()
 
     def open(self, lease: float = LONG) -> Store:
-        """A member's store, whose tries last longer than any etcd takes that runs."""
+        """A member's store, whose tries last longer than any call of a running etcd."""
         return EtcdStore(replace(self.options, lease=lease), patience=PATIENCE / 4)
 
 
 def free_ports(number: int) -> list[int]:
-    """Ports of loopback on which nobody listens, of those that are given to nobody."""
+    """Free ports of loopback, outside the range of ephemeral ones."""
     held: list[socket.socket] = []
     try:
         for port in random.sample(PORTS, 1000):

@@ -18,7 +18,7 @@ class LocalBackend:
     """A store that runs, by the path of its socket."""
 
     def __init__(self, socket: Path) -> None:
-        """Served by somebody else."""
+        """Use a socket served by the test."""
         self.socket = socket
 
     def open(self, lease: float = LONG) -> Store:

@@ -1,4 +1,4 @@
-"""Clocks that go wrong, and event loops that are stepped by a world and can be paused."""
+"""Faulty clocks, and event loops that are stepped by a world and can be paused."""
 
 import asyncio
 from collections import deque
@@ -20,7 +20,7 @@ MOST_ENDS = 4
 
 
 class Time:
-    """True time, and what happens at which time. Ties are in the order of their making."""
+    """True time, and the calls due at each time. Ties are in the order of their creation."""
 
     def __init__(self) -> None:
         """Begin at 0."""
@@ -29,7 +29,7 @@ class Time:
         self._made = 0
 
     def after(self, delay: float, call: Callable[[*_Ts], object], *arguments: *_Ts) -> None:
-        """Call back after so many seconds."""
+        """Call back after this number of seconds."""
         self._made += 1
         heappush(self._events, (self.now + delay, self._made, call, arguments))
 
@@ -46,7 +46,7 @@ class DriftingClock:
     """A member's clocks: another start and another rate than true time, and a wall clock that is off."""
 
     def __init__(self, time: Time, rate: float, start: float, skew: float) -> None:
-        """Go `rate` as fast as true time."""
+        """Run at `rate` times true time."""
         self._time = time
         self._rate = rate
         self._start = start
@@ -66,10 +66,10 @@ class DriftingClock:
 
 
 class MemberLoop(asyncio.AbstractEventLoop):
-    """The loop of one process. While it is paused or dead nothing runs, but its clock goes on."""
+    """The loop of one process. While it is paused or dead nothing runs, but its clock continues."""
 
     def __init__(self, time: Time, clock: DriftingClock) -> None:
-        """Nothing to do yet."""
+        """Start without work."""
         self._world = time
         self._clock = clock
         self._ready: deque[asyncio.Handle] = deque()
@@ -108,13 +108,13 @@ class MemberLoop(asyncio.AbstractEventLoop):
             self._world.after(max(0.0, due - self._world.now) + LATE, self._wake, self._woken_at)
 
     def pause(self, *, is_suspended: bool = False) -> None:
-        """Stop, even in the midst of what is due. Timers of a suspended machine stop too."""
+        """Stop, even in the middle of the due callbacks. Timers of a suspended machine stop too."""
         self.is_paused = True
         if is_suspended and self._suspended_at is None:
             self._suspended_at = self._clock.elapsed()
 
     def resume(self) -> None:
-        """Go on, with everything that was due meanwhile."""
+        """Continue, with everything that became due meanwhile."""
         self.is_paused = False
         if self._suspended_at is not None:
             self._suspended += self._clock.elapsed() - self._suspended_at
@@ -124,7 +124,7 @@ class MemberLoop(asyncio.AbstractEventLoop):
         self.go_on()
 
     def end(self) -> None:
-        """Cancel what is left, so that nothing is destroyed in the midst of its work."""
+        """Cancel the remaining tasks, so that none is destroyed in the middle of its work."""
         for _ in range(MOST_ENDS):
             for task in list(self._tasks):
                 task.cancel()
@@ -154,7 +154,7 @@ class MemberLoop(asyncio.AbstractEventLoop):
         raise RuntimeError("this loop goes round and round, and time does not pass")
 
     def time(self) -> float:
-        """This process' own time, at which its timers fire."""
+        """The process' own time, at which its timers fire."""
         return self._clock.elapsed() - self._suspended
 
     def call_soon(
@@ -168,7 +168,7 @@ class MemberLoop(asyncio.AbstractEventLoop):
     def call_later(
         self, delay: float, callback: Callable[[*_Ts], object], *args: *_Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        """Call back after so many seconds of this process."""
+        """Call back after this number of seconds of this process."""
         return self.call_at(self.time() + delay, callback, *args, context=context)
 
     def call_at(
@@ -206,8 +206,8 @@ class MemberLoop(asyncio.AbstractEventLoop):
         return self._is_running
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """It is skipped when it is due."""
+        """Skip the handle when it is due."""
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """Note what went wrong."""
+        """Record the exception."""
         self.errors.append(context)

@@ -1,4 +1,4 @@
-"""The ways of one process to the store and to the RMs, with what can happen there."""
+"""The connections of one process to the store and to the RMs, with their faults."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ class Network:
     def __init__(
         self, time: Time, randomness: Random, weather: Weather, store: StoreModel, loop: MemberLoop
     ) -> None:
-        """All ways are open."""
+        """Start with all connections open."""
         self._time = time
         self._randomness = randomness
         self._weather = weather
@@ -57,17 +57,17 @@ class Network:
             self._time.after(self._delay(), self._arrive, operation, answer)
 
     def read(self) -> Snapshot:
-        """What a read shows."""
+        """The result of a read."""
         is_old = self._randomness.random() < self._weather.old
         return self._store.older() if is_old else self._store.snapshot
 
     def tell(self, take: Callable[[Snapshot], None], snapshot: Snapshot) -> None:
-        """A snapshot, on the way of all answers."""
+        """Deliver a snapshot, with the delay of an answer."""
         if not self._store.is_down and not self._is_lost():
             self._time.after(self._delay(), self._bring, take, snapshot)
 
     def loses_event(self) -> bool:
-        """True if an event of a watch never comes."""
+        """True if an event of a watch is lost."""
         return self._randomness.random() < self._weather.forgotten
 
     def to_rm(self, call: Callable[[*_Ts], object], *arguments: *_Ts) -> None:

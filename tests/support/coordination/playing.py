@@ -1,4 +1,4 @@
-"""Plays a random world: faults and other events, then peace, and what must hold all the time."""
+"""Plays a random world: faults and other events, then peace, with permanent checks."""
 
 import logging
 from collections.abc import Callable, Iterator

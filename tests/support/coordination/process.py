@@ -79,7 +79,7 @@ class Process:
             self.loop.post(lambda: self._keep(self._forget(rm)))
 
     def replayed(self, rm: Rm, stream: int, epoch: int, used: int) -> None:
-        """An RM has said what it runs, after its welcome."""
+        """An RM has replayed its allocations, after its welcome."""
         book = self.books.get(rm.id)
         if book is not None and (book.stream, book.epoch) == (stream, epoch) and not book.has_replayed:
             book.has_replayed = True
@@ -92,7 +92,7 @@ class Process:
             book.charged -= amount
 
     def decide(self) -> None:
-        """Make a decision for each RM, if there is leave; the process may be paused before it is sent."""
+        """Make a decision for each RM, if allowed; the process may be paused before sending it."""
         for book in list(self.books.values()):
             if book.is_held or not self.member.may_decide():
                 continue

@@ -19,7 +19,7 @@ RETRY_SECONDS = 0.7
 
 
 class Violation(AssertionError):
-    """Something has happened that must never happen."""
+    """A forbidden event has happened."""
 
 
 class Rm:
@@ -54,7 +54,7 @@ class Rm:
         self._epoch = 0
 
     def dial(self, address: str = "") -> None:
-        """Open a new stream, to any member unless an address was told."""
+        """Open a new stream, to any member unless an address was given."""
         self._stream += 1
         self._is_served = False
         self._heard = self._time.now
@@ -72,7 +72,7 @@ class Rm:
             self._time.after(self._randomness.uniform(0.5, 5.0), self._come_back)
 
     def restart(self) -> None:
-        """Begin anew, without a memory of epochs."""
+        """Restart, without the last epoch."""
         self.highest = 0
         self.owners.clear()
         self.dial()
@@ -98,7 +98,7 @@ class Rm:
             self.dial(address)
 
     def refused(self, stream: int) -> None:
-        """It has to come back."""
+        """The RM has to come back."""
         if stream == self._stream:
             self._later(stream)
 
@@ -123,7 +123,7 @@ class Rm:
             self._spend(process, amount)
 
     def _spend(self, process: "Process", amount: int) -> None:
-        """Begin what was decided; sometimes end something, or want something else."""
+        """Start the decided work; sometimes end some, or want something else."""
         if amount:
             self._world.budget.accepted(self, amount, process)
         draw = self._randomness.random()
@@ -143,7 +143,7 @@ class Rm:
             self.dial()
 
     def _look(self, stream: int) -> None:
-        """Is anybody there?"""
+        """Check whether the member answers."""
         if stream != self._stream:
             return
         patience = SILENCE_SECONDS if self._is_served else ANSWER_SECONDS

@@ -23,7 +23,7 @@ ROUND = 1.0
 
 
 class Budget:
-    """The truth: what all RMs run must be within the limit, whatever members believe."""
+    """The truth: the use of all RMs must be within the limit, whatever members believe."""
 
     def __init__(self, world: "World", limit: int) -> None:
         """A limit of 0 stands for no budget."""
@@ -32,11 +32,11 @@ class Budget:
 
     @property
     def terms(self) -> dict[str, Terms]:
-        """Its definition, which does not change."""
+        """Its definition, which is constant."""
         return {BUDGET: Terms(limit={LICENCE: self.limit}, scope="all")}
 
     def accepted(self, rm: Rm, amount: int, process: "Process") -> None:
-        """An RM has begun what a member has decided."""
+        """An RM has started the work that a member has decided."""
         rm.used += amount
         rm.wanted = max(0, rm.wanted - amount)
         if self._world.is_condemned(process):
@@ -47,9 +47,9 @@ class Budget:
             self._world.fail(f"{total} of {self.limit} are used with the last {amount} of {rm.id}")
 
     def written(self, document: Document) -> None:
-        """Members take what they read of the document for all that is charged.
+        """Members use the charges in the document.
 
-        What was not charged when a period of settling ended, or in an older copy of the store, is an
+        Use that was not charged when a period of settling ended, or in an older copy of the store, is an
         overdraft once its RM has replayed.
         """
         budget = decode(document.value)
@@ -64,15 +64,15 @@ class Budget:
 
 
 class Spending(Books):
-    """The core of a process, as its escrow sees it."""
+    """The core of a process, as seen by its escrow."""
 
     def __init__(self, process: "Process") -> None:
-        """Rounds begin with `run`."""
+        """Create it without a round before `run`."""
         self._process = process
         self._world = process.world
 
     async def run(self) -> None:
-        """Rounds for ever, if there is a budget."""
+        """Run rounds for ever, if there is a budget."""
         process, member = self._process, self._process.member
         name = f"{process.address} {self._world.time.now}"
         escrow = Escrow(member.store, name, self, self._held)
@@ -85,7 +85,7 @@ class Spending(Books):
                 await escrow.round(self._world.budget.terms, 1, member.snapshot(), now)
 
     def uses(self, budget: str) -> Mapping[RmId, Use]:
-        """What RMs use and want."""
+        """The use and the wants of RMs."""
         found = {}
         for rm_id, book in self._process.books.items():
             most = max(book.charged, book.slice)

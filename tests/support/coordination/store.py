@@ -1,8 +1,7 @@
-"""A store as etcd is one, without processes: leases on its own clock, records under compare-and-set.
+"""A model of etcd, without processes: leases on its own clock, records under compare-and-set.
 
-What goes wrong with it: leases begin anew when it restarts, watches lose events, reads that are not
-linearizable show an older state, requests and answers come late or never, somebody removes a lease,
-everything is wiped, or replaced by an older copy.
+Its faults: leases start over when it restarts, watches lose events, stale reads show an older state, requests
+and answers are late or lost, a lease is removed, everything is wiped, or replaced by an older copy.
 """
 
 import asyncio
@@ -40,7 +39,7 @@ class StoreModel:
     """The servers of the store, as one."""
 
     def __init__(self, time: Time, randomness: Random, lease: float, rate: float) -> None:
-        """Grant leases of so many seconds by a clock of this rate."""
+        """Grant leases of this number of seconds by a clock of this rate."""
         self.time = time
         self.lease = lease
         self._randomness = randomness
@@ -76,7 +75,7 @@ class StoreModel:
         self._changed()
 
     def renew(self, member: Member) -> None:
-        """The lease begins anew."""
+        """Restart the lease."""
         lease = self._leases.get(member.id)
         if lease is None:
             raise LeaseLost("there is no such lease")
@@ -86,14 +85,14 @@ class StoreModel:
             self._changed()
 
     def leave(self, member: MemberId) -> None:
-        """End a lease; also what an operator does who removes one."""
+        """End a lease; also the act of an operator who removes one."""
         if self._leases.pop(member, None) is not None:
             self._changed()
 
     def claim(
         self, by: MemberId, rm_id: RmId, owner: MemberId, seen: Ownership | None, at_least: int
     ) -> Ownership:
-        """As `Store.claim` says."""
+        """See `Store.claim`."""
         present = self._rms.get(rm_id)
         if present != seen:
             raise Conflict("the record is another one")
@@ -106,17 +105,17 @@ class StoreModel:
         return self._write(Ownership(rm_id=rm_id, owner=owner, epoch=epoch))
 
     def release(self, owned: Ownership) -> Ownership:
-        """As `Store.release` says."""
+        """See `Store.release`."""
         if self._rms.get(owned.rm_id) != owned:
             raise Conflict("the record is another one")
         return self._write(replace(owned, owner=MemberId("")))
 
     def read(self, key: str) -> Document:
-        """As `Store.read` says."""
+        """See `Store.read`."""
         return self._documents.get(key, Document())
 
     def compare_and_set(self, key: str, value: bytes | None, revision: int) -> int:
-        """As `Store.compare_and_set` says."""
+        """See `Store.compare_and_set`."""
         if self.read(key).revision != revision:
             raise Conflict("the document is another one")
         self._revision += 1
@@ -129,20 +128,20 @@ class StoreModel:
         return self._revision
 
     def drain(self, name: str, *, draining: bool) -> None:
-        """An operator tells a member to drain, or to drain no more."""
+        """An operator begins or ends the drain of a member."""
         key = DRAIN + name
         document = self.read(key)
         if draining or document.revision:
             self.compare_and_set(key, b"{}" if draining else None, document.revision)
 
     def restart(self) -> None:
-        """Leases begin anew; watches are cut, which is the same as lost events here."""
+        """Leases start over; watches are cut, which equals lost events here."""
         self.is_down = False
         for lease in self._leases.values():
             lease.ends = self._end_of_lease()
 
     def wipe(self, kept: Snapshot) -> None:
-        """All is gone but records and documents of an older state, which may be empty."""
+        """Replace everything by records and documents of an older state, which may be empty."""
         self._leases.clear()
         self._rms = dict(kept.rms)
         self._documents = dict(kept.documents)
@@ -195,7 +194,7 @@ class Watcher:
             store.time.after(REREAD, self._reread)
 
     async def next(self) -> Snapshot:
-        """The next snapshot that gets through. Those in between are not of interest."""
+        """The next delivered snapshot. Those in between are skipped."""
         while self._snapshot is None:
             self._future = self._loop.create_future()
             await self._future
@@ -237,11 +236,11 @@ class ModelStore(Store):
         await self._ask(lambda: self._model.join(member))
 
     async def renew(self, member: Member) -> None:
-        """The lease, and what is published."""
+        """Renew the lease, and publish the member."""
         await self._ask(lambda: self._model.renew(member))
 
     async def leave(self) -> None:
-        """The lease ends."""
+        """End the lease."""
         me = self._me
         await self._ask(lambda: self._model.leave(me))
 
@@ -251,11 +250,11 @@ class ModelStore(Store):
         return await self._ask(lambda: self._model.claim(me, rm_id, owner, seen, at_least))
 
     async def release(self, owned: Ownership) -> Ownership:
-        """An RM of this member."""
+        """Release an RM of this member."""
         return await self._ask(lambda: self._model.release(owned))
 
     async def watch(self) -> AsyncIterator[Snapshot]:
-        """A read, and then what gets through."""
+        """Yield a read, and then the delivered snapshots."""
         watcher = Watcher(self._model, self._network, self._loop)
         self._model.watchers[watcher] = None
         try:
@@ -266,7 +265,7 @@ class ModelStore(Store):
             del self._model.watchers[watcher]
 
     async def read(self, key: str) -> Document:
-        """One document."""
+        """Read one document."""
         return await self._call(self._ask(lambda: self._model.read(key)))
 
     async def compare_and_set(self, key: str, value: bytes | None, revision: int) -> int:
@@ -274,7 +273,7 @@ class ModelStore(Store):
         return await self._call(self._ask(lambda: self._model.compare_and_set(key, value, revision)))
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing."""
 
     async def _first(self) -> Snapshot:
         while True:
@@ -285,7 +284,7 @@ class ModelStore(Store):
                 continue
 
     async def _ask(self, operation: Callable[[], T]) -> T:
-        """Carry out an operation there; waits for ever if request or answer is lost."""
+        """Carry out an operation on the store; wait for ever if request or answer is lost."""
         future: asyncio.Future[Any] = self._loop.create_future()
 
         def answer(result: object, error: StoreError | None) -> None:

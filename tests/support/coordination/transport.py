@@ -1,4 +1,4 @@
-"""A connection to etcd on which a test counts calls, changes answers, and swallows streams."""
+"""A connection to etcd with which a test counts calls, changes answers, and drops streams."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ WATCH = "/etcdserverpb.Watch/Watch"
 
 
 class Tap:
-    """Connects to servers of etcd, and stands between."""
+    """Connects to servers of etcd, as a proxy in between."""
 
     def __init__(self) -> None:
         """Everything passes as it is."""

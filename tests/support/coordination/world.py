@@ -1,4 +1,4 @@
-"""One world: three or four members, their store, and RMs, on one true time; and what must hold."""
+"""One world: three or four members, their store, and RMs, on one true time; and its invariants."""
 
 from random import Random
 
@@ -26,7 +26,7 @@ class World:
     """A random world."""
 
     def __init__(self, seed: int) -> None:
-        """Everything is started, and nothing has happened."""
+        """Start everything."""
         self.randomness = draw = Random(seed)
         self.time = Time()
         self.weather = Weather(
@@ -75,7 +75,7 @@ class World:
         return [process for process in self.processes.values() if not process.is_dead]
 
     def condemn(self, runs: list[MemberId]) -> None:
-        """Their leases were removed from outside: they go on until the next renewal, or the self-stop."""
+        """Their leases were removed from outside: they continue until the next renewal, or the self-stop."""
         until = self.time.now + stop_after(LEASE) / (1 - RATE_ERROR)
         for run in runs:
             self._condemned[run] = until
@@ -88,7 +88,7 @@ class World:
             self.budget.written(kept.documents[KEY])
 
     def pause(self, process: Process) -> None:
-        """A process stands still for some time."""
+        """Pause a process for some time."""
         seconds = self.randomness.choice((0.5, 3.0, 8.0, 15.0))
         is_suspended = self.randomness.random() < 0.3
         self.script.append(f"{self.time.now:.3f} {process.address} is paused for {seconds} s {is_suspended}")
@@ -96,16 +96,16 @@ class World:
         self.time.after(seconds, self.resume, process)
 
     def resume(self, process: Process) -> None:
-        """It goes on."""
+        """Resume the process."""
         if not process.is_dead:
             process.loop.resume()
 
     def is_unlucky(self) -> bool:
-        """True if a process is paused between its check and what it sends."""
+        """True if a process is paused between its check and its message."""
         return self.randomness.random() < self._luck
 
     def hello(self, rm: Rm, address: str, stream: int, named: int) -> None:
-        """An RM opens a stream. Mostly it hears at once that nobody is there. Its hello may come twice."""
+        """An RM opens a stream. Mostly a dead address fails at once. Its hello may arrive twice."""
         process = self.processes[address]
         is_known = process.is_dead or process.network.is_cut_from_rms
         if is_known and self.randomness.random() < 0.8:
@@ -121,7 +121,7 @@ class World:
         process.network.to_rm(process.goodbye, rm)
 
     def fail(self, what: str) -> None:
-        """Something has happened that must never happen. The first is what counts."""
+        """Record a violation. Only the first one counts."""
         self.violation = self.violation or Violation(f"{self.time.now:.3f} s: {what}")
 
     def note_grant(self, process: Process, rm: Rm, epoch: int) -> None:
@@ -133,7 +133,7 @@ class World:
             self.check_decision(process, rm)
 
     def check_decision(self, process: Process, rm: Rm) -> None:
-        """The process has just found that it may decide: no other one may."""
+        """Check a process that has just found that it may decide: no other one may."""
         if self.is_condemned(process):
             return
         for other in self.living():
@@ -144,7 +144,7 @@ class World:
                 self.fail(f"{rm.id}: {' and '.join(names)} may decide for it at the same time")
 
     def check_move(self, process: Process, rm: Rm) -> None:
-        """One RM moves for balance at a time."""
+        """Check that one RM moves for balance at a time."""
         if self.is_condemned(process):
             return
         for other in self.living():
@@ -189,7 +189,7 @@ class World:
             self.budget.written(document)
 
     def is_condemned(self, process: Process) -> bool:
-        """True if somebody has removed its lease, and it may not know that yet."""
+        """True if its lease was removed, and it may not have noticed yet."""
         return self.time.now < self._condemned.get(process.run, 0.0)
 
     def _decide(self, process: Process) -> None:

@@ -1,1 +1,1 @@
-"""A core in the hand of a test, and what it is told."""
+"""A core driven by a test, and its effects."""

@@ -41,14 +41,14 @@ PLACEHOLDER_REPLACED = TerminationType.PLACEHOLDER_REPLACED
 
 
 class Batch:
-    """A core with one leaf, and jobs that come and end."""
+    """A core with one leaf, and jobs that start and end."""
 
     def __init__(
         self, processors: int, *, backfill: str, gangs: bool, told: bool = True, rack: int = 0
     ) -> None:
-        """A machine that nobody uses. Without `told` no runtime is declared.
+        """An empty machine. Without `told` no runtime is declared.
 
-        With `rack` so many nodes are a rack, and each gang has to be inside of one.
+        With `rack` this number of nodes are a rack, and each gang has to be inside one.
         """
         self.driver = Driver(sweep=200)
         self.starts: dict[int, float] = {}
@@ -66,9 +66,9 @@ class Batch:
         self.driver.do(register(config("[{name: a}]", properties=properties)), nodes(*some))
 
     def play(self, jobs: Iterable[Job]) -> dict[int, float]:
-        """Let all jobs come, start and end; return their starts.
+        """Submit, start and end all jobs; return their starts.
 
-        Those that have not started an hour after anything else has happened never do.
+        Jobs that have not started an hour after the last event never start.
         """
         for job in jobs:
             heappush(self._events, (job.submit, SUBMIT, job.number, job))
@@ -93,7 +93,7 @@ class Batch:
         return min(times, default=inf)
 
     def _happen(self, now: float) -> None:
-        """Let come and end what is due; ends come first."""
+        """Submit and end the due jobs; ends are first."""
         while self._events and self._events[0][0] <= now:
             _, kind, _, job = heappop(self._events)
             if kind == END:
@@ -140,7 +140,7 @@ class Batch:
             effects = self.driver.do(*answers)
 
     def _start(self, job: Job, now: float) -> list[Command]:
-        """The whole job has its room; what its RM sends next."""
+        """Note that the whole job has room, and send its RM's next commands."""
         self.starts[job.number] = now
         heappush(self._events, (now + job.runtime, END, job.number, job))
         return [asks(*self._members(job, placeholder=False))] if self._gangs else []

@@ -1,4 +1,4 @@
-"""Small builders for commands, facts and records, so that a test shows what matters and nothing else."""
+"""Small builders of commands, facts and records, so that a test shows only the relevant parts."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -86,7 +86,7 @@ def app(
     style: str = "",
     timeout: float = 0,
 ) -> NewApplication:
-    """One application to add; `gang` is what its placeholders take, for `timeout` seconds."""
+    """One application to add; `gang` is the amount of its placeholders, for `timeout` seconds."""
     return NewApplication(
         app_id=AppId(app_id),
         queue_name=queue,
@@ -128,7 +128,7 @@ def ask(
     size: Mapping[str, int] | None = None,
     **amounts: int,
 ) -> Ask:
-    """One ask of a size or of amounts; with `on_node` an allocation that exists already.
+    """One ask of a size or of amounts; with `on_node` an existing allocation.
 
     In `policy` the letter ``s`` lets it be preempted, and ``o`` preempt others.
     """
@@ -152,7 +152,7 @@ def ask(
 
 
 def foreign(key: str, on_node: str, **amounts: int) -> Ask:
-    """What another scheduler runs on a node."""
+    """An allocation of another scheduler on a node."""
     return ask("", key, on_node=on_node, tags={"foreign": "default"}, size=amounts)
 
 
@@ -197,10 +197,10 @@ NONE_RESERVED = "{reservation.max.nodes: '0'}"
 
 
 def config(queues: str, *, rest: str = "", name: str = "default", properties: str = "") -> str:
-    """A configuration of one partition that everybody may submit to.
+    """A configuration of one partition to which everybody may submit.
 
-    `queues` is a YAML list of the queues below root, in one line; `rest` are more settings of
-    the partition, each in a line of its own. `properties` are those of root.
+    `queues` is a YAML list of the queues below root, in one line; `rest` are more settings of the partition,
+    each in a line of its own. `properties` are those of root.
     """
     settings = "".join(f"    {line}\n" for line in rest.splitlines())
     its = f"properties: {properties}, " if properties else ""
@@ -214,7 +214,7 @@ START = 1_700_000_000.0
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """So many events about the applications ``app-<first>`` and following."""
+    """This number of events about the applications ``app-<first>`` and following."""
 
     first: int
     count: int = 1
@@ -237,12 +237,12 @@ class Counted:
 
 
 def counted(first: int, count: int, *, each: int = 1, time: float = START) -> list[Counted]:
-    """So many facts of `each` events, their numbers going on from one to the next."""
+    """This number of facts of `each` events, numbered continuously."""
     return [Counted(first + i * each, each, time) for i in range(count)]
 
 
 def happened(rm_id: str, first: int, count: int, *, each: int = 1, time: float = START) -> Happened:
-    """What a core would say of them."""
+    """The core's effect with these facts."""
     return Happened(rm_id=RmId(rm_id), facts=counted(first, count, each=each, time=time))
 
 

@@ -7,9 +7,9 @@ from types import FrameType
 
 
 def calls(action: Callable[[], object]) -> int:
-    """How many functions are called in an action, those written in C included.
+    """The number of function calls in an action, including those written in C.
 
-    Garbage is not collected meanwhile: whoever wants to hear of that is called then, too.
+    Garbage is not collected meanwhile: its finalizers would be counted, too.
     """
     counted = 0
 

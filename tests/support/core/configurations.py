@@ -1,4 +1,4 @@
-"""Configurations: short ways to load one, and one with each mistake that there is, and its message."""
+"""Configurations: short ways to load one, and one with each possible mistake, and its message."""
 
 from dataclasses import replace
 from textwrap import dedent, indent
@@ -10,7 +10,7 @@ from support.core.builders import config
 
 
 def partition_text(body: str) -> str:
-    """A configuration of one partition; the body is what stands below its name."""
+    """A configuration of one partition; the body follows its name."""
     return f"partitions:\n  - name: default\n{indent(dedent(body).strip(), '    ')}\n"
 
 
@@ -27,7 +27,7 @@ def loaded(text: str, *, strict: bool = False) -> Configuration:
 
 
 def partition(body: str) -> PartitionConfig:
-    """The only partition, made from what stands below its name."""
+    """The only partition, with this body after its name."""
     return load(partition_text(body)).partitions[0]
 
 
@@ -37,7 +37,7 @@ def root(body: str) -> QueueConfig:
 
 
 def problems(text: str, *, strict: bool = False) -> tuple[Problem, ...]:
-    """What is wrong with the text; nothing when it can be loaded."""
+    """The problems of the text; none if it can be loaded."""
     try:
         load(dedent(text), strict=strict)
     except ConfigError as error:
@@ -46,7 +46,7 @@ def problems(text: str, *, strict: bool = False) -> tuple[Problem, ...]:
 
 
 def messages(body: str, *, strict: bool = False) -> list[str]:
-    """The messages about a partition, made from what stands below its name."""
+    """The messages about a partition with this body."""
     return [problem.message for problem in problems(partition_text(body), strict=strict)]
 
 
@@ -69,7 +69,7 @@ LATER = "[{name: a, queues: [{name: x}]}, {name: new}]"
 
 
 def _queue(settings: str) -> str:
-    """A configuration with a queue of these settings among those that are to come."""
+    """A configuration with a queue of these settings among the later ones."""
     return config(f"{LATER[:-1]}, {{name: wrong, {settings}}}]", rest=LIMITS)
 
 

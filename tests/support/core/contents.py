@@ -12,7 +12,7 @@ from licorne_core.values.ids import AllocationKey, NodeId
 
 
 def attributes_of(thing: object) -> list[str]:
-    """The names of all attributes that the thing has of its own, sorted."""
+    """The names of all instance attributes of an object, sorted."""
     kinds = type(thing).__mro__
     # A compiled class names its attributes there, and neither has slots nor gives a dictionary.
     listed = chain.from_iterable(
@@ -23,7 +23,7 @@ def attributes_of(thing: object) -> list[str]:
 
 
 def pending(app: Application) -> dict[AllocationKey, Ask]:
-    """The asks that wait for a node, assumed ones not among them."""
+    """The asks that wait for a node, without assumed ones."""
     return {request.key: request.ask for request in app.pending()}
 
 
@@ -33,7 +33,7 @@ def allocations(app: Application) -> dict[AllocationKey, Allocation]:
 
 
 def assumed(app: Application) -> dict[AllocationKey, Allocation]:
-    """What is booked while the RM is asked about the node."""
+    """The requests booked while the RM is asked about the node."""
     return {
         key: allocation
         for key, allocation in allocations(app).items()
@@ -42,26 +42,26 @@ def assumed(app: Application) -> dict[AllocationKey, Allocation]:
 
 
 def replacing(app: Application) -> dict[AllocationKey, Request]:
-    """What is to take a placeholder's place, and waits for an answer or for the placeholder."""
+    """The requests that replace a placeholder, and wait for an answer or for the placeholder."""
     return {key: request for key, request in app.requests.items() if request.state in TO_REPLACE}
 
 
 def placed_elsewhere(app: Application) -> dict[AllocationKey, Allocation]:
-    """What of that is booked on another node than its placeholder's, and nowhere else."""
+    """Those of them that are booked on another node than their placeholder's."""
     return {
         key: request.allocation for key, request in replacing(app).items() if request.allocation is not None
     }
 
 
 class Kept(NamedTuple):
-    """A node that is kept for an ask, and the reservation that keeps it."""
+    """A reserved node, and its reservation."""
 
     node_id: NodeId
     reservation: Reservation
 
 
 def reservations(app: Application) -> dict[AllocationKey, Kept]:
-    """The nodes that are kept for its asks."""
+    """The nodes reserved for its asks."""
     found = {key: request.reservation for key, request in app.reserved.items()}
     return {
         key: Kept(reservation.node_id, reservation)
@@ -71,13 +71,13 @@ def reservations(app: Application) -> dict[AllocationKey, Kept]:
 
 
 def is_pending(app: Application, key: str) -> bool:
-    """True if the ask waits, and the RM is not asked about a place for it either."""
+    """True if the ask waits, and the RM is not asked about a replacement for it either."""
     request = app.requests.get(AllocationKey(key))
     return request is not None and request.is_pending
 
 
 def waiting(app: Application) -> list[AskPlace]:
-    """What waits in the eyes of the RM, in order."""
+    """The requests that are pending in the view of the RM, in order."""
     return sorted(map(place_of, filter(is_ask, app.requests.values())))
 
 
@@ -85,9 +85,9 @@ _PLAIN = (str, bytes, int, float, bool, type(None), Enum)
 
 
 def digest_of(thing: object) -> dict[str, object]:
-    """The values of all that can be reached from a thing, by the way that leads there.
+    """The values of everything reachable from an object, by path.
 
-    What is met a second time is shown as the way on which it was met first.
+    An object that is reached again is represented by the first path.
     """
     found: dict[str, object] = {}
     ways: dict[int, str] = {}
@@ -110,7 +110,7 @@ def digest_of(thing: object) -> dict[str, object]:
 
 
 def _parts(item: object) -> Iterable[tuple[str, object]]:
-    """What a thing consists of; nothing for code and compiled expressions, which never change."""
+    """The parts of an object; none for code and compiled expressions, which never change."""
     if isinstance(item, Mapping):
         for number, (key, value) in enumerate(item.items()):
             name = f"[{key!r}]" if isinstance(key, _PLAIN) else f"[#{number}]"

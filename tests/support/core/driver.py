@@ -54,10 +54,10 @@ class Driver:
         sweep: int = 1,
         writes: bool = True,
     ) -> None:
-        """A core that nobody has registered with, at a time that is no special one.
+        """A core without RMs, at an arbitrary time.
 
-        Its books are added up after every command, or after so many of them. Predicate checks are
-        written to their RM at once, unless it never `writes` by itself.
+        Its books are checked after every command, or after a number of them. Predicate checks are written to
+        their RM at once, unless it never `writes` by itself.
         """
         self.scheduler = Scheduler(
             default_config=default_config,
@@ -81,15 +81,15 @@ class Driver:
         return self.scheduler.partitions[DEFAULT]
 
     def queue(self, path: str) -> QueueReport:
-        """A queue of it."""
+        """A queue of the partition."""
         return self.views.queue(DEFAULT, path)
 
     def app(self, app_id: str) -> AppReport:
-        """An application in it."""
+        """An application of the partition."""
         return self.views.application(DEFAULT, app_id)
 
     def node(self, node_id: str) -> NodeReport:
-        """A node of it."""
+        """A node of the partition."""
         return self.views.node(DEFAULT, node_id)
 
     def explain(self, app_id: str, key: str = "") -> Explanation:
@@ -97,9 +97,9 @@ class Driver:
         return last(self.views.explain(DEFAULT, app_id, key))
 
     def begin(self, command: Command) -> list[Effect]:
-        """Hand in one command at the present time, and keep its rest.
+        """Process one command at the present time, and keep its remainder.
 
-        What is only for watchers goes to `facts`.
+        Effects for watchers are added to `facts`.
         """
         effects: list[Effect] = []
         self.rest = None
@@ -115,7 +115,7 @@ class Driver:
         return effects
 
     def send(self, command: Command) -> list[Effect]:
-        """Hand in one command, and its rest, at the present time."""
+        """Process one command, and its remainder, at the present time."""
         effects = self.begin(command)
         while self.rest is not None:
             effects += self.begin(self.rest)
@@ -131,7 +131,7 @@ class Driver:
         return effects
 
     def run(self, decisions: int = 256) -> list[Effect]:
-        """Let the core decide until it has nothing left to do at the present time."""
+        """Let the core decide until it has no work at the present time."""
         effects: list[Effect] = []
         for _ in range(MAX_TURNS):
             deadline = self.scheduler.next_deadline()
@@ -141,7 +141,7 @@ class Driver:
         raise AssertionError("the core never comes to rest")
 
     def do(self, *commands: Command) -> list[Effect]:
-        """Hand in commands one by one, letting the core come to rest after each."""
+        """Process commands one by one, and run the core until idle after each."""
         effects: list[Effect] = []
         for command in commands:
             effects += self.send(command)
@@ -180,7 +180,7 @@ def keys(effects: Iterable[Effect]) -> list[str]:
 
 
 def released(effects: Iterable[Effect]) -> list[tuple[str, str, str, str]]:
-    """Application, key, termination and message of the releases told, in order."""
+    """Application, key, termination and message of the releases, in order."""
     return [
         (release.app_id, release.key, release.termination.name, release.message)
         for effect in effects
@@ -190,7 +190,7 @@ def released(effects: Iterable[Effect]) -> list[tuple[str, str, str, str]]:
 
 
 def stopped(effects: Iterable[Effect]) -> list[str]:
-    """The keys of the allocations that are told to stop for the sake of others, in order."""
+    """The keys of the victims, in order."""
     return [key for _, key, why, _ in released(effects) if why == "PREEMPTED_BY_SCHEDULER"]
 
 
@@ -201,7 +201,7 @@ def messages(effects: Iterable[Effect]) -> list[tuple[str, str]]:
 
 
 def refused(effects: Iterable[Effect]) -> dict[str, str]:
-    """Why asks were not taken, by key."""
+    """The reasons for refused asks, by key."""
     return {
         rejection.key: rejection.reason
         for effect in effects
@@ -211,7 +211,7 @@ def refused(effects: Iterable[Effect]) -> dict[str, str]:
 
 
 def refused_apps(effects: Iterable[Effect]) -> dict[str, str]:
-    """Why applications were not taken, by id."""
+    """The reasons for refused applications, by id."""
     return {
         rejection.app_id: rejection.reason
         for effect in effects
@@ -221,7 +221,7 @@ def refused_apps(effects: Iterable[Effect]) -> dict[str, str]:
 
 
 def states(effects: Iterable[Effect], app_id: str) -> list[str]:
-    """The states that an application was said to enter, in order."""
+    """The reported states of an application, in order."""
     return [
         update.state
         for effect in effects
@@ -238,7 +238,7 @@ def reserved(core: Driver) -> dict[str, str]:
 
 
 def shown(record: EventRecord) -> str:
-    """``APP app SET APP_RUNNING``, then what it refers to, amounts and message if there are any."""
+    """``APP app SET APP_RUNNING``, followed by reference, amounts and message if there are any."""
     words = [record.type.name, record.object_id, record.change.name, record.detail.name]
     if record.reference_id:
         words.append(record.reference_id)
@@ -247,7 +247,7 @@ def shown(record: EventRecord) -> str:
 
 
 def records(driver: Driver) -> list[EventRecord]:
-    """The published events since last time, in order; each fact is as many as it says."""
+    """The events since the last call, in order; each fact has as many records as it claims."""
     found: list[EventRecord] = []
     for fact in driver.facts:
         expanded = fact.records()
@@ -258,7 +258,7 @@ def records(driver: Driver) -> list[EventRecord]:
 
 
 def heard(driver: Driver, *words: str) -> list[str]:
-    """The events since last time, each as a line; with words those that have one of them."""
+    """The events since the last call, each as a line; with words those that contain one of them."""
     lines = [shown(record) for record in records(driver)]
     return [line for line in lines if not words or set(words) & set(line.split())]
 

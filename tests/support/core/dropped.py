@@ -1,4 +1,4 @@
-"""Queues and partitions that a configuration drops: what they have used outlives them."""
+"""Queues and partitions that a configuration drops: their usage outlives them."""
 
 from licorne_core.values.ids import PartitionName
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register, reload
@@ -19,7 +19,7 @@ def started(text: str, *, gpu: int) -> Driver:
 
 
 def drop_queue(driver: Driver) -> None:
-    """Reload without the queue, and wait until it is gone."""
+    """Reload without the queue, and wait until it is removed."""
     driver.do(reload(config("[{name: b}]")))
     driver.wait(60.0)
     assert driver.scheduler.partitions[DEFAULT].tree.get("root.a") is None

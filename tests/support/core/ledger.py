@@ -29,7 +29,7 @@ Key = tuple[str, str, str]
 
 
 class Ledger:
-    """What is allocated, by partition, application and key, with its node."""
+    """The allocations, by partition, application and key, with their nodes."""
 
     def __init__(self) -> None:
         """Nothing yet."""
@@ -39,14 +39,14 @@ class Ledger:
         self._elsewhere: dict[Allocation, Partition] = {}
 
     def forget(self, rm_id: str, effects: Iterable[Effect]) -> None:
-        """An RM registered anew or left: its keys are free, unless it was refused."""
+        """An RM registered again or left: its keys are free, unless it was refused."""
         if not any(isinstance(effect, RegistrationFailed) for effect in effects):
             prefix = f"[{rm_id}]"
             self._live = {k: v for k, v in self._live.items() if not k[0].startswith(prefix)}
             self._reserved = {k: v for k, v in self._reserved.items() if not k[0].startswith(prefix)}
 
     def watch(self, scheduler: Scheduler, effects: Iterable[Effect], *, decided: bool) -> None:
-        """Check what was just made; `decided` by the core, rather than told by the RM."""
+        """Check the new allocations; `decided` by the core, rather than reported by the RM."""
         self._drop_freed(scheduler)
         now_assumed = {
             allocation: partition
@@ -90,7 +90,7 @@ class Ledger:
     def _check_reserved(
         self, partition: Partition, allocation: Allocation, reserved: dict[Key, Kept]
     ) -> None:
-        """D3: those for whom the node was reserved all the time are not passed over."""
+        """D3: the owners of a permanent reservation of the node are not passed over."""
         node_id, ask_class = allocation.node_id, allocation.ask.ask_class
         if self._may_have_all(partition, allocation):
             return
@@ -118,9 +118,9 @@ class Ledger:
         assert not closed, f"D3: {allocation.key} on {node_id}, reserved for {others} alone"
 
     def _may_have_all(self, partition: Partition, allocation: Allocation) -> bool:
-        """True if what others have reserved on the node may not count against the ask.
+        """True if amounts reserved by others on the node may not count against the ask.
 
-        It does not if its queue was due the room, which may be so no more at the end of the turn.
+        They do not count if its queue was below its guarantee, which may be over at the end of the turn.
         """
         ask_class = allocation.ask.ask_class
         leaf = partition.applications[allocation.ask.app_id].leaf
@@ -130,7 +130,7 @@ class Ledger:
         return own is not None and own.node_id == allocation.node_id
 
     def _drop_freed(self, scheduler: Scheduler) -> None:
-        """Forget keys that the core says are allocated no more."""
+        """Remove keys that the core reports as ended."""
         freed = [
             key
             for key in self._live
@@ -170,9 +170,9 @@ def check_placement(scheduler: Scheduler, rm_id: str, app_id: AppId) -> None:
 
 
 def check_decision(partition: Partition, allocation: Allocation, kept: str | None) -> None:
-    """D1 and D3 for one decision of the turn that has just ended; `kept` is the node reserved.
+    """D1 and D3 for one decision of the turn that has just ended; `kept` is the reserved node.
 
-    Usage only grows within a turn, so what fits at its end has fitted at every decision.
+    Usage only grows within a turn, so an allocation that fits at its end has fitted at every decision.
     """
     ask = allocation.ask
     check_place(partition, allocation, kept)

@@ -1,4 +1,4 @@
-"""What the core tells of notices, which are an extension's: the driver goes on without it."""
+"""The core's notices, which are an extension's: the driver works without it."""
 
 from collections.abc import Iterable
 

@@ -1,6 +1,6 @@
 """Books outside the core: those of a listener, from events alone, and those of an RM.
 
-Both must be the same as the core's. An RM tells all of its own again in a replay.
+Both must equal the core's. An RM replays all of its own.
 """
 
 from collections import Counter
@@ -47,10 +47,10 @@ _STATES = {
 
 
 class Listener:
-    """The books of one RM's events: what adds up, what was heard last, what became of asks."""
+    """The books of one RM's events: totals, last values, and outcomes of asks."""
 
     def __init__(self) -> None:
-        """Nothing was heard yet."""
+        """Start without events."""
         self.several = False
         self.sums: Tally = Counter()
         self.last: dict[tuple[str, str], object] = {}
@@ -58,7 +58,7 @@ class Listener:
         self.cancelled: set[tuple[str, str]] = set()
 
     def hear(self, records: Iterable[EventRecord]) -> None:
-        """Take these into the books, in order."""
+        """Add these records to the books, in order."""
         for record in records:
             match record.type:
                 case EventType.QUEUE:
@@ -136,7 +136,7 @@ class Listener:
 
 
 def sums_of(partitions: Iterable[Partition]) -> Tally:
-    """What the partitions of one RM have, as a listener would have added it up."""
+    """The totals of one RM's partitions, in the form of a listener."""
     sums: Tally = Counter()
     for partition in partitions:
         for queue in partition.tree.walk():
@@ -157,7 +157,7 @@ def sums_of(partitions: Iterable[Partition]) -> Tally:
 
 
 def told_allocations(app: Application) -> dict[AllocationKey, Allocation]:
-    """The allocations of an application that its RM knows."""
+    """The allocations of an application that were sent to its RM."""
     unknown = assumed(app)
     return {key: made for key, made in allocations(app).items() if key not in unknown}
 
@@ -168,7 +168,7 @@ def sizes(allocation: Allocation) -> Items:
 
 
 def last_of(partition: Partition) -> dict[tuple[str, str], object]:
-    """What an RM's only partition has, as a listener would have heard it last."""
+    """The last values of an RM's only partition, in the form of a listener."""
     last: dict[tuple[str, str], object] = {}
     for node in partition.nodes.by_id.values():
         last["capacity", node.node_id] = without_zeros(partition.rm.core.floating.shown(node.capacity))
@@ -191,7 +191,7 @@ def cancelled_of(partition: Partition) -> set[tuple[str, str]]:
 
 
 def stopping_of(partition: Partition) -> set[tuple[str, str]]:
-    """The placeholders that end, and whose place nobody takes."""
+    """The ending placeholders without a replacement."""
     return {
         (app.app_id, request.key)
         for app in partition.applications.values()
@@ -250,17 +250,17 @@ def digest(partition: Partition) -> dict[str, Any]:
 
 
 def _assumed(app: Application) -> list[Ask]:
-    """What counts in its queues, and is a pending ask to the RM."""
+    """The requests that count in its queues, and are pending for the RM."""
     return [one.ask for one in assumed(app).values()]
 
 
 def _unknown(app: Application) -> list[Ask]:
-    """What does not count as pending, and is a pending ask to the RM."""
+    """The requests that do not count as pending, and are pending for the RM."""
     return _assumed(app) + [request.ask for request in replacing(app).values()]
 
 
 def _booked_unknown(app: Application) -> list[Allocation]:
-    """What is booked on some node, and is a pending ask to the RM."""
+    """The requests booked on some node that are pending for the RM."""
     return [*assumed(app).values(), *placed_elsewhere(app).values()]
 
 
@@ -279,7 +279,7 @@ def _more(total: Resources, asks: Iterable[Ask]) -> dict[str, int]:
 
 
 def replay(driver: Driver, rm: str, config: str) -> list[Effect]:
-    """Register anew and tell everything again, between begin and end; what is answered to that."""
+    """Register again and replay everything, between begin and end; return the effects."""
     rm_id = RmId(rm)
     all_told = [_truth(p) for p in driver.scheduler.partitions.values() if p.rm_id == rm_id]
     driver.send(RegisterRm(rm_id=rm_id, config=submitted(config)))
@@ -314,7 +314,7 @@ def _truth(partition: Partition) -> tuple[UpdateNodes, UpdateApplications, Updat
 
 
 def _told_node(known: Node, partition: str) -> NodeUpdate:
-    """A node as an RM tells it again."""
+    """A node as an RM replays it."""
     action = NodeAction.CREATE if known.schedulable else NodeAction.CREATE_DRAIN
     return builders.node(
         known.node_id,
@@ -326,7 +326,7 @@ def _told_node(known: Node, partition: str) -> NodeUpdate:
 
 
 def _told_app(known: Application, partition: str) -> Any:
-    """An application that the RM runs already: it is taken wherever there is room for it."""
+    """An application with allocations as an RM replays it: it is forced."""
     user = known.user
     new = builders.app(
         known.app_id,
@@ -340,7 +340,7 @@ def _told_app(known: Application, partition: str) -> Any:
 
 
 def _told(known: Ask, created: float, node_id: NodeId | None, partition: str) -> Ask:
-    """An ask as an RM with a good memory tells it again."""
+    """An ask as an RM replays it."""
     return Ask(
         key=known.key,
         app_id=known.app_id,

@@ -20,13 +20,13 @@ T = TypeVar("T")
 
 
 def last(steps: Iterable[T | None]) -> T:
-    """What comes of the steps."""
+    """The result of the steps."""
     (made,) = [made for made in steps if made is not None]
     return made
 
 
 def listed(steps: Iterable[T | None]) -> list[T]:
-    """What comes of the steps, in order."""
+    """The items yielded by the steps, in order."""
     return [made for made in steps if made is not None]
 
 
@@ -34,7 +34,7 @@ CORE = str(Path(licorne_core.__file__).parent)
 
 
 def lines_in(work: Callable[[], object], *modules: ModuleType) -> Counter[str]:
-    """How many lines of each function of the modules run while the work is done.
+    """The number of lines run in each function of the modules during the work.
 
     The modules have to run from their source: such a test is marked `pure`.
     """
@@ -43,7 +43,7 @@ def lines_in(work: Callable[[], object], *modules: ModuleType) -> Counter[str]:
 
 
 def lines_of_core(work: Callable[[], object]) -> int:
-    """How many lines of the core run while the work is done; such a test is marked `pure`."""
+    """The number of lines of the core run during the work; such a test is marked `pure`."""
     return counted(work, lambda file: file.startswith(CORE)).total()
 
 
@@ -84,9 +84,9 @@ def at_once(work: Coroutine[Any, Any, T]) -> T:
 
 
 def stretches(work: Coroutine[Any, Any, Any], *errors: type[Exception]) -> list[int]:
-    """How many lines of Python run between any two turns that the work gives to others.
+    """The numbers of lines of Python between any two turns of other tasks.
 
-    It may end with one of the errors.
+    The work may end with one of the errors.
     """
     counts: list[int] = []
     lines = 0

@@ -104,8 +104,8 @@ QUOTAS = 4
 class World:
     """Queues a, b.c and b.d with two applications each and two ask groups in each of these.
 
-    Blockers are limits of running applications: one lets as many through as its quota has room.
-    The limit of the last quota is always shut.
+    Blockers are limits of running applications: one lets as many through as its quota has room. The limit of
+    the last quota is always shut.
     """
 
     def __init__(self) -> None:
@@ -151,14 +151,14 @@ class World:
         return self.limits.get(RunningLimit, self.quotas[number])
 
     def free(self, number: int, room: int) -> None:
-        """So many may start in a quota now."""
+        """Set the number of applications that may start in a quota."""
         self.quotas[number].max_applications = 1 + room
         limit = self.limits.of(RunningLimit).get(self.quotas[number])
         if limit is not None:
             self.waiting.changed(limit)
 
     def take(self, blocker: Blocker) -> None:
-        """One of those that may start has started."""
+        """Count a started application."""
         assert isinstance(blocker, RunningLimit)
         blocker.quota.max_applications -= 1
 
@@ -172,7 +172,7 @@ class World:
         return keys[::-1]
 
     def visit(self, queue: Queue, try_item: Callable[[Parked], bool]) -> Iterator[Parked]:
-        """What a pass looks at, in its order; an application only if it is worth a look."""
+        """The items examined by a pass, in order; an application only if it may be served."""
         ranking = queue.ranking
         while (child := self.waiting.first(ranking)) is not None:
             if not queue.is_leaf:

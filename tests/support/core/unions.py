@@ -1,4 +1,4 @@
-"""Kinds of commands and effects, those of extensions among them."""
+"""Kinds of commands and effects, including those of extensions."""
 
 from typing import Any, get_args
 
@@ -8,7 +8,7 @@ from licorne_core.messages.effects import ExtensionEffect
 
 
 def kinds_of(union: Any) -> set[type]:
-    """The classes of a union. One that extensions extend stands for those."""
+    """The classes of a union. A base class of extensions stands for theirs."""
     found: set[type] = set(get_args(union))
     for base in {ExtensionAnswer, ExtensionCommand, SharedCommand, ExtensionEffect} & found:
         found.discard(base)

@@ -105,7 +105,7 @@ async def play_first_application(target: str) -> None:
 
 
 async def register(target: str) -> None:
-    """Leave an RM with the queues of its own."""
+    """Register an RM with queues of its own, and disconnect it."""
     async with Client(target, rm_id="page", config=planned_worlds()[0].config) as client:
         await client.add_nodes(planned_worlds()[0].nodes)
         async for _ in client.events():
@@ -120,7 +120,7 @@ async def joined(target: str) -> None:
 
 
 class Shell:
-    """What the commands of a page may find: a server with one RM, and a file of queues."""
+    """The environment of a page's commands: a server with one RM, and a file of queues."""
 
     def __init__(self, served: Served, folder: Path) -> None:
         """`folder` is where the commands run."""
@@ -152,7 +152,7 @@ class Shell:
         self._run[name](words)
 
     def _serve(self, words: list[str]) -> None:
-        """With an etcd of its own, if it shares RMs through one."""
+        """Run with an etcd of its own, if it shares RMs through one."""
         with ExitStack() as stack:
             for at, word in enumerate(words):
                 if word.startswith("etcd://"):
@@ -161,7 +161,7 @@ class Shell:
             stack.enter_context(serving(*words[1:], cwd=self._folder))
 
     def _members(self, words: list[str]) -> None:
-        """With one member of its own, whose name is that of the page. Nobody is asked to confirm."""
+        """Run with one member of its own, whose name is that of the page, without confirmation."""
         with EtcdServer() as etcd:
             member = settings_file(coordination={"store": f"etcd://{etcd.target}", "name": MEMBER})
             with serving(*member, cwd=self._folder) as served:
@@ -176,14 +176,14 @@ class Shell:
         self._in_process([*words, "--target", self._served.target])
 
     def _status(self, words: list[str]) -> None:
-        """The RM that the pages' server has may be gone: that needs a look."""
+        """Run after a check of the pages' RM, which may be gone."""
         assert main([*words, "--target", self._served.target]) in (0, NEEDS_LOOK)
 
     def _healthcheck(self, words: list[str]) -> None:
         self._in_process([*words, "--url", f"http://{self._served.http}/livez"])
 
     def _config(self, words: list[str]) -> None:
-        """With a server of its own: what it changes is nothing to the other commands."""
+        """Run with a server of its own, so that its changes do not affect the other commands."""
         with serving() as served:
             asyncio.run(asyncio.wait_for(register(served.target), PATIENCE))
             where = ["--target", served.target]
@@ -198,14 +198,14 @@ class Shell:
             self._in_process([*words, *where])
 
     def _budgets(self, words: list[str]) -> None:
-        """With a server of its own that has the budgets of their page."""
+        """Run with a server of its own that has the budgets of their page."""
         example = next(block.text for block in Page("docs/budgets.md").blocks() if block.language == "yaml")
         (self._folder / "budgets.yaml").write_text(example, encoding="utf-8")
         with serving("--budgets", "budgets.yaml", cwd=self._folder) as served:
             self._in_process([*words, "--target", served.target])
 
     def _journal(self, words: list[str]) -> None:
-        """With a journal of its own, and a configuration to compare with."""
+        """Run with a journal of its own, and a configuration to compare with."""
         write_journal(self._folder)
         self._in_process(words)
 
@@ -214,7 +214,7 @@ class Shell:
             self._in_process([*words, "--target", served.target])
 
     def _plan(self, words: list[str]) -> None:
-        """Of another configuration, and of an application, somebody may be worse off."""
+        """Accept exit code 6: another configuration or an application may have victims."""
         assert main(words) in (0, WORSE), f"licorne {shlex.join(words)} fails"
 
     def _submit(self, words: list[str]) -> None:
@@ -227,7 +227,7 @@ class Shell:
 
     @staticmethod
     def _parsed(words: list[str]) -> None:
-        """Only read: it runs for minutes or until Ctrl-C, and has a test of its own."""
+        """Only parse it: it runs for minutes or until Ctrl-C, and has a test of its own."""
         parser_for(words[0]).parse_line(words)
 
     @staticmethod
@@ -235,9 +235,9 @@ class Shell:
         assert main(words) == 0, f"licorne {shlex.join(words)} fails"
 
     def _bench(self, words: list[str]) -> None:
-        """At a tiny size, and of many scenarios the first ones: each has a test of its own.
+        """Run at a tiny size, and of many scenarios the first ones: each has a test of its own.
 
-        Of pairs the first scenario alone, as each is run twice. All targets, and Kubernetes, would take
+        Of pairs only the first scenario, as each is run twice. All targets, and Kubernetes, would take
         minutes.
         """
         if "growth" in words:
@@ -254,7 +254,7 @@ class Shell:
         self._in_process([*(word for word in words if word not in left_out), *TINY_BENCH])
 
     def _growth(self, words: list[str]) -> None:
-        """One dimension, whose smallest size stands for all; without a report, which needs all dimensions."""
+        """Run one dimension at its smallest size; without a report, which needs all dimensions."""
         at = words.index("--report") if "--report" in words else len(words)
         measured = measure.measured
         least = cache(lambda name: measured(name, 1))
@@ -286,12 +286,12 @@ class Shell:
 
 
 def populate(served: Served) -> None:
-    """Let an RM register and leave something to look at."""
+    """Register an RM with contents to display."""
     asyncio.run(asyncio.wait_for(play_first_application(served.target), PATIENCE))
 
 
 class Program:
-    """A program of a page. Use as a context manager; it is ended at the latest there."""
+    """A program of a page. Use as a context manager, which ends it."""
 
     def __init__(
         self, command: Sequence[str], cwd: Path, environment: Mapping[str, str] | None = None
@@ -312,7 +312,7 @@ class Program:
         self._reader.start()
 
     def __enter__(self) -> Self:
-        """It runs already."""
+        """Return it; it runs already."""
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -345,7 +345,7 @@ class Program:
         self._process.send_signal(number)
 
     def ended(self, by: signal.Signals | None = None) -> int:
-        """Its exit code, once it has ended; it is sent a signal if one is given."""
+        """Its exit code, after its end; with `by` it is sent a signal."""
         if by is not None:
             self.send(by)
         return self._process.wait(PATIENCE)

@@ -13,7 +13,7 @@ from support.docs.pages import ROOT
 
 
 def try_deploying(words: list[str]) -> None:
-    """Check all that a command names: services, files, values, and what is run inside."""
+    """Check all references of a command: services, files, values, and the inner command."""
     match words:
         case ["docker", "compose", "exec", *rest]:
             _inside([word for word in rest if word != "-T"])

@@ -52,7 +52,7 @@ class Page:
 
     @property
     def prose(self) -> list[str]:
-        """Its lines without those of blocks, which stay as empty ones."""
+        """Its lines, with those of blocks replaced by empty ones."""
         inside = False
         kept = []
         for line in self.lines:
@@ -81,7 +81,7 @@ class Page:
         return found
 
     def marks(self) -> int:
-        """How many blocks say that they are not run, or lines that look like it."""
+        """The number of marks of blocks that are not run."""
         return sum(line.startswith("<!-- not run") for line in self.lines)
 
     def links(self) -> Iterator[tuple[int, str]]:
@@ -91,7 +91,7 @@ class Page:
                 yield number, link["target"]
 
     def anchors(self) -> set[str]:
-        """What a link may name behind the hash."""
+        """The valid anchors of a link."""
         titles = (heading["title"] for line in self.prose if (heading := _HEADING.match(line)))
         return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
@@ -119,5 +119,5 @@ def pages() -> list[Page]:
 
 
 def code_spans(cell: str) -> list[str]:
-    """What stands between backticks."""
+    """The texts between backticks."""
     return _CODE.findall(cell.replace("\\|", "|"))

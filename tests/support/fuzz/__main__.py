@@ -1,7 +1,7 @@
 """Adds messages to the corpus: ``python tests/support/fuzz 0 20000``.
 
-The two numbers are the seeds to draw messages from. A message is added if it is answered in a way
-that no message of the corpus is; the shortest of such messages is taken.
+The two numbers are the range of seeds. A message is added if its answer is new to the corpus; the shortest of
+such messages is used.
 """
 
 import argparse
@@ -22,13 +22,13 @@ LONGEST = 400
 
 
 def kind_of(target: Target, answer: str) -> tuple[str, ...]:
-    """What makes an answer another one than those that are shown."""
+    """The features that distinguish an answer."""
     words = re.findall(r"(?<![\w.\[])[A-Za-z_]{2,}(?![\w.])", answer)
     return (target.name, *[word for word in words if len(set(word)) > 2][:WORDS])
 
 
 def main() -> None:
-    """Read the files, draw, and write them with what is new."""
+    """Read the files, draw, and write them with the new messages."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("first", type=int)
     parser.add_argument("end", type=int)

@@ -57,7 +57,7 @@ class Target:
 
     @property
     def weight(self) -> int:
-        """How often it is drawn: what changes books is, and a session has all in one."""
+        """The frequency of the target: methods that change books, and sessions, are more frequent."""
         if self.how is How.LATER:
             return 10 if self.is_session else 4
         return 2 if self.how is How.FIRST or "Configuration" in self.name else 1
@@ -105,7 +105,7 @@ _RUNS = re.compile(rb"(.)\1{%d,}" % (RUN - 1), re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One message and what it is answered with."""
+    """One message and its answers."""
 
     target: Target
     raw: bytes
@@ -116,7 +116,7 @@ class Entry:
         return replace(self, answers=tuple(map(shortened, answers)))
 
     def text(self) -> str:
-        """The entry as it stands in a file."""
+        """The entry as in a file."""
         lines = (f"# {told(self)}", f"> {self.target.name} {digits(self.raw)}", *self.answers)
         return "\n".join(lines) + "\n"
 
@@ -127,7 +127,7 @@ def all_entries() -> list[Entry]:
 
 
 def write_all(entries: Sequence[Entry]) -> None:
-    """Write all files anew: a file for each service, in it the methods in alphabetical order."""
+    """Write all files: a file for each service, with the methods in alphabetical order."""
     files: dict[str, list[Entry]] = {}
     for entry in sorted(entries, key=lambda entry: (entry.target.name, entry.raw)):
         files.setdefault(entry.target.service, []).append(entry)
@@ -142,7 +142,7 @@ def read(path: Path) -> list[Entry]:
 
 
 def write(path: Path, entries: Sequence[Entry]) -> None:
-    """Write a file anew."""
+    """Write a file."""
     path.write_text("\n".join(entry.text() for entry in entries), encoding="utf-8")
 
 
@@ -172,14 +172,14 @@ def bytes_of(groups: list[str]) -> bytes:
 
 
 def shortened(text: str) -> str:
-    """A line that is not too long, without what differs from run to run or with the library."""
+    """A line of bounded length, without parts that differ between runs or versions of the library."""
     text = re.sub(r"(Error parsing message).*", r"\1", text)
     text = re.sub(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "(an id)", text)
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
 
 
 def told(entry: Entry) -> str:
-    """What a message says, in the words of its type; that it says nothing if it is malformed."""
+    """The message as text; the problem if it is malformed."""
     try:
         message = GetMessageClass(entry.target.request).FromString(entry.raw)
     except DecodeError:

@@ -41,7 +41,7 @@ def drawn(rng: Random, kind: Descriptor, wildness: float) -> Pieces:
 
 
 def _one_of(rng: Random, fields: Sequence[Field]) -> int:
-    """The number of one of these fields: the more there is in it, the more often."""
+    """The number of one of these fields, weighted by the size of their contents."""
     weights = [1 + 3 * len(field.message_type.fields if field.message_type else ()) for field in fields]
     return rng.choices(fields, weights)[0].number
 
@@ -117,7 +117,7 @@ def _doubled(rng: Random, pieces: Pieces) -> Pieces:
 
 
 def _missing(rng: Random, pieces: Pieces) -> Pieces:
-    """One field is not there."""
+    """Remove one field."""
     place = rng.randrange(len(pieces)) if pieces else 0
     return pieces[:place] + pieces[place + 1 :]
 
@@ -133,7 +133,7 @@ def _other_kind(rng: Random, pieces: Pieces) -> Pieces:
 
 
 def _longer_tag(rng: Random, pieces: Pieces) -> Pieces:
-    """One tag takes more bytes than it needs."""
+    """Write one tag with more bytes than needed."""
     if not pieces:
         return pieces
     place = rng.randrange(len(pieces))
@@ -152,7 +152,7 @@ def _no_text(rng: Random, pieces: Pieces) -> Pieces:
 
 
 def _unknown(rng: Random, pieces: Pieces) -> Pieces:
-    """A field that nobody knows, perhaps of a number that there cannot be."""
+    """Add an unknown field, perhaps with an illegal number."""
     number = rng.choice((0, 12, 100, 19_000, 2**29 - 1, 2**29, 2**32 + 1))
     value: int | bytes = rng.choice((b"", b"abc", b"\x0a" * 40))
     kind = LENGTH
@@ -169,7 +169,7 @@ def _groups(rng: Random, pieces: Pieces) -> Pieces:
 
 
 def _crowd(rng: Random, pieces: Pieces) -> Pieces:
-    """One field very often."""
+    """Repeat one field very often."""
     return (*pieces, *[rng.choice(pieces)] * MANY) if pieces else pieces
 
 

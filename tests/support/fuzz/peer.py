@@ -1,4 +1,4 @@
-"""An RM that knows how to behave: it registers, and opens what messages are to be sent over."""
+"""A well-behaved RM: it registers, and opens the streams for messages."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ QUEUE = "root.b"
 
 
 class Broken(Exception):
-    """The server did what it must not do, whatever it was sent."""
+    """The server did something forbidden, whatever it received."""
 
 
 class Peer:
@@ -48,10 +48,9 @@ class Peer:
     # ---- Lines ----
 
     def start_over(self) -> None:
-        """Register anew over `si.v1`, which takes back all that was before.
+        """Register again over `si.v1`, which undoes everything before.
 
-        The text is another one each time: with the same one a configuration that was applied
-        meanwhile would stay in force.
+        The text differs each time: with the same one a configuration applied meanwhile would remain in force.
         """
         self._times += 1
         for line in self._lines.values():
@@ -67,10 +66,10 @@ class Peer:
             self.hear(target, line)
 
     def take_back_marks(self) -> None:
-        """As an operator, undo what no registration does; it has registered anew then.
+        """As an operator, undo marks that survive registrations; the RM has registered again then.
 
-        Its node is undrained and its queues are started. Where they were stopped it has no application
-        before it registers again; after that the application is resumed, in its own queue.
+        Its node is undrained and its queues are started. If they were stopped it has no application before it
+        registers again; after that the application is resumed, in its own queue.
         """
         own: dict[str, Any] = {"rm_id": self.rm_id}
         self._as_operator(
@@ -123,7 +122,7 @@ class Peer:
         return line
 
     def session(self) -> Line:
-        """The open stream of the session. Where there is none one begins, with a replay."""
+        """The open stream of the session. If there is none one begins, with a replay."""
         line = self._lines.get(SESSION)
         if line is None or not line.is_open:
             line = self._greet()
@@ -173,7 +172,7 @@ class Peer:
         self._site.rest()
 
     def hear(self, target: Target, line: Line) -> list[Message]:
-        """What was answered since the last time."""
+        """The answers since the last call."""
         found = []
         while line.answers:
             try:
@@ -187,7 +186,7 @@ class Peer:
         return found
 
     def heard_unasked(self) -> list[Message]:
-        """What came over the streams since something was heard there last."""
+        """The messages received over the streams since the last call."""
         return [
             answer
             for target in (NODES, APPS, ALLOCATIONS)

@@ -53,7 +53,7 @@ class Stage:
         self._fuzzed.runs("k0")
 
     def close(self) -> None:
-        """It is over."""
+        """Close everything."""
         self.site.close()
 
     def send(self, target: Target, raw: bytes) -> list[str]:
@@ -75,15 +75,15 @@ class Stage:
         return self._fuzzed.numbered(raw)
 
     def pass_time(self, seconds: float) -> None:
-        """Timers fire."""
+        """Let timers fire."""
         self.site.advance(seconds, late=False)
         self._check()
 
     def finish(self) -> None:
-        """The bystander, and the RM that has registered anew, still get what they ask for.
+        """The bystander, and the RM after a new registration, are still served.
 
         Raises:
-            Broken: that is not so.
+            Broken: they are not.
         """
         check_invariants(self.site.scheduler)
         before, self._before = self._before, self._let_the_bystander_run()
@@ -146,7 +146,7 @@ class Stage:
 
 
 def _ending(status: Status) -> str:
-    """How a call has ended."""
+    """The end of a call as a line."""
     if status.code not in TYPED:
         raise Broken(f"a call has ended with {status.code.name}: {status.text}")
     if status.code is grpc.StatusCode.OK:
@@ -155,7 +155,7 @@ def _ending(status: Status) -> str:
 
 
 def _reason(text: str) -> str:
-    """A text that tells why, on one line.
+    """A text with a reason, on one line.
 
     Raises:
         Broken: it is empty, too long, or has control characters.
@@ -167,7 +167,7 @@ def _reason(text: str) -> str:
 
 
 def _read(message: Message) -> Iterator[str]:
-    """What a message tells: each reason, and the kinds of everything else."""
+    """The contents of a message: each reason, and the kinds of everything else."""
     for field, value in message.ListFields():
         if not isinstance(value, Message) and field.is_repeated and field.message_type is not None:
             for item in value if not field.message_type.GetOptions().map_entry else ():
@@ -188,7 +188,7 @@ _WEIGHTS = [target.weight for target in _TARGETS]
 
 
 def next_message(rng: Random, stage: Stage) -> tuple[Target, bytes]:
-    """A message and where to send it; those of a session mostly have the number that is due."""
+    """A message and its target; those of a session mostly have the next number."""
     [target] = rng.choices(_TARGETS, _WEIGHTS)
     raw = draw(rng, target.request)
     if target.is_session and target.how is How.LATER and rng.random() < 0.9:
@@ -197,10 +197,10 @@ def next_message(rng: Random, stage: Stage) -> tuple[Target, bytes]:
 
 
 def play(seed: int) -> int:
-    """Send one server its messages; how many there were.
+    """Send one server its messages; return their number.
 
     Raises:
-        Broken: with the message after which the server did what it must not do.
+        Broken: with the message after which the server did something forbidden.
     """
     rng = Random(seed)
     stage = Stage()
@@ -221,7 +221,7 @@ def play(seed: int) -> int:
 
 
 def alone(seeds: range) -> Iterator[tuple[Target, bytes, tuple[str, ...]]]:
-    """Random messages, each to a server of its own, with what was answered."""
+    """Random messages, each to a server of its own, with the answers."""
     for seed in seeds:
         stage = Stage()
         try:

@@ -1,6 +1,6 @@
-"""Contents of fields: values with a meaning here, and those at the edges of a type.
+"""Contents of fields: valid values, and those at the edges of a type.
 
-A message is a tree of pieces, each of which may be as wrong as wanted.
+A message is a tree of pieces, each of which may be arbitrarily wrong.
 """
 
 from collections.abc import Sequence
@@ -135,7 +135,7 @@ def entry_text(rng: Random, wildness: float) -> bytes:
 
 
 def choice_of(rng: Random, field: Field, wildness: float) -> int:
-    """A value of an enum, or one that nobody knows."""
+    """A value of an enum, or an unknown one."""
     if rng.random() < wildness:
         return rng.choice((-1, 99, 2**31 - 1, -(2**31), 2**40))
     assert field.enum_type is not None, f"{field.full_name} is no enum"
@@ -152,7 +152,7 @@ VARINT, FIXED64, LENGTH, BEGIN_GROUP, END_GROUP, FIXED32 = range(6)
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One field: its number, its wire type and what it holds."""
+    """One field: its number, its wire type and its contents."""
 
     number: int
     kind: int
@@ -190,7 +190,7 @@ def encoded(pieces: Sequence[Piece]) -> bytes:
 
 
 def groups(number: int, depth: int, *, closed: bool) -> Piece:
-    """A group in a group, and so on, of a field that nobody knows."""
+    """Nested groups of an unknown field."""
     opening = encode_varint(number << 3 | BEGIN_GROUP) * (depth - 1)
     closing = encode_varint(number << 3 | END_GROUP) * depth if closed else b""
     return Piece(number, BEGIN_GROUP, opening + closing)

@@ -1,4 +1,4 @@
-"""What a pod takes and what a node has, as Kubernetes writes it, in whole numbers."""
+"""Amounts of pods and nodes, as written in Kubernetes, in whole numbers."""
 
 import re
 from decimal import Decimal
@@ -30,7 +30,7 @@ def _number(name: str, text: str) -> int:
 
 
 def taken_by(pod: Json) -> Amounts:
-    """What a pod takes of its node, the pod itself included."""
+    """The amounts of a pod on its node, the pod itself included."""
     total = {"pods": 1}
     for container in pod["spec"]["containers"]:
         requests = container.get("resources", {}).get("requests", {})
@@ -40,5 +40,5 @@ def taken_by(pod: Json) -> Amounts:
 
 
 def has_ended(pod: Json) -> bool:
-    """True if a pod has ended by itself, and takes nothing any more."""
+    """True if a pod has ended by itself, and uses nothing any more."""
     return pod.get("status", {}).get("phase") in _ENDED

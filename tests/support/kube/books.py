@@ -1,4 +1,4 @@
-"""The books of Licorne beside the pods and nodes of the API server: what differs."""
+"""The differences between the books of Licorne and the pods and nodes of the API server."""
 
 import asyncio
 from collections.abc import Mapping
@@ -84,7 +84,7 @@ def _add(total: Amounts, more: Amounts) -> None:
 
 
 def _named(of_kubernetes: Amounts) -> dict[str, int]:
-    """Amounts by the names that the shim gives them."""
+    """Amounts by the names of the shim."""
     return {_NAMES.get(name, name): amount for name, amount in of_kubernetes.items() if amount}
 
 

@@ -24,12 +24,12 @@ OWNED = ("ServiceAccount", "Role", "RoleBinding")
 
 
 def rendered(namespace: str, *arguments: str | Path) -> Objects:
-    """What the chart makes in a namespace. Needs Helm, which `make lint-deploy` installs."""
+    """The chart rendered in a namespace. Needs Helm, which `make lint-deploy` installs."""
     return objects(template("--namespace", namespace, *arguments))
 
 
 async def kubectl(plane: Plane, *arguments: str | Path, given: str = "") -> str:
-    """Run kubectl as the administrator; what it prints. A warning of the API server is an error."""
+    """Run kubectl as the administrator; return its output. A warning of the API server is an error."""
     program = (await asyncio.to_thread(built, [KUBECTL]))[KUBECTL]
     process = await asyncio.create_subprocess_exec(
         *(program, "--warnings-as-errors", *arguments),
@@ -45,7 +45,7 @@ async def kubectl(plane: Plane, *arguments: str | Path, given: str = "") -> str:
 
 
 async def apply(plane: Plane, namespace: str, found: Objects) -> list[str]:
-    """Apply objects in a namespace; what kubectl says of each."""
+    """Apply objects in a namespace; return kubectl's output for each."""
     text = yaml.safe_dump_all(found)
     out = await kubectl(plane, "apply", "--namespace", namespace, "--filename", "-", given=text)
     return out.splitlines()
@@ -53,7 +53,7 @@ async def apply(plane: Plane, namespace: str, found: Objects) -> list[str]:
 
 @asynccontextmanager
 async def restricted_namespace(plane: Plane, name: str) -> AsyncIterator[str]:
-    """A namespace that restricts its pods, for the time of the block; its pods go with it."""
+    """A namespace with restricted pods, for the time of the block; its pods are deleted with it."""
     metadata: Json = {"name": name, "labels": RESTRICTED}
     await plane.api.create("/api/v1/namespaces", {"metadata": metadata})
     try:
@@ -72,7 +72,7 @@ async def token_of(plane: Plane, namespace: str, account: str = ACCOUNT) -> str:
 
 
 async def account_of_members(plane: Plane, namespace: str, folder: Path) -> Path:
-    """Make the account of members in a namespace, with the rights that the chart gives it; its kubeconfig."""
+    """Create the account of members in a namespace, with the rights of the chart; return its kubeconfig."""
     found = rendered(namespace, "--set", "replicas=2", "--set", "persistence.enabled=false")
     await apply(plane, namespace, [one for one in found if one["kind"] in OWNED])
     token = await token_of(plane, namespace)

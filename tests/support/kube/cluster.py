@@ -54,9 +54,9 @@ class Cluster:
             self._scheduler = None
 
     async def configure(self, queues: str, kind: SchedulerKind = SchedulerKind.LICORNE) -> None:
-        """Write the config map of the queues; without queues it is as if there were none.
+        """Write the config map of the queues; without queues it is empty.
 
-        New pods wake the shim with Licorne. The older one looks for them, every second unless it is told.
+        New pods wake the shim with Licorne. The older one polls every second unless it is woken.
         """
         data = {"service.schedulingInterval": "50ms"} if kind is SchedulerKind.OLDER else {}
         if queues:
@@ -69,7 +69,7 @@ class Cluster:
 
     @asynccontextmanager
     async def namespace(self, name: str, **annotations: str) -> AsyncIterator[str]:
-        """A namespace whose pods are admitted, for the time of the block; its pods have gone at the end.
+        """A namespace whose pods are admitted, for the time of the block; its pods are deleted at the end.
 
         Annotations are those of the shim, without their prefix, and with `_` for a full stop.
         """
@@ -92,7 +92,7 @@ class Cluster:
         await self.ledger.until(lambda: not self.all_of(name), f"the namespace {name} is empty")
 
     def running(self, namespace: str, prefix: str = "") -> list[str]:
-        """The names of the pods that run, or of those whose names begin so."""
+        """The names of the running pods, or of those with the prefix."""
         return [
             one["metadata"]["name"]
             for one in self.all_of(namespace, prefix)
@@ -104,7 +104,7 @@ class Cluster:
         return [one["metadata"]["name"] for one in self.all_of(namespace) if one["spec"].get("nodeName")]
 
     def all_of(self, namespace: str, prefix: str = "") -> list[Json]:
-        """All pods of a namespace, also those that have ended, or those of them whose names begin so."""
+        """All pods of a namespace, including ended ones, or those with the prefix."""
         return [
             one
             for one in self.ledger.pods.values()
@@ -117,7 +117,7 @@ class Cluster:
         return [one["metadata"]["name"] for one in pods if one["spec"].get("nodeName") == node]
 
     async def settle(self, namespace: str) -> None:
-        """Wait until a pod that takes next to nothing has run: all that came before was looked at by then."""
+        """Wait until a tiny pod has run: all earlier ones were processed by then."""
         path = f"/api/v1/namespaces/{namespace}/pods"
         await self.api.create(path, pod("marker", "0"))
         await self.ledger.until(lambda: self.running(namespace, "marker"), "the marker runs")
@@ -127,10 +127,10 @@ class Cluster:
     async def check(self, *, whole: bool = True) -> None:
         """Check that each pod was bound once, that no node has too much, and that Licorne has the same books.
 
-        Not all binds are told where the API server was killed, whose log is then not `whole`.
+        The log of a killed API server lacks some binds; then it is not `whole`.
 
         Raises:
-            AssertionError: with what is wrong.
+            AssertionError: with the differences.
         """
         if self.scheduler.target:
             async with State(self.scheduler.target) as state:

@@ -67,7 +67,7 @@ class Ledger:
         self._failure: Exception | None = None
 
     async def follow(self) -> None:
-        """Keep up with nodes and pods, until it is cancelled or fails."""
+        """Follow nodes and pods, until it is cancelled or fails."""
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._follow(NODES, self.nodes, self._node_changed))
@@ -94,7 +94,7 @@ class Ledger:
             raise AssertionError(f"{what}: not after {PATIENCE:.0f} s; {self._told()}") from None
 
     def of(self, namespace: str, prefix: str = "") -> list[Json]:
-        """The pods of a namespace that have not ended, or those of them whose names begin so."""
+        """The pods of a namespace that have not ended, or those with the prefix."""
         return [
             pod
             for pod in self.pods.values()
@@ -121,12 +121,12 @@ class Ledger:
             )
 
     def check(self, scheduler: str, *, whole: bool = True) -> None:
-        """Check that pods of the scheduler were bound once, to the node where they are, and the rest.
+        """Check that pods of the scheduler were bound once, to their present node, and the other rules.
 
-        What an API server had done when it was killed is not in its log, which is then not `whole`.
+        The log of a killed API server lacks some binds; then it is not `whole`.
 
         Raises:
-            AssertionError: with all that is wrong.
+            AssertionError: with all differences.
         """
         binds: defaultdict[str, list[Bind]] = defaultdict(list)
         for bind in self.binds():
@@ -143,7 +143,7 @@ class Ledger:
         assert not faults, "\n".join(faults)
 
     def taken(self, node: str) -> Amounts:
-        """What all pods of a node take together."""
+        """The total of all pods of a node."""
         total: defaultdict[str, int] = defaultdict(int)
         for pod in self.pods.values():
             if pod["spec"].get("nodeName") == node and not has_ended(pod):
@@ -167,7 +167,7 @@ class Ledger:
         """Nodes may become larger and smaller as they like."""
 
     async def _follow(self, path: str, items: dict[str, Json], changed: Change) -> None:
-        """Keep up with a list. What a watch has missed, the list after it tells."""
+        """Follow a list. Changes missed by a watch are in the next list."""
         by = "uid" if items is self.pods else "name"
         while True:
             try:

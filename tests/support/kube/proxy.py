@@ -21,7 +21,7 @@ _OF_ONE_CONNECTION = frozenset({"connection", "transfer-encoding", "content-leng
 
 
 class Fault(Enum):
-    """What becomes of a bind."""
+    """The fate of a bind."""
 
     REFUSED = auto()
     """It is answered with 500, and is not done."""
@@ -37,7 +37,7 @@ class Fault(Enum):
 
 @dataclass(slots=True)
 class Proxy:
-    """A proxy that passes everything on, but for what it is told to spoil."""
+    """A proxy that passes everything on, except for the configured faults."""
 
     kubeconfig: Path
     _url: str
@@ -64,14 +64,14 @@ class Proxy:
                 await self._changed.wait()
 
     def cut(self) -> int:
-        """End all watches in the middle; how many there were."""
+        """End all watches in the middle; return their number."""
         watches = list(self._watches)
         for transport in watches:
             transport.abort()
         return len(watches)
 
     def shut(self) -> None:
-        """Let nobody through, and end what is under way, until `is_shut` is False again."""
+        """Refuse all requests, and end running ones, until `is_shut` is False again."""
         self.is_shut = True
         self.cut()
 
@@ -143,7 +143,7 @@ def _status(code: int, reason: str) -> web.Response:
 
 
 def _ended(request: web.Request) -> web.Response:
-    """No answer: the connection ends."""
+    """Close the connection without an answer."""
     assert isinstance(request.transport, asyncio.Transport)
     request.transport.abort()
     return web.Response()

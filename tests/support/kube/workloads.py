@@ -1,4 +1,4 @@
-"""Pods, and what makes pods, as JSON for the API server."""
+"""Pods, and their controllers, as JSON for the API server."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,7 +17,7 @@ def pod(
     annotations: Mapping[str, str] | None = None,
     **spec: Any,
 ) -> Json:
-    """A pod of the scheduler. Annotations are without the shim's prefix; `spec` is the rest of its spec."""
+    """A pod of the scheduler. Annotations are without the shim's prefix; `spec` has further fields."""
     return {"metadata": {"name": name, **_labelled(app, queue, annotations)}, "spec": {**_spec(cpu), **spec}}
 
 
@@ -44,7 +44,7 @@ def job(
     annotations: Mapping[str, str] | None = None,
     **spec: Any,
 ) -> Json:
-    """A Job of so many pods at once."""
+    """A Job of this number of pods at once."""
     template = _template(name, cpu, queue, "", annotations, {"restartPolicy": "Never", **spec})
     return {
         "metadata": {"name": name},

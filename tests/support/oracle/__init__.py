@@ -1,6 +1,6 @@
-"""A plain, obviously right, sequential scheduler: what the real one must decide, in which order.
+"""A plain, obviously right, sequential scheduler: the expected decisions of the real one, in order.
 
-It takes the same commands as the core. It shares no code with it but the commands.
+It gets the same commands as the core. It shares no code with it but the commands.
 """
 
 from collections.abc import Mapping, Sequence
@@ -64,7 +64,7 @@ class Oracle:
     """All RMs' partitions by their full name, ``[rm]name``."""
 
     def __init__(self, *, reserving: bool, most_assumed: tuple[int, int]) -> None:
-        """Nobody is registered; see `PartitionOracle` for what may be set."""
+        """Start without RMs; see `PartitionOracle` for the options."""
         self.reserving = reserving
         self.most_assumed = most_assumed
         self.partitions: dict[str, PartitionOracle] = {}
@@ -136,7 +136,7 @@ class Oracle:
             look_after(partition, now)
 
     def _mark(self, command: RegisterRm) -> None:
-        """What operators did before counts from the beginning, and for partitions that come later."""
+        """Earlier acts of operators count from the beginning, and for later partitions."""
         for (name, node_id), cordon in command.marks.get("drains", {}).items():
             terms, record = cordon.drain, CordonRecord()
             if terms is not None:
@@ -213,7 +213,7 @@ class Oracle:
                 act(partition, command, now)
 
     def _hold(self, command: BeginReplay | EndReplay | SetHold) -> None:
-        """Scheduling stops for the RM, or may go on."""
+        """Stop scheduling for the RM, or resume it."""
         rm_id = command.rm_id
         match command:
             case BeginReplay():
@@ -225,7 +225,7 @@ class Oracle:
                 (self.holds[rm_id].add if command.on else self.holds[rm_id].discard)(command.hold)
 
     def _answer(self, command: AnswerPredicates | AnswerPreemptions | ExtensionAnswer, now: float) -> None:
-        """Numbers of checks are the RM's, so at most one partition has asked."""
+        """Numbers of checks are unique for an RM, so at most one partition has asked."""
         if isinstance(command, AnswerNotices):
             for word in command.answers:
                 partition = self._of(command.rm_id, word)
@@ -254,7 +254,7 @@ class Oracle:
             self._reload(command.rm_id, text_of(command), now)
 
     def _end_replay(self, command: EndReplay) -> None:
-        """The hold ends if all arrived; without a replay a replay is wanted."""
+        """The hold ends if all items arrived; without a begin a replay is still missing."""
         arrived = self.replays.pop(command.rm_id, None)
         whole = arrived is not None and (
             command.nodes == sum(len(c.nodes) for c in arrived if isinstance(c, UpdateNodes))

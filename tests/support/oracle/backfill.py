@@ -1,6 +1,6 @@
-"""Shadow starts in plain words: when a blocked ask could start, and who may pass it.
+"""Shadow starts in plain words: the start of a blocked ask, and the asks that may pass it.
 
-Everything is found anew from the records for each decision; only the starts that were told are kept.
+Everything is recomputed from the records for each decision; only published starts are kept.
 """
 
 from collections.abc import Callable, Iterator
@@ -41,8 +41,8 @@ Name = tuple[str, str]
 class ShadowRecord:
     """The start of an ask on a node, told first at `serial`. Times are in unix seconds.
 
-    `going` is what was there when it was `planned` and was to end by the start. `looked` is when it was
-    planned last, or an earlier one was looked for; -inf if something has ended since.
+    `going` is what was there when it was `planned` and was to end by the start. `looked` is the time of the
+    last plan, or of the last search for an earlier one; -inf if something has ended since.
     """
 
     node_id: str
@@ -57,7 +57,7 @@ class ShadowRecord:
 
 @dataclass
 class Pauses:
-    """When a start is looked for again for asks of a class, as none was found.
+    """The times of the next searches for asks of a class without a start.
 
     `ends` are the ends of the pauses. `tries` are the failed searches since `since`: the application, and
     whether the class had failed before.
@@ -68,11 +68,11 @@ class Pauses:
     tries: list[tuple[str, bool]] = field(default_factory=list)
 
     def copy(self) -> "Pauses":
-        """Pauses that change by themselves."""
+        """An independent copy."""
         return Pauses(dict(self.ends), self.since, list(self.tries))
 
     def until(self, app: AppRecord, ask: AskRecord, now: float) -> float:
-        """The end of the pause, or of the time in which there were too many searches."""
+        """The end of the pause, or of the time with too many searches."""
         if self.ends.get(ask.ask_class, now) > now:
             return self.ends[ask.ask_class]
         again = ask.ask_class in self.ends
@@ -82,7 +82,7 @@ class Pauses:
         return now if is_over or len(alike) < most else self.since + RETRY_SECONDS
 
     def pause(self, look: Look, app: AppRecord, ask: AskRecord) -> float:
-        """No start was found: the end of the pause, before which all others have a turn."""
+        """Record a failed search; return the end of the pause, before which all others have a turn."""
         if look.now >= self.since + RETRY_SECONDS:
             waiting = {one.ask_class for other in look.apps.values() for one in other.awake()}
             self.ends = {one: end for one, end in self.ends.items() if one in waiting}
@@ -94,7 +94,7 @@ class Pauses:
         return time
 
     def end(self, ask: AskRecord) -> None:
-        """A start was found."""
+        """Record a found start."""
         self.ends.pop(ask.ask_class, None)
 
 
@@ -115,7 +115,7 @@ class Hold(NamedTuple):
 
 
 class StartQuestion(NamedTuple):
-    """The RM is asked about a node for an ask, before that has a start there."""
+    """The RM is asked about a node for an ask, before the ask has a start on it."""
 
     app_id: str
     key: str
@@ -123,7 +123,7 @@ class StartQuestion(NamedTuple):
 
 
 class Lapse(NamedTuple):
-    """A decision: the ask holds its start no more, as there is none any more, or it is stopped."""
+    """A decision: the ask loses its start, as there is none any more, or it is stopped."""
 
     app_id: str
     key: str
@@ -140,7 +140,7 @@ def waits_before(queue: QueueRecord) -> float:
 
 
 def declared(app: AppRecord, ask: Ask) -> float:
-    """The seconds that an ask says it runs, or else its application; inf without."""
+    """The declared runtime of an ask in seconds, or else its application's; inf without."""
     return float(ask.tags.get("licorne/runtime", app.tags.get("licorne/runtime", "inf")))
 
 
@@ -167,7 +167,7 @@ def note_end(
 
 
 def runtime_for_order(look: Look) -> Callable[[AppRecord], float] | None:
-    """How long applications run that may pass, if these go in the order of that; -1 after the bound."""
+    """The expected runtime of applications that may pass, if it orders them; -1 after the bound."""
     root = look.queues["root"].properties
     is_shortest = root.get("backfill.order", "arrival") == "shortest" and mode(look.queues) != "off"
     if not is_shortest or len(holders(look.apps)) + look.asked_for_starts < MOST[mode(look.queues)]:
@@ -185,7 +185,7 @@ def runtime_for_order(look: Look) -> Callable[[AppRecord], float] | None:
 
 
 def holders(apps: dict[str, AppRecord]) -> list[tuple[AppRecord, AskRecord, ShadowRecord]]:
-    """All asks that hold a start, those that were told first first."""
+    """All asks with a start, those published first first."""
     found = [
         (app, ask, ask.shadow) for app in apps.values() for ask in app.asks.values() if ask.shadow is not None
     ]
@@ -193,7 +193,7 @@ def holders(apps: dict[str, AppRecord]) -> list[tuple[AppRecord, AskRecord, Shad
 
 
 def lets(look: Look, node: NodeRecord, ask: AskRecord) -> bool:
-    """True if the ask ends before every start on the node, or leaves what is held there free then."""
+    """True if the ask ends before every start on the node, or leaves the held room free then."""
     return ask.required_node is not None or all(
         look.now + ask.runs <= shadow.start or _leaves_free(look, node, shadow, ask)
         for _, holder, shadow in holders(look.apps)
@@ -217,7 +217,7 @@ def _leaves_free(look: Look, node: NodeRecord, shadow: ShadowRecord, ask: AskRec
 
 
 def ask_first(look: Look, app: AppRecord, ask: AskRecord, found: ShadowRecord) -> StartQuestion | None:
-    """The question about the node of a start, unless the RM has agreed, or did when it was told."""
+    """The question about the node of a start, unless the RM has agreed, or did at the publication."""
     told = ask.shadow is not None and ask.shadow.node_id == found.node_id
     if told or not look.must_ask(ask, look.nodes[found.node_id], allocate=False):
         return None
@@ -263,7 +263,7 @@ def _no_node_is_so_large(look: Look, ask: AskRecord) -> bool:
 
 
 def plan(look: Look, app: AppRecord, ask: AskRecord) -> ShadowRecord | None:
-    """The earliest start on any node; None if no end is known that it needs."""
+    """The earliest start on any node; None if no needed end is known."""
     found = []
     for node in look.nodes.values():
         time = _earliest(look, node, app, ask)
@@ -301,7 +301,7 @@ def _earliest(look: Look, node: NodeRecord, app: AppRecord, ask: AskRecord) -> f
 
 
 def _there(look: Look, node: NodeRecord) -> Iterator[tuple[AppRecord, AskRecord, float]]:
-    """What is booked on the node, with the time of booking."""
+    """The bookings on the node, with their times."""
     for app in look.apps.values():
         for one in app.allocations.values():
             if one.node_id == node.node_id:
@@ -312,7 +312,7 @@ def _there(look: Look, node: NodeRecord) -> Iterator[tuple[AppRecord, AskRecord,
 
 
 def _ends(look: Look, node: NodeRecord) -> Iterator[tuple[AppRecord, AskRecord, float, float]]:
-    """The same, with the expected ends; what should have ended is expected to end soon."""
+    """The same, with the expected ends; an overdue one is expected to end soon."""
     for app, ask, started in _there(look, node):
         end = started + _expected(look, app, ask)
         late = GRACE
@@ -322,7 +322,7 @@ def _ends(look: Look, node: NodeRecord) -> Iterator[tuple[AppRecord, AskRecord, 
 
 
 def _expected(look: Look, app: AppRecord, ask: AskRecord) -> float:
-    """The runtime that is declared, or else what four of five alike took at most; inf for neither."""
+    """The declared runtime, or else the maximum of four of five equal ones; inf for neither."""
     if ask.declared < inf:
         return ask.declared
     known = look.runs.get(_alike(app, ask), [])

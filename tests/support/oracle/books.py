@@ -1,6 +1,6 @@
 """The oracle's books: flat records in dictionaries, with no running totals at all.
 
-Whatever is a sum is added up from the records each time it is wanted, so that it cannot be wrong.
+Every total is added up from the records on demand, so that it cannot be wrong.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ Amounts = dict[str, int]
 
 
 def total(sizes: Iterable[Amounts]) -> Amounts:
-    """The sum of the amounts, by name."""
+    """The total of the amounts, by name."""
     result: Amounts = {}
     for size in sizes:
         add_to(result, size)
@@ -22,7 +22,7 @@ def total(sizes: Iterable[Amounts]) -> Amounts:
 
 
 def add_to(sum_so_far: Amounts, size: Amounts) -> None:
-    """Add the amounts to a sum in its place."""
+    """Add the amounts to a total in place."""
     for name, value in size.items():
         sum_so_far[name] = sum_so_far.get(name, 0) + value
 
@@ -82,14 +82,14 @@ class AskRecord:
 
     @property
     def is_promised(self) -> bool:
-        """True if it is to have what its victims free."""
+        """True if the room of its victims is promised to it."""
         return bool(self.reservation and self.reservation.promised)
 
     def lose_node(self) -> None:
-        """The node is not kept for it any more; what was promised is, if it may go elsewhere.
+        """Release its node; a promise continues, if the ask may use another node.
 
-        Victims that were to clear the node went in vain: others may have to go, and who did not go yet
-        goes on.
+        Victims that were to clear the node were stopped in vain: others may be stopped, and victims under
+        notice are spared.
         """
         kept = self.reservation
         if kept is not None and self.is_promised and self.required_node is None:
@@ -102,14 +102,14 @@ class AskRecord:
             self.end_reservation()
 
     def end_reservation(self) -> None:
-        """Nothing is kept for it any more; it may have others stopped if so far nobody was."""
+        """Release its node and its promise; it may preempt if nobody was stopped so far."""
         kept = self.reservation
         if kept is not None and kept.promised and not kept.has_stopped:
             self.triggered = False
         self.reservation = None
 
     def resize(self, size: Amounts) -> None:
-        """It wants so much now; of what was promised to it, it keeps what it still wants."""
+        """Change its size; of a promise it keeps the part that it still requests."""
         self.size = size
         kept = self.reservation
         if kept is not None:
@@ -124,17 +124,17 @@ class AskRecord:
 
     @property
     def kind(self) -> Kind:
-        """What it shares with asks that are tried as one."""
+        """The key of asks that are tried as one."""
         return (self.ask_class, self.task_group, self.placeholder)
 
     @property
     def ask_class(self) -> AskClass:
-        """What it shares with asks that fit alike, and of which the RM thinks alike."""
+        """The key of asks that fit alike, and get the same answers of the RM."""
         return (tuple(sorted(self.size.items())), self.required_node, self.predicate, self.runs)
 
     @property
     def place(self) -> tuple[int, float, int]:
-        """By what the asks of an application are ordered (spec § 5.3.2)."""
+        """The sort key of the asks of an application (spec § 5.3.2)."""
         return (-self.priority, self.created, self.arrival)
 
 
@@ -207,13 +207,13 @@ class PairRecord:
 
     @property
     def state(self) -> str:
-        """How far it has come."""
+        """Its state."""
         return LINKED if self.linked else MATCHED
 
 
 @dataclass
 class GangRecord:
-    """What an application said of its placeholders when it came. `timeout` is in seconds."""
+    """An application's terms of its gang at its submission. `timeout` is in seconds."""
 
     ask: Amounts
     hard: bool
@@ -256,7 +256,7 @@ class AppRecord:
     given_priority: int | None = None
 
     def add(self, ask: AskRecord) -> None:
-        """An ask is pending from now on; those of its kind, assumed ones too, have one lot."""
+        """Add a pending ask; those of its kind, assumed ones too, share their state."""
         assumed = [self.allocations[key].ask for key in self.assumed_keys()]
         matched = [self.pairs[key].ask for key in self.matched_keys()]
         self.forget_wishes()
@@ -270,7 +270,7 @@ class AppRecord:
         self.asks[ask.key] = ask
 
     def refused_in_vain(self, ask: AskRecord, node: "NodeRecord", now: float) -> None:
-        """The RM refuses a node to the ask. After a stop in vain there is none for its kind for a while."""
+        """The RM refuses a node to the ask. After a stop in vain its kind does not preempt for a while."""
         kept = ask.reservation
         if kept is not None and kept.promised and kept.cleared == node.node_id:
             lost = self.in_vain.setdefault(ask.kind, VainRecord())
@@ -279,20 +279,20 @@ class AppRecord:
             lost.until = max(lost.until, now + [0.0, 15.0, 30.0, 60.0][ask.refused_stops])
 
     def forget_wishes(self) -> None:
-        """Nobody wants victims for a kind of which no ask is pending."""
+        """Drop the preemption requests of kinds without pending asks."""
         kinds = {ask.kind for ask in self.awake()}
         self.wishes = {kind: wish for kind, wish in self.wishes.items() if kind in kinds}
 
     def wish(self, kind: Kind) -> WishRecord:
-        """What is known of the wish for victims of a kind."""
+        """The preemption request of a kind."""
         return self.wishes.setdefault(kind, WishRecord())
 
     def asks_in_order(self) -> list[AskRecord]:
-        """The pending asks as they are looked at."""
+        """The pending asks in the order of their tries."""
         return sorted(self.awake(), key=lambda ask: ask.place)
 
     def awake(self) -> list[AskRecord]:
-        """The pending asks that are looked at: the RM has not just failed to run them."""
+        """The pending asks that are tried: the RM has not just failed to run them."""
         return [ask for ask in self.asks.values() if ask.rests_until is None]
 
     def wake(self, ask: AskRecord) -> None:
@@ -329,13 +329,13 @@ class AppRecord:
         return next((p for p in self.pairs.values() if p.placeholder == placeholder), None)
 
     def booked(self) -> list[tuple[str, Amounts]]:
-        """Nodes and what is booked there: pairs too, which count nowhere else."""
+        """Nodes with their bookings, including pairs, which count nowhere else."""
         own = [(one.node_id, one.ask.size) for one in self.allocations.values()]
         pairs = ((pair.node_id, pair.ask.size) for pair in self.pairs.values())
         return own + [(node_id, size) for node_id, size in pairs if node_id is not None]
 
     def trackers(self) -> list[tuple[str, str]]:
-        """For whom it counts: its user, and its group if it has one."""
+        """The trackers in which it counts: its user's, and its group's if it has one."""
         return [("user", self.user), *([("group", self.group)] if self.group else [])]
 
 
@@ -363,7 +363,7 @@ class NodeRecord:
 
     @property
     def schedulable(self) -> bool:
-        """True if both its RM and operators want allocations there."""
+        """True if both its RM and operators allow allocations on it."""
         return self.wanted and self.cordon is None
 
     def changed(self, *, narrowed: bool = True) -> None:
@@ -373,11 +373,11 @@ class NodeRecord:
         self.results.clear()
 
     def holds(self, size: Amounts) -> bool:
-        """True if the amounts would fit if nothing else were there."""
+        """True if the amounts would fit on the empty node."""
         return all(wanted <= self.capacity.get(name, 0) for name, wanted in size.items())
 
     def free(self) -> Amounts:
-        """What is left beside foreign allocations."""
+        """The capacity without foreign allocations."""
         left = dict(self.capacity)
         for size in self.foreign.values():
             add_to(left, {name: -value for name, value in size.items()})

@@ -1,4 +1,4 @@
-"""Budgets over RMs: usage, added up from the records each time, and members, kept while budgets stay."""
+"""Budgets over RMs: usage, added up from the records each time, and fixed members."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -18,7 +18,7 @@ ENDLESS = 2**44
 
 
 class Bound(NamedTuple):
-    """A budget of an application: what it bounds, and what is not to be had of that."""
+    """A budget of an application: its limit, and the unavailable part."""
 
     name: str
     most: Amounts
@@ -29,7 +29,7 @@ class Budgets:
     """The budgets of all RMs."""
 
     def __init__(self, partitions: Mapping[str, "PartitionOracle"]) -> None:
-        """None, over these partitions."""
+        """Start without budgets, over these partitions."""
         self.partitions = partitions
         self.budgets: dict[str, Budget] = {}
         self.floating: frozenset[str] = frozenset()
@@ -48,11 +48,11 @@ class Budgets:
             )
 
     def with_floating(self, capacity: Amounts) -> Amounts:
-        """What a node has."""
+        """A node's capacity with floating types."""
         return {**capacity, **dict.fromkeys(self.floating, ENDLESS)}
 
     def names(self, partition: str, queue: str) -> list[str]:
-        """The budgets that an application in the queue counts in, those above them too."""
+        """The budgets in which an application of the queue counts, with their ancestors."""
         found = self._names.get((partition, queue))
         if found is None:
             found = self._names[partition, queue] = self._names_of(partition, queue)
@@ -70,7 +70,7 @@ class Budgets:
         return [name for name in self.budgets if any(f"{one}/".startswith(f"{name}/") for one in own)]
 
     def used_in(self, partition: "PartitionOracle", name: str) -> Amounts:
-        """What the applications of one partition have of a budget."""
+        """The usage of a budget by the applications of one partition."""
         used: Amounts = {}
         for app in self._members(partition, name):
             for one in app.allocations.values():
@@ -78,7 +78,7 @@ class Budgets:
         return used
 
     def bounds(self, here: "PartitionOracle", app: AppRecord, own: AskRecord | None) -> list[Bound]:
-        """All budgets of an application; what was promised to its `own` ask is to be had for it."""
+        """All budgets of an application; the promise to its `own` ask is available to it."""
         found = []
         for name in self.names(here.name, app.queue):
             budget, rm = self.budgets[name], here.name.partition("]")[0]
@@ -101,7 +101,7 @@ class Budgets:
         return (app for app in partition.apps.values() if name in self.names(partition.name, app.queue))
 
     def _kept_for(self, partition: "PartitionOracle", name: str, ask: AskRecord) -> Amounts:
-        """What was promised to an ask and its victims in the budget do not cover."""
+        """The part of a promise to an ask that its victims do not cover in the budget."""
         if ask.reservation is None or not ask.is_promised:
             return {}
         covered: Amounts = {}

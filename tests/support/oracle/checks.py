@@ -1,6 +1,6 @@
-"""What an application or an ask has to pass: §§ 4.5-4.6, 4.12, 7.4, 10.4-10.5.
+"""The checks of an application or an ask: §§ 4.5-4.6, 4.12, 7.4, 10.4-10.5.
 
-Where something is `reserved` for the ask, what was promised to it is its own.
+With `reserved` the ask's own promise is available to it.
 """
 
 from support.oracle.backfill import lets
@@ -12,13 +12,13 @@ from support.oracle.usage import NOTHING, limit_for
 
 
 def within_maxima(look: Look, app: AppRecord, ask: AskRecord, *, reserved: bool = False) -> bool:
-    """True if it stays within what its queues may have."""
+    """True if it is within the maxima of its queues."""
     own = _own(ask, reserved=reserved)
     return all(_within_max(look, path, ask, own) for path in lineage(app.queue))
 
 
 def exceeds_cluster_only(look: Look, app: AppRecord, ask: AskRecord, *, reserved: bool = False) -> bool:
-    """True if the ask is more than what is left of all nodes together, and no other queue's."""
+    """True if the ask exceeds the remainder of the whole cluster, and of no other queue."""
     own = _own(ask, reserved=reserved)
     exceeded = [path for path in lineage(app.queue) if not _within_max(look, path, ask, own)]
     return exceeded == ["root"]
@@ -29,14 +29,14 @@ def _own(ask: AskRecord, *, reserved: bool) -> AskRecord | None:
 
 
 def may_be_asked_about(look: Look, ask: AskRecord) -> bool:
-    """True if the RM has no say, or does not owe too many answers."""
+    """True if the RM has no predicate, or does not owe too many answers."""
     return ask.predicate is None or not look.full
 
 
 def within_limits(look: Look, app: AppRecord, ask: AskRecord, *, reserved: bool = False) -> bool:
-    """True if it stays within what its user, its group and its budgets may have, those of hours too.
+    """True if it is within the limits of its user, its group and its budgets, those of hours too.
 
-    Its leaf has to be open as well: against all of these preemption does not help.
+    Its leaf has to be open as well: preemption does not help against any of these.
     """
     if not look.queues[app.queue].is_open(look.now):
         return False
@@ -69,7 +69,7 @@ def _within_max(look: Look, path: str, ask: AskRecord, own: AskRecord | None) ->
 
 
 def _within_limits_of(look: Look, app: AppRecord, path: str, ask: AskRecord, own: AskRecord | None) -> bool:
-    """True if it stays within the limits for user and group in one queue."""
+    """True if it is within the limits for user and group in one queue."""
     for kind, name in app.trackers():
         limit = limit_for(look.queues[path], kind, name)
         if limit is None or limit.max is None:
@@ -83,10 +83,10 @@ def _within_limits_of(look: Look, app: AppRecord, path: str, ask: AskRecord, own
 
 
 def may_start(look: Look, app: AppRecord) -> bool:
-    """True if an accepted application may start to run beside those that do already.
+    """True if an accepted application may start to run beside the running ones.
 
-    One that is allocating counts as running in its queues already, and one that has something as
-    running for its user and group: what counts already passes (spec §§ 4.12, 10.5).
+    An allocating one already counts as running in its queues, and one with an allocation for its user and
+    group: what counts already passes (spec §§ 4.12, 10.5).
     """
     for path in lineage(app.queue):
         most = look.queues[path].max_apps
@@ -116,10 +116,10 @@ def is_further(look: Look, app: AppRecord) -> bool:
 
 
 def takes(look: Look, node: NodeRecord, ask: AskRecord) -> bool:
-    """True if the ask may go to the node in the regular pass, and fits there.
+    """True if the ask may be placed on the node in the regular pass, and fits.
 
-    The node must be schedulable, and what is reserved there is left free, unless the ask may go
-    nowhere else (§ 7.7).
+    The node must be schedulable, and reserved amounts are left free, unless the ask requires the node (§
+    7.7).
     """
     if ask.required_node is None:
         kept = look.usage.kept_on.get(node.node_id, {})
@@ -128,28 +128,28 @@ def takes(look: Look, node: NodeRecord, ask: AskRecord) -> bool:
 
 
 def node_for(look: Look, ask: AskRecord) -> str | None:
-    """The first node in order that takes the ask."""
+    """The first node in order that accepts the ask."""
     fitting = [node for node in look.nodes.values() if takes(look, node, ask)]
     return min(fitting, key=lambda node: node_key(look, node)).node_id if fitting else None
 
 
 def refused(node: NodeRecord, ask: AskRecord, *, allocate: bool = True) -> bool:
-    """True if the RM does not want the ask there (spec § 8.4), as far as it has said so."""
+    """True if the RM has refused the ask on the node (spec § 8.4)."""
     return bool(node.results.get((ask.ask_class, allocate)))
 
 
 def refuses_place(node: NodeRecord, ask: AskRecord) -> bool:
-    """True if the RM has said that it does not want the ask there; its silence says nothing."""
+    """True if the RM has refused the ask on the node by an answer; a missing one does not count."""
     return node.results.get((ask.ask_class, True), "") not in ("", NO_ANSWER)
 
 
 def is_open(look: Look, node: NodeRecord) -> bool:
-    """True if the node is there for everybody."""
+    """True if the node is open to all asks."""
     return node.schedulable and node.node_id not in look.usage.exclusive
 
 
 def fits(look: Look, node: NodeRecord, ask: AskRecord, kept: Amounts = NOTHING) -> bool:
-    """True if the node has room for the ask beside others, and the RM has not refused it there."""
+    """True if the node has room for the ask beside others, and the RM has not refused it."""
     available = dict(look.usage.available[node.node_id])
     add_to(available, {name: -value for name, value in kept.items()})
     return (

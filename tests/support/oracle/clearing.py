@@ -1,4 +1,4 @@
-"""Who has to leave the node that an ask requires (spec § 9.5)."""
+"""The victims on the node that an ask requires (spec § 9.5)."""
 
 from support.oracle.books import VICTIMS, AllocationRecord, AppRecord, AskRecord
 from support.oracle.elastic import units_of
@@ -7,7 +7,7 @@ from support.oracle.victims import MAY_GO, Preemption
 
 
 def victims_on_required_node(look: Look, app: AppRecord, ask: AskRecord) -> Preemption | None:
-    """Who has to leave the only node that the ask may go to (spec § 9.5)."""
+    """The victims on the required node of the ask (spec § 9.5)."""
     node_id = ask.required_node
     assert node_id is not None
     here = [
@@ -71,7 +71,7 @@ def _rank_there(
 
 
 def _used_in_the_end(look: Look, name: str) -> int:
-    """What all have together when victims are gone and those are placed that they go for."""
+    """The total usage after all victims have ended and their beneficiaries are placed."""
     apps = look.apps.values()
     stopping = [one for app in apps for one in app.allocations.values() if one.state in VICTIMS]
     promised = [

@@ -1,6 +1,6 @@
-"""What the oracle makes of a configuration: only the parts that its worlds use.
+"""The oracle's view of a configuration: only the parts that its worlds use.
 
-Read with PyYAML and nothing of ours, so that a slip in our parser shows.
+Read with PyYAML and nothing of ours, so that a fault of our parser is detected.
 """
 
 import json
@@ -57,7 +57,7 @@ def node_order(partition: dict[str, Any]) -> NodeOrder:
 
 
 def preempts(partition: dict[str, Any]) -> bool:
-    """True if asks may preempt others, beside those that require their node."""
+    """True if asks may preempt others, apart from those that require their node."""
     return bool((partition.get("preemption") or {}).get("enabled", True))
 
 

@@ -1,4 +1,4 @@
-"""What operators do to nodes by hand: they cordon them, and have their allocations stopped."""
+"""Acts of operators on nodes: cordons, and stops of their allocations."""
 
 from licorne_core.extensions.drains.messages import DrainNode, SetNodeSchedulable
 from support.oracle.books import ALLOCATED, PLACEHOLDER, AllocationRecord, AppRecord, NodeRecord
@@ -12,7 +12,7 @@ FOR_DRAIN = "preempting allocations to drain node: "
 
 
 def act(partition: PartitionOracle, command: SetNodeSchedulable | DrainNode, now: float) -> None:
-    """Do what the operator says; of a node that is gone a cordon can end, and nothing else."""
+    """Carry out the act; of a removed node a cordon can end, and nothing else."""
     node = partition.nodes.get(command.node_id)
     if isinstance(command, DrainNode):
         if node is not None:
@@ -30,7 +30,7 @@ def act(partition: PartitionOracle, command: SetNodeSchedulable | DrainNode, now
 
 
 def _cordon(partition: PartitionOracle, node: NodeRecord, cordon: CordonRecord) -> None:
-    """New asks go there only if they require it, and it is kept for no others."""
+    """Only asks that require the node are placed on it, and it is reserved for no others."""
     if node.cordon is None:
         for app, key in partition.assumed_on(node):
             if app.waiting_ask(key).required_node is None:
@@ -52,7 +52,7 @@ def _set(partition: PartitionOracle, node: NodeRecord, cordon: CordonRecord | No
 
 
 def drain(partition: PartitionOracle, node_id: str, now: float) -> None:
-    """Stop what has to be gone by now: of those at the start each has its time until the deadline.
+    """Stop the due allocations: each of those at the start has its time until the deadline.
 
     For each that has ended by itself one less has to be stopped.
     """

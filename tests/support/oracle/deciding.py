@@ -73,7 +73,7 @@ OVERDUE = 2.0
 
 
 class Decision(NamedTuple):
-    """Which ask goes to which node, or which node is to be reserved for which ask."""
+    """An ask and its node, or a node and the ask that it is reserved for."""
 
     app_id: str
     key: str
@@ -83,9 +83,9 @@ class Decision(NamedTuple):
 
 
 class Search(NamedTuple):
-    """Victims were searched for, for an ask of this kind.
+    """Victims were searched for an ask of this kind.
 
-    `kept`: of this likeness, if it was in vain because nodes are kept for others.
+    `kept`: of this likeness, if it was in vain because nodes are reserved for others.
     """
 
     app_id: str
@@ -96,7 +96,7 @@ class Search(NamedTuple):
 
 
 class Waits(NamedTuple):
-    """No victims were searched for, as asks of that likeness wait for kept nodes."""
+    """No victims were searched, as asks of that likeness wait for reserved nodes."""
 
     app_id: str
     kind: Kind
@@ -187,7 +187,7 @@ def _planned_pass(look: Look, looked: list[Name]) -> Decision | Hold | Lapse | S
 
 
 def _reserved_pass(look: Look) -> Decision | Preemption | GiveUp | None:
-    """The first reserved ask that fits on its node, or on another if it may go there (§ 8.6).
+    """The first reserved ask that fits on its node, or on another if it may be placed there (§ 8.6).
 
     Or the first that may not, and for which its node can be cleared (§ 9.5).
     """
@@ -227,7 +227,7 @@ def _decide_for_reserved(
 
 
 def _goes_first(look: Look, app: AppRecord, ask: AskRecord, node_id: str) -> Decision:
-    """A claim that fits there goes before an ask that is above what its queue is guaranteed."""
+    """A claim that fits precedes an ask above its queue's guarantee."""
     first = (app, ask)
     if not (ask.required_node or ask.is_promised or is_due(look, app, ask)):
         first = min(
@@ -244,9 +244,9 @@ Chosen = Decision | Preemption | Hold | StartQuestion | Gathering | None
 
 
 def _decide_for(look: Look, app: AppRecord, outcome: Outcome) -> tuple[Chosen, bool]:
-    """The application's first ask with a node, and whether it has to back off instead (§ 8.3).
+    """The application's first ask with a node, and whether the application backs off instead (§ 8.3).
 
-    An application that has to back off has all its asks before that one looked at, as any other.
+    An application that backs off has all asks before that one tried.
     """
     threshold = look.queues[app.queue].backoff
     outcome.attempted.setdefault(app.app_id, [])
@@ -266,7 +266,7 @@ def _decide_for(look: Look, app: AppRecord, outcome: Outcome) -> tuple[Chosen, b
 
 
 def _alone(look: Look, app: AppRecord, ask: AskRecord, outcome: Outcome) -> tuple[Chosen, bool]:
-    """What is decided for one ask, or whether only nodes stop it."""
+    """The decision for one ask, or whether only nodes block it."""
     nowhere = outcome.nowhere[app.app_id]
     if not within_limits(look, app, ask):
         return None, False
@@ -294,9 +294,9 @@ def _alone(look: Look, app: AppRecord, ask: AskRecord, outcome: Outcome) -> tupl
 
 
 def _of_gang(look: Look, app: AppRecord, ask: AskRecord, outcome: Outcome) -> tuple[Chosen, bool]:
-    """A place for a whole gang, or for a member of one; or whether only nodes stop it.
+    """Places for a whole gang, or for a member of one; or whether only nodes block it.
 
-    All that is placed together has to be within all quotas. Nothing is reserved, and nobody stopped.
+    All asks placed together have to be within all quotas. Nothing is reserved, and nobody preempted.
     """
     nowhere = outcome.nowhere[app.app_id]
     whole = is_whole(look, app, ask)
@@ -319,7 +319,7 @@ def _of_gang(look: Look, app: AppRecord, ask: AskRecord, outcome: Outcome) -> tu
 
 
 def _for_member(look: Look, app: AppRecord, ask: AskRecord) -> MemberDecision | None:
-    """A node in a lost place, or in the domain of the gang, or if it need not be there anywhere."""
+    """A node in a lost place, or in the domain of the gang, or any node if neither is required."""
     place = first_place(look.places, app, ask)
     node_id = node_for_member(look, app, ask, place)
     if node_id is None and not (app.terms.required or app.terms.size):
@@ -328,7 +328,7 @@ def _for_member(look: Look, app: AppRecord, ask: AskRecord) -> MemberDecision | 
 
 
 def _victims(look: Look, app: AppRecord, ask: AskRecord, outcome: Outcome) -> Preemption | None:
-    """Who is to stop for an ask that a queue's maximum or the nodes stop (§ 9.2).
+    """The victims for an ask that a queue's maximum or the nodes block (§ 9.2).
 
     After a search in vain there is none for any ask of the kind for a while.
     """
@@ -371,7 +371,7 @@ def _victims(look: Look, app: AppRecord, ask: AskRecord, outcome: Outcome) -> Pr
 
 
 def _equals(look: Look, app: AppRecord, ask: AskRecord, outcome: Outcome) -> int:
-    """How many asks of the queue like this one may have others stopped now, itself counted; four at most."""
+    """The number of equal asks of the queue that may preempt now, including this one; four at most."""
     leaf = look.queues[app.queue]
     if ask.predicate is not None or leaf.properties.get("reservation.exclusive") == "true":
         return 1
@@ -401,14 +401,14 @@ def _equals(look: Look, app: AppRecord, ask: AskRecord, outcome: Outcome) -> int
 
 
 def _likeness(app: AppRecord, ask: AskRecord) -> Likeness:
-    """What an ask has in common with those that have the same victims."""
+    """The key of asks with the same possible victims."""
     has_own = ask.reservation is not None and ask.reservation.node_id is not None
     own = (app.app_id, ask.key) if has_own or ask.is_promised else None
     return (app.queue, ask.ask_class, ask.priority, own)
 
 
 def _is_over(look: Look, ask: AskRecord, since: int) -> bool:
-    """True if a node that was given up after so many others is there for the ask."""
+    """True if a sufficiently late released node is available for the ask."""
     return any(
         node.given_up > since
         and node.schedulable
@@ -420,7 +420,7 @@ def _is_over(look: Look, ask: AskRecord, since: int) -> bool:
 
 
 def _with_question(look: Look, ask: AskRecord, found: Preemption, plans: list[Plan]) -> Preemption:
-    """What the RM is asked first: who goes, or about nodes up to the first that it agrees to."""
+    """The question to the RM first: about victims, or about nodes up to the first accepted one."""
     if look.preemption.judged:
         return found._replace(plans=tuple(plans))
     nodes: list[str] = []

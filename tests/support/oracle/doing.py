@@ -1,4 +1,4 @@
-"""What is decided is done: what decisions do to the records of a partition."""
+"""Decisions carried out on the records of a partition."""
 
 from support.oracle.backfill import Hold, Lapse, StartQuestion
 from support.oracle.books import (
@@ -32,7 +32,7 @@ def carry_out(
     decision: Decision | Replacement | Preemption | GiveUp | Hold | Lapse | StartQuestion | Gathering,
     now: float,
 ) -> int:
-    """Do what was decided; how many allocations the RM is told of now."""
+    """Carry out a decision; return the number of allocations sent to the RM now."""
     told = _carry_out(partition, decision, now)
     look_after(partition, now)
     return told
@@ -87,7 +87,7 @@ def _carry_out(
 
 
 def _place(partition: PartitionOracle, decision: Decision, now: float, *, asks: bool = True) -> bool:
-    """An ask goes to a node; whether the RM is told now, as it need not be asked first."""
+    """Place an ask on a node; return whether the RM gets it now, without a question first."""
     app, node = partition.apps[decision.app_id], partition.nodes[decision.node_id]
     ask = app.asks[decision.key]
     if ask.required_node is not None:
@@ -127,7 +127,7 @@ def _carry_out_of_gang(
 
 
 def _ask_for_gang(partition: PartitionOracle, decision: GangQuestion) -> None:
-    """The RM is asked about nodes, and nothing is booked before it has answered."""
+    """Ask the RM about nodes; nothing is booked before the answer."""
     app = partition.apps[decision.app_id]
     for key, nodes in decision.nodes:
         check = partition.checks.next(app.app_id, app.asks[key], partition.nodes, allocate=False)
@@ -137,9 +137,9 @@ def _ask_for_gang(partition: PartitionOracle, decision: GangQuestion) -> None:
 
 
 def confirm(partition: PartitionOracle, app: AppRecord, key: str, now: float) -> None:
-    """The RM agrees to a node: an allocation is made.
+    """The RM accepts a node: an allocation is made.
 
-    What the RM said of the node before is void; what it is still to say it says knowing of this.
+    Earlier answers of the RM about the node are void; later ones take it into account.
     """
     allocation = app.allocations[key]
     taken = [one for one in partition.places if one.app is app and one.taken_by == key]
@@ -158,7 +158,7 @@ def confirm(partition: PartitionOracle, app: AppRecord, key: str, now: float) ->
 
 
 def preempt(partition: PartitionOracle, decision: Preemption, now: float) -> None:
-    """The victims are told to stop, and the node is kept for the ask (spec §§ 9.4.8, 9.5)."""
+    """Stop the victims, and reserve the node for the ask (spec §§ 9.4.8, 9.5)."""
     app = partition.apps[decision.app_id]
     ask = app.asks[decision.key]
     text = FOR_ASK if ask.required_node is None else FOR_DAEMON
@@ -209,7 +209,7 @@ def _replace(partition: PartitionOracle, decision: Replacement, now: float) -> N
 
 
 def link(partition: PartitionOracle, app: AppRecord, key: str) -> None:
-    """The real ask has a node; the RM is told to stop the placeholder."""
+    """The real ask has a node; the RM is asked to stop the placeholder."""
     pair = app.pairs[key]
     pair.linked = True
     app.allocations[pair.placeholder].state = RELEASING
@@ -226,7 +226,7 @@ def _ask(
     *,
     allocate: bool,
 ) -> PredicateCheck:
-    """The check about the ask and the node: an open one, or the next that the core asked for."""
+    """The check about the ask and the node: an open one, or the next that the core sent."""
     checks = partition.checks
     check = checks.about(ask, node, allocate=allocate)
     alone = not allocate or not partition.assumed_on(node)
@@ -241,7 +241,7 @@ def _ask(
 
 
 def _ask_to_plan(partition: PartitionOracle, decision: StartQuestion) -> None:
-    """The RM is asked about the node of a start, and about others that it may be asked about next."""
+    """The RM is asked about the node of a start, and about possible next ones."""
     app = partition.apps[decision.app_id]
     ask = app.asks[decision.key]
     check = partition.checks.next(app.app_id, ask, partition.nodes, allocate=False)
@@ -253,7 +253,7 @@ def _ask_to_plan(partition: PartitionOracle, decision: StartQuestion) -> None:
 
 
 def _keep_other_room(partition: PartitionOracle, decision: GiveUp | Hold | Lapse, now: float) -> None:
-    """Room on nodes is kept for others than before."""
+    """Room on other nodes is reserved from now on."""
     if isinstance(decision, GiveUp):
         _give_up(partition, decision, now)
     else:
@@ -276,7 +276,7 @@ def _follow_start(partition: PartitionOracle, decision: Hold | Lapse) -> None:
 
 
 def _give_up(partition: PartitionOracle, decision: GiveUp, now: float) -> None:
-    """What is kept for nothing is kept no longer."""
+    """Release reservations without use."""
     for kept, since, gives_way in decision.found:
         kept.idle_since, kept.gives_way = since, gives_way
     partition.claims = decision.claims
@@ -297,7 +297,7 @@ def _give_up(partition: PartitionOracle, decision: GiveUp, now: float) -> None:
 
 
 def _make_way(partition: PartitionOracle, node_id: str) -> None:
-    """An ask that requires the node takes it from those that do not (spec § 8.7)."""
+    """An ask that requires the node ends reservations of other asks (spec § 8.7)."""
     for _, ask in partition.reserved_asks():
         if ask.required_node is None and ask.reservation and ask.reservation.node_id == node_id:
             ask.lose_node()

@@ -24,7 +24,7 @@ def levels_in(look: Look) -> list[str]:
 
 
 def depth_of(levels: list[str], level: str) -> int:
-    """How many levels down it is, 0 for all nodes; -1 for one that is not configured."""
+    """The number of levels above it, 0 for all nodes; -1 for an unconfigured one."""
     if not level:
         return 0
     return levels.index(level) + 1 if level in levels else -1
@@ -44,7 +44,7 @@ def nodes_in(look: Look, domain: Domain) -> list[NodeRecord]:
 
 
 def domains_at(look: Look, depth: int) -> list[Domain]:
-    """All domains that are so many levels down."""
+    """All domains of this depth."""
     found = {domain_of(levels_in(look), node, depth) for node in look.nodes.values()}
     return sorted(domain for domain in found if domain is not None)
 
@@ -53,7 +53,7 @@ def domains_at(look: Look, depth: int) -> list[Domain]:
 
 
 def slots(look: Look, node: NodeRecord, ask: AskRecord) -> int:
-    """How many asks like this one the node takes now."""
+    """Number of asks of this shape that the node has room for now."""
     if not takes(look, node, ask) or (ask.predicate is not None and refused(node, ask, allocate=False)):
         return 0
     kept = {} if ask.required_node is not None else look.usage.kept_on.get(node.node_id, {})
@@ -68,7 +68,7 @@ def first_packing(
     dead: set[tuple[int, tuple[int, ...]]] = set()
 
     def fillings(room: int, left: tuple[int, ...], chosen: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-        """What the room may have: as many as possible of the first kind first, and so on."""
+        """The fillings of the room: as many as possible of the first kind first, and so on."""
         if len(chosen) == len(left):
             yield chosen
             return
@@ -94,9 +94,9 @@ def first_packing(
 
 @dataclass
 class Gang:
-    """The kinds of pending placeholders of an application, the first to be looked at first.
+    """The kinds of pending placeholders of an application, in the order of tries.
 
-    What was counted is kept, as nothing changes while a place is sought.
+    Counts are cached, as nothing changes during a search.
     """
 
     look: Look
@@ -128,7 +128,7 @@ class Gang:
         return sum(self.slots_in(domain, kind) for kind in range(len(self.kinds)))
 
     def holds(self, node: NodeRecord, kinds: Sequence[int], numbers: Sequence[int]) -> bool:
-        """True if the node takes so many of each kind, one kind after the other."""
+        """True if the node has room for this number of each kind, one kind after the other."""
         left = dict(self.look.usage.available[node.node_id])
         for kind, number in zip(kinds, numbers, strict=True):
             if number > self.slots_on(node, kind):
@@ -154,7 +154,7 @@ class Gang:
         )
 
     def on_nodes(self, domain: Domain, counts: dict[int, int]) -> list[tuple[int, NodeRecord, int]] | None:
-        """Places of so many of each kind, the kind with the fewest slots first."""
+        """Places of this number of each kind, the kind with the fewest slots first."""
         name = (domain, tuple(sorted(counts.items())))
         if name not in self.tried:
             self.tried[name] = self._on_nodes(domain, counts)

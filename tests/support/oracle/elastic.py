@@ -1,7 +1,7 @@
 """Elastic gangs: a minimum that starts together, and growth in whole steps (docs/topology.md).
 
-Nothing is counted as it happens: who is a member, and with which step it came, follows from the
-allocations in the order of booking.
+Nothing is counted incrementally: the members, and their steps, follow from the allocations in the order of
+booking.
 """
 
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from support.oracle.books import VICTIMS, AllocationRecord, AppRecord, AskRecord
 
 
 class Elastic(NamedTuple):
-    """What an application says of its size, in members; `most` 0 for any."""
+    """An application's terms of its size, in members; `most` 0 for any."""
 
     least: int
     most: int
@@ -23,7 +23,7 @@ class Elastic(NamedTuple):
 
 
 def elastic_of(tags: dict[str, str]) -> Elastic | None:
-    """What the tags say; worlds write nothing that contradicts itself."""
+    """The terms in the tags; worlds write no contradictions."""
     least, most, step = (int(tags.get(f"licorne/gang-{name}", "0")) for name in ("min", "max", "step"))
     return Elastic(least, most, step or 1) if least else None
 
@@ -34,24 +34,24 @@ def is_member(app: AppRecord, ask: AskRecord) -> bool:
 
 
 def members(app: AppRecord) -> list[AllocationRecord]:
-    """Its members that are on a node, in the order of booking."""
+    """Its members on nodes, in the order of booking."""
     return [one for one in app.allocations.values() if is_member(app, one.ask)]
 
 
 def staying(app: AppRecord) -> list[AllocationRecord]:
-    """Those of them that nobody else counts on to be gone."""
+    """Those of them that are no victims."""
     return [one for one in members(app) if one.state not in VICTIMS]
 
 
 def grows(app: AppRecord) -> bool:
-    """True if it has its minimum, so that all that comes is growth."""
+    """True if it has its minimum, so that all further members are growth."""
     return app.elastic is not None and len(staying(app)) >= app.elastic.least
 
 
 def wanted(app: AppRecord) -> int:
-    """How many have to come together next: those that are missing from the minimum, or from a step.
+    """The number of members to place together next: those missing from the minimum, or from a step.
 
-    0 if there would be too many then, with those that are leaving.
+    0 if there would be too many then, with those that are being stopped.
     """
     least, most, step = app.elastic
     stay = len(staying(app))
@@ -62,12 +62,12 @@ def wanted(app: AppRecord) -> int:
 
 
 def next_asks(app: AppRecord) -> list[AskRecord]:
-    """The asks that are to come together next, as far as there are any."""
+    """The asks to place together next, as far as they have arrived."""
     return [ask for ask in app.asks_in_order() if is_member(app, ask)][: wanted(app)]
 
 
 def units_of(app: AppRecord) -> list[tuple[list[AllocationRecord], int]]:
-    """What it can lose together, with the number of the step: 0 for all that there is."""
+    """The units that can be stopped together, with the number of the step: 0 for all."""
     there = staying(app) if app.elastic is not None else []
     if not there:
         return []

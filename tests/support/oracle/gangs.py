@@ -1,7 +1,7 @@
-"""Gangs: placeholders, the real asks that take their place, and what is counted (spec § 6).
+"""Gangs: placeholders, the real asks that replace them, and their counts (spec § 6).
 
-Nothing is counted as it happens. An application keeps all placeholders that it ever had, and what
-became of each; how many there are of a task group, and in which state, is counted when asked for.
+Nothing is counted incrementally. An application keeps all placeholders that it ever had, and the outcome of
+each; counts of a task group by state are computed on demand.
 """
 
 from typing import NamedTuple
@@ -24,7 +24,7 @@ MOST_NANOSECONDS = 2**63 - 1
 
 
 class Counts(NamedTuple):
-    """The placeholders of one task group; `taken` are all that there ever were."""
+    """The placeholders of one task group; `taken` are all that ever existed."""
 
     taken: int
     replaced: int
@@ -32,12 +32,12 @@ class Counts(NamedTuple):
 
     @property
     def open(self) -> int:
-        """Those that a real ask may still replace, or is about to."""
+        """Those that a real ask may still replace, or is replacing."""
         return self.taken - self.replaced - self.timed_out
 
 
 def counts(app: AppRecord, task_group: str) -> Counts:
-    """What became of the placeholders of the task group."""
+    """The outcomes of the placeholders of the task group."""
     fates = [ask.fate for ask in app.placeholders if ask.task_group == task_group]
     return Counts(len(fates), fates.count(REPLACED), fates.count(TIMED_OUT))
 
@@ -53,7 +53,7 @@ def is_replaceable(app: AppRecord, ask: AskRecord) -> bool:
 
 
 def to_be_tried(app: AppRecord) -> list[AskRecord]:
-    """The asks that the regular pass looks at, in order."""
+    """The asks that the regular pass tries, in order."""
     return [ask for ask in app.asks_in_order() if not is_replaceable(app, ask)]
 
 
@@ -75,12 +75,12 @@ def booked_placeholders(app: AppRecord) -> list[AllocationRecord]:
 
 
 def has_time(app: AppRecord) -> bool:
-    """True if time that has begun goes on: a placeholder is on a node, or has not ended yet."""
+    """True if a running timeout continues: a placeholder is on a node, or has not ended yet."""
     return bool(booked_placeholders(app)) or any(not ask.fate for ask in app.placeholders)
 
 
 def covers(app: AppRecord) -> bool:
-    """True if the application has all the placeholders that it wanted (spec § 6.7)."""
+    """True if the application has all the placeholders that it requested (spec § 6.7)."""
     booked = total(one.ask.size for one in booked_placeholders(app))
     shared = booked.keys() & app.gang.ask.keys()
     return bool(shared) and all(booked[name] == app.gang.ask[name] for name in shared)
@@ -98,18 +98,18 @@ def seconds_left(milliseconds: int, tags: dict[str, str], now: float) -> float:
 
 
 def fits_below(limits: list[Amounts], wanted: Amounts) -> bool:
-    """True if the amounts stay within every limit that says something of them."""
+    """True if the amounts are within every limit that bounds one of them."""
     return all(value <= limit.get(name, value) for limit in limits for name, value in wanted.items())
 
 
 def end_of(ask: AskRecord, fate: str) -> None:
-    """A placeholder has ended, or was told to stop: it counts as that for ever."""
+    """A placeholder has ended, or was asked to stop: its outcome is final."""
     if ask.placeholder and not ask.fate:
         ask.fate = fate
 
 
 def unlink(app: AppRecord, key: str) -> AskRecord:
-    """A linked real ask does not come: its placeholder stops for nobody."""
+    """A linked real ask is removed: its placeholder is stopped without a replacement."""
     pair = app.pairs.pop(key)
     end_of(app.allocations[pair.placeholder].ask, TIMED_OUT)
     return pair.ask

@@ -1,4 +1,4 @@
-"""What becomes of an application: it starts, runs, completes, fails, leaves (§§ 5.1-5.4, 6)."""
+"""The life of an application: it starts, runs, completes, fails, leaves (§§ 5.1-5.4, 6)."""
 
 from support.oracle.backfill import mode, note_end
 from support.oracle.books import (
@@ -72,14 +72,14 @@ def note_placeholder(
 
 
 def drop_ask(app: AppRecord, key: str) -> None:
-    """A pending ask is not wanted any more."""
+    """Remove a pending ask."""
     end_of(app.asks.pop(key), TIMED_OUT)
 
 
 def end_allocation(
     partition: PartitionOracle, app: AppRecord, key: str, now: float, gone: NodeRecord | None = None
 ) -> None:
-    """An allocation is gone, maybe with its node. Whoever was to take its place does, or waits again."""
+    """End an allocation, maybe with its node. Its replacement is placed, or waits again."""
     allocation = app.allocations[key]
     pair = app.pair_of(key)
     if pair is not None and not pair.linked:
@@ -110,7 +110,7 @@ def _note_place(
 def _take_place(
     partition: PartitionOracle, app: AppRecord, key: str, gone: AllocationRecord, now: float
 ) -> None:
-    """The real ask is allocated in a placeholder's place, unless there is no node for it."""
+    """Place the real ask instead of a placeholder, unless its node is gone."""
     pair = app.pairs.pop(key)
     node_id = gone.node_id if pair.node_id is None else pair.node_id
     if node_id not in partition.nodes:
@@ -127,7 +127,7 @@ def _take_place(
 
 
 def settle(partition: PartitionOracle, app: AppRecord, now: float, *, real: bool) -> None:
-    """Something of the application has gone: a real allocation, or an ask or a placeholder."""
+    """Something of the application has ended: a real allocation, or an ask or a placeholder."""
     if not has_time(app):
         partition.timers.cancel(("placeholders", app.app_id))
     waiting = app.asks or app.pairs or app.assumed_keys()
@@ -157,7 +157,7 @@ def leave(partition: PartitionOracle, app: AppRecord, now: float) -> None:
 
 
 def remove(partition: PartitionOracle, app_id: str, now: float) -> None:
-    """The RM wants an application gone with all it has (spec § 5.1.3)."""
+    """The RM removes an application with its contents (spec § 5.1.3)."""
     app = partition.apps.get(app_id)
     if app is None:
         return
@@ -186,7 +186,7 @@ def stop(
     preempted: bool = False,
     counts: bool = True,
 ) -> None:
-    """The RM is told to stop an allocation for nobody's sake, or for a preemptor's.
+    """Ask the RM to stop an allocation, with or without a preemptor.
 
     A placeholder `counts` as timed out from then on, or else once it has ended (spec § 6.5a).
     """
@@ -202,7 +202,7 @@ def stop(
 
 
 def _stop_placeholders(partition: PartitionOracle, app: AppRecord, message: str) -> None:
-    """Stop all placeholders that were not told yet; nobody waits for those that were in vain."""
+    """Stop all placeholders without a request yet; asks wait no longer for cancelled ones."""
     live = [key for key, one in app.allocations.items() if one.state == PLACEHOLDER]
     for key in live:
         stop(partition, app, key, message)
@@ -244,7 +244,7 @@ def _drop_and_tell(partition: PartitionOracle, app: AppRecord, *, reals: bool) -
 
 
 def cut(partition: PartitionOracle, app: AppRecord, key: str) -> None:
-    """A linked real ask is gone, and its placeholder stops for nobody."""
+    """A linked real ask is removed, and its placeholder is stopped without a replacement."""
     node_id = app.pairs[key].node_id
     unlink(app, key)
     if node_id is not None:

@@ -1,4 +1,4 @@
-"""What was used since when: every stretch of time with the amounts in use, added up for each decision."""
+"""Usage over time: every interval with the amounts in use, added up for each decision."""
 
 from copy import copy
 from math import floor, log
@@ -23,7 +23,7 @@ class Stretch(NamedTuple):
 
 
 class Account:
-    """The stretches of one owner; `opening` is what counted at the beginning of the first.
+    """The intervals of one owner; `opening` is the value at the beginning of the first.
 
     `former` is the account of the half-life before, if there was another.
     """
@@ -73,7 +73,7 @@ class Memory:
         self.hours: dict[tuple[str, str, str], list[Stretch]] = {}
 
     def advance(self, queues: dict[str, QueueRecord], apps: dict[str, AppRecord], now: float) -> None:
-        """What is in use has been in use since the last time, if a queue has a half-life or a budget."""
+        """The present usage has lasted since the last call, if a queue has a half-life or a budget."""
         last, self.time = self.time, now
         if not any(queue.half_life or budgets(queue) for queue in queues.values()):
             return
@@ -90,7 +90,7 @@ class Memory:
                 stretches.append(Stretch(last, now, _in_use(apps, path, "")))
 
     def follow(self, queues: dict[str, QueueRecord], now: float) -> None:
-        """The queues have other settings from now on; windows of another kind begin with nothing used."""
+        """Apply other settings of queues; windows of another kind begin without usage."""
         for path, resource, window in list(self.hours):
             windows = (
                 [one[1] for one in budgets(queues[path]) if one[0] == resource] if path in queues else []
@@ -101,7 +101,7 @@ class Memory:
         self._open(queues, now)
 
     def _open(self, queues: dict[str, QueueRecord], now: float) -> None:
-        """Accounts of all queues that are to have one; those of users go with them."""
+        """Create accounts for all queues that need one, and for their users."""
         for path, queue in queues.items():
             half_life = _half_life(queues, path, "")
             if half_life:
@@ -119,7 +119,7 @@ class Memory:
             self.accounts.setdefault((app.queue, app.user), Account(half_life, now))
 
     def share(self, path: str, user: str, due: Amounts, now: float) -> float:
-        """Hours of what is due, as of the last whole second: the most of all types."""
+        """Usage in hours of the share, as of the last whole second: the maximum over all types."""
         account = self.accounts.get((path, user))
         if account is None:
             return 0.0
@@ -150,7 +150,7 @@ def _micros(span: float) -> int:
 
 
 def _in_use(apps: dict[str, AppRecord], path: str, user: str) -> Amounts:
-    """What the applications of a queue, or of a user in a leaf, have."""
+    """The usage of the applications of a queue, or of a user in a leaf."""
     return total(
         one.ask.size
         for app in apps.values()

@@ -48,7 +48,7 @@ def noticed_units(partition: PartitionOracle, victims: Sequence[tuple[str, str]]
 def stop_victim(
     partition: PartitionOracle, app: AppRecord, key: str, message: str, now: float, unit: NoticedUnit
 ) -> None:
-    """A victim is told to stop, or is given notice where its queue has one."""
+    """Stop a victim, or give it notice if its queue has one."""
     one = app.allocations[key]
     notice = seconds(partition.queues[app.queue].properties.get("preemption.notice", "0s"))
     if not notice or one.state != ALLOCATED:
@@ -78,7 +78,7 @@ def _stop_now(partition: PartitionOracle, app: AppRecord, key: str, message: str
 
 
 def look_after(partition: PartitionOracle, now: float) -> None:
-    """Nobody counts on some victims any more: it is decided at once what becomes of them."""
+    """Some victims are not needed any more: decide at once whether they are spared."""
     for app in partition.apps.values():
         for key, one in app.allocations.items():
             if one.state == NOTICED and not _is_counted_on(partition, one) and not one.is_let_go:
@@ -92,7 +92,7 @@ def _is_counted_on(partition: PartitionOracle, victim: AllocationRecord) -> bool
 
 
 def notice_over(partition: PartitionOracle, name: str, now: float) -> None:
-    """A victim is stopped when its time has come; its unit goes on if nobody counts on it."""
+    """Stop a victim at its deadline; spare its unit if it is not needed."""
     app_id, _, key = name.partition(" ")
     app = partition.apps.get(app_id)
     one = None if app is None else app.allocations.get(key)
@@ -115,9 +115,9 @@ def notice_over(partition: PartitionOracle, name: str, now: float) -> None:
 
 
 def _is_needed(partition: PartitionOracle, together: list[AllocationRecord], now: float) -> bool:
-    """True if an ask counts on one of them, and all that go for it may still be stopped.
+    """True if an ask needs one of them, and all of its victims may still be stopped.
 
-    If not, nothing is promised to the ask any more, and others may have to go for it.
+    If not, the promise to the ask ends, and other victims may be stopped for it.
     """
     for app, ask in partition.reserved_asks():
         kept = ask.reservation
@@ -135,7 +135,7 @@ def _is_needed(partition: PartitionOracle, together: list[AllocationRecord], now
 
 
 def ask_again(partition: PartitionOracle, now: float) -> None:
-    """It is decided at once which victims go on, as what chose them may have changed."""
+    """Decide at once which victims are spared, as the reasons may have changed."""
     found = [
         (one.notice.serial, app, key)
         for app in partition.apps.values()
@@ -147,7 +147,7 @@ def ask_again(partition: PartitionOracle, now: float) -> None:
 
 
 def take_word_of_notice(partition: PartitionOracle, answer: NoticeAnswer, now: float) -> None:
-    """The RM says that a victim is ready, or when it will be; the latter counts once."""
+    """The RM answers that a victim is ready, or when it will be; the latter counts once."""
     app = partition.apps.get(answer.app_id)
     one = None if app is None else app.allocations.get(answer.key)
     if app is None or one is None or one.notice is None:
@@ -163,7 +163,7 @@ def take_word_of_notice(partition: PartitionOracle, answer: NoticeAnswer, now: f
 
 
 def note_checkpoint(one: AllocationRecord, ask: Ask, now: float) -> None:
-    """The RM says when a running allocation began, and up to when its work is kept."""
+    """The RM reports the start of a running allocation, and its checkpoint."""
     if "licorne/started" in ask.tags:
         one.began = min(now, float(ask.tags["licorne/started"]))
     if "licorne/checkpoint" in ask.tags:
@@ -173,7 +173,7 @@ def note_checkpoint(one: AllocationRecord, ask: Ask, now: float) -> None:
 
 
 def count_on(partition: PartitionOracle, before: AllocationRecord, after: AllocationRecord) -> None:
-    """An allocation has another size: who counted on it does so still."""
+    """An allocation has another size: its beneficiary still needs it."""
     after.notice, after.checkpoint, after.is_let_go = before.notice, before.checkpoint, before.is_let_go
     after.began = before.began
     asks: list[AskRecord] = [ask for _, ask in partition.reserved_asks()]

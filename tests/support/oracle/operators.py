@@ -1,4 +1,4 @@
-"""What operators do to an application: it is held, its asks have another priority, it is moved."""
+"""Acts of operators on an application: hold, priority, move."""
 
 from licorne_core.extensions.holds.messages import ChangeApplication, HoldApplication
 from support.oracle.books import AppRecord
@@ -11,7 +11,7 @@ from support.oracle.usage import Usage, group_of, limit_for
 
 
 def hold(partition: PartitionOracle, command: HoldApplication) -> None:
-    """Nothing of it is looked at, and nothing is kept for it, until it is resumed."""
+    """No ask of it is tried, and no node reserved for it, until it is resumed."""
     app = partition.apps.get(command.app_id)
     if app is None or app.state == "Failing":
         return
@@ -27,7 +27,7 @@ def _give_up_reservations(app: AppRecord) -> None:
 
 
 def change(partition: PartitionOracle, command: ChangeApplication, now: float) -> None:
-    """Both or neither: a queue that does not take it leaves its priority as well."""
+    """Both or neither: if the queue refuses it, its priority is unchanged as well."""
     app = partition.apps.get(command.app_id)
     if app is None or app.state == "Failing":
         return
@@ -58,9 +58,9 @@ def _give_priority(partition: PartitionOracle, app: AppRecord, now: float) -> No
 
 
 def _takes(partition: PartitionOracle, app: AppRecord, leaf: QueueRecord | None) -> bool:
-    """True if it has nothing, and the leaf takes it as it would take a new one.
+    """True if it has nothing, and the leaf would accept it as a new application.
 
-    One that runs already must not be one too many there.
+    A running one must not exceed the maximum there.
     """
     if leaf is None or not leaf.is_leaf or app.allocations or app.pairs:
         return False
@@ -92,7 +92,7 @@ def _runs_too_many(partition: PartitionOracle, app: AppRecord, above: list[Queue
 
 
 def _move(partition: PartitionOracle, app: AppRecord, path: str, now: float) -> None:
-    """It is in the other leaf from now on, and waits there as it waited."""
+    """Move it to the other leaf, where it waits as before."""
     before, app.queue = app.queue, path
     _give_up_reservations(app)
     app.wishes, app.in_vain = {}, {}

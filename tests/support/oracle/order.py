@@ -1,4 +1,4 @@
-"""Who comes first, in the words of the specification: §§ 4.8-4.11, 5.2, 7.5."""
+"""The order of asks, in the words of the specification: §§ 4.8-4.11, 5.2, 7.5."""
 
 from collections.abc import Callable, Iterator
 from math import fsum, inf
@@ -16,10 +16,10 @@ SCHEDULABLE = ("Accepted", "Running")
 
 
 class MustAsk(Protocol):
-    """True if an ask may go to a node, or have it reserved, only when the RM has agreed to it."""
+    """True if the RM has to agree before the node is used by, or reserved for, the ask."""
 
     def __call__(self, ask: AskRecord, node: NodeRecord, *, allocate: bool) -> bool:
-        """Ask or not."""
+        """Return whether to ask."""
         ...
 
 
@@ -37,7 +37,7 @@ class Look(NamedTuple):
     many asks are assumed that no more should be. `is_silent_about`: nodes are passed over for a
     class because the RM did not answer. `must_ask` is whether the RM has to agree to a node first.
     `preemption` is what is known of preemption. `review_due` is since when reservations are to be
-    reviewed. `claims` are those to which reservations give way. `memory` is what was used. `budgets_of`
+    reviewed. `claims` are those to which reservations yield. `memory` is the earlier usage. `budgets_of`
     has the budgets of an application, for one of its asks or for any. `runs` are the latest runs by leaf
     and size, `last_runs` those of a user's last applications, and `pauses` those of asks without a start.
     `places` are those of lost gang members, `is_asked` is whether the RM is being asked about nodes for the
@@ -110,7 +110,7 @@ def queue_key(look: Look, path: str, priority_first: bool) -> tuple[Any, ...]:
 
 
 def _fair(look: Look, path: str) -> float:
-    """What was used against what is due and the weight; of weight 0 all is too much."""
+    """Decayed usage by share and weight; infinite for weight 0."""
     weight = look.queues[path].weight
     return look.memory.share(path, "", _due(look, path), look.now) / weight if weight else inf
 
@@ -120,7 +120,7 @@ def _due(look: Look, path: str) -> Amounts:
 
 
 def shares_of(look: Look, path: str) -> list[float]:
-    """The parts that the queue has of what it is due, the largest first, of all types it has any of."""
+    """The queue's usage relative to its share, the largest first, of all types in use."""
     return _parts(look.usage.allocated[path], _due(look, path))
 
 
@@ -132,7 +132,7 @@ def _parts(amounts: Amounts, due: Amounts) -> list[float]:
 
 
 def fair_max(look: Look, path: str) -> Amounts:
-    """The cluster, overridden on the way down by what each queue's maximum defines."""
+    """The cluster, overridden on the way down by each queue's maximum."""
     result = {name: value for name, value in look.usage.cluster.items() if value}
     for ancestor in reversed(lineage(path)):
         result.update(look.queues[ancestor].max)
@@ -165,7 +165,7 @@ def apps_of_leaf(
 
 
 def user_key(look: Look, first: AppRecord, leaf: QueueRecord) -> tuple[Any, ...]:
-    """Sort key of a user of a fair leaf by their first application: its priority, then what the user has."""
+    """Sort key of a user of a fair leaf by their first application: its priority, then the user's usage."""
     priority = -leaf.priority_of(first, look.now) if leaf.priority_first else 0
     due = _due(look, leaf.path)
     used = look.memory.share(leaf.path, first.user, due, look.now) if leaf.half_life else 0.0
@@ -189,7 +189,7 @@ def app_key(look: Look, app: AppRecord, leaf: QueueRecord) -> tuple[Any, ...]:
 
 
 def _passing_key(look: Look, app: AppRecord, leaf: QueueRecord, runtime: float) -> tuple[Any, ...]:
-    """Priority if that comes first, how long it is expected to run, then as usual."""
+    """Sort key: priority if that precedes, expected runtime, then as usual."""
     usual = _key_of(look, app, leaf)
     return (grows(app), usual[0] if leaf.priority_first else 0, runtime, *usual)
 

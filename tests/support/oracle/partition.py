@@ -29,7 +29,7 @@ class Timers:
     """At most one deadline for each name, in unix seconds."""
 
     def __init__(self) -> None:
-        """None."""
+        """Start without deadlines."""
         self._due: dict[Name, tuple[float, int]] = {}
         self._made = 0
 
@@ -38,12 +38,12 @@ class Timers:
         return name in self._due
 
     def set(self, name: Name, at: float) -> None:
-        """Give the name another deadline."""
+        """Set the deadline of the name."""
         self._made += 1
         self._due[name] = (at, self._made)
 
     def cancel(self, name: Name) -> None:
-        """Take its deadline away."""
+        """Remove its deadline."""
         self._due.pop(name, None)
 
     def take(self, now: float) -> Name | None:
@@ -66,7 +66,7 @@ CLEAN = ("clean", "")
 
 
 class Made(NamedTuple):
-    """An allocation that the RM is told of: application, key and node."""
+    """An allocation sent to the RM: application, key and node."""
 
     app_id: str
     key: str
@@ -74,7 +74,7 @@ class Made(NamedTuple):
 
 
 class Released(NamedTuple):
-    """What the RM is told of something that ended or is to end."""
+    """A message to the RM about an end, or a request to end."""
 
     app_id: str
     key: str
@@ -140,7 +140,7 @@ class PartitionOracle:
         self.memory = Memory()
 
     def reload(self, config: dict[str, Any], now: float) -> None:
-        """Take another configuration; queues that are not in it any more drain (spec § 2.7)."""
+        """Apply another configuration; queues missing in it drain (spec § 2.7)."""
         new = queue_records(config)
         # Root keeps the number of applications that it was created with (spec § 2.7.3).
         new["root"].max_apps = self.queues["root"].max_apps
@@ -169,7 +169,7 @@ class PartitionOracle:
         self.memory.follow(self.queues, now)
 
     def reserved_asks(self) -> list[tuple[AppRecord, AskRecord]]:
-        """All asks that something is kept for; of those that wait for an answer it is kept too."""
+        """All asks with a reservation or promise, including those that wait for an answer."""
         return [
             (app, ask)
             for app in self.apps.values()
@@ -180,7 +180,7 @@ class PartitionOracle:
     # Applications
 
     def add_app(self, new: NewApplication, now: float) -> None:
-        """Place the application, unless its id is taken or no queue will have it."""
+        """Place the application, unless its id is in use or no queue accepts it."""
         if new.app_id in self.apps:
             return
         before = list(self.queues)
@@ -216,7 +216,7 @@ class PartitionOracle:
         self.apps[new.app_id] = app
 
     def _may_come(self, path: str, wanted: Amounts) -> bool:
-        """True if a gang may be run in the leaf, and can ever be complete there (spec § 6.1)."""
+        """True if a gang may run in the leaf, and can ever be complete there (spec § 6.1)."""
         limits = [self.queues[above].max for above in lineage(path)]
         return self.queues[path].app_order != "fair" and fits_below(limits, wanted)
 
@@ -235,7 +235,7 @@ class PartitionOracle:
         return name
 
     def _follow_template(self, leaf: QueueRecord) -> None:
-        """A dynamic leaf has what the nearest template above it says, and what was brought."""
+        """Apply the nearest template above a dynamic leaf, and the sizes in tags."""
         above = (self.queues[path].template for path in lineage(leaf.path)[1:])
         nothing = QueueRecord(leaf.path, is_leaf=True)
         template = next((found for found in above if found), nothing)
@@ -246,7 +246,7 @@ class PartitionOracle:
         leaf.max_apps = brought.max_apps or template.max_apps
 
     def _follow_tags(self, leaf: QueueRecord, tags: dict[str, str]) -> None:
-        """What the tags of an application say holds for a dynamic leaf from now on (§ 3.13)."""
+        """The sizes in an application's tags apply to a dynamic leaf from now on (§ 3.13)."""
         if leaf.managed:
             return
         brought = replace(leaf.brought or QueueRecord(leaf.path, is_leaf=True))
@@ -273,19 +273,19 @@ class PartitionOracle:
         app.allocations[ask.key] = AllocationRecord(ask, node_id, state, self.bookings, requested, started)
 
     def put_back(self, app: AppRecord, key: str) -> None:
-        """What was assumed or matched is pending again, whatever the RM is going to say."""
+        """Return an assumed or matched ask to pending, whatever the RM is going to answer."""
         self.checks.let_go(app.app_id, key)
         put_back(app, key)
 
     def put_back_unfitting(self, node: NodeRecord) -> None:
-        """The RM has taken room on the node: the latest that is assumed there gives way first."""
+        """The RM has used room on the node: the latest assumed ask is rolled back first."""
         for app, key in reversed(self.assumed_on(node)):
             available = Usage(self.queues, self.apps, self.nodes).available[node.node_id]
             if any(available.get(name, 0) < 0 for name in app.waiting_ask(key).size):
                 self.put_back(app, key)
 
     def assumed_on(self, node: NodeRecord) -> list[tuple[AppRecord, str]]:
-        """What is booked on the node and waits for an answer, in the order of booking."""
+        """The asks booked on the node that wait for an answer, in the order of booking."""
         apps = self.apps.values()
         found = [
             (one.number, app, key)
@@ -303,13 +303,13 @@ class PartitionOracle:
 
     @property
     def waiting(self) -> int:
-        """How many asks wait for an answer."""
+        """The number of asks that wait for an answer."""
         return sum(len(app.assumed_keys()) + len(app.matched_keys()) for app in self.apps.values())
 
     def must_ask(self, ask: AskRecord, node: NodeRecord, *, allocate: bool) -> bool:
         """True if the RM has to agree first.
 
-        Where others are assumed, what it said of the node before does not count.
+        If others are assumed, its earlier answers about the node do not count.
         """
         known = (ask.ask_class, allocate) in node.results
         known = known and not (allocate and self.assumed_on(node))
@@ -318,11 +318,11 @@ class PartitionOracle:
     # What the RM is told
 
     def tell_made(self, app: AppRecord, key: str) -> None:
-        """The RM is told of an allocation."""
+        """Send the RM an allocation."""
         self.made.append(Made(app.app_id, key, app.allocations[key].node_id))
 
     def tell_released(self, app: AppRecord, key: str, termination: str, message: str) -> None:
-        """The RM is told that something ended, or is to end."""
+        """Send the RM an end, or a request to end."""
         self.released.append(Released(app.app_id, key, termination, message))
 
     def note_sent(self, number: int, now: float) -> None:

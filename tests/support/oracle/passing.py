@@ -1,6 +1,6 @@
 """Time and answers: changes of one partition without a decision (spec §§ 5.4, 8.3-8.6, 8.12).
 
-An autoscaler is told of asks that quota would admit and no node takes.
+An autoscaler gets reports of asks within their quota that no node can host.
 """
 
 from licorne_core.messages.commands import FailMode
@@ -38,10 +38,10 @@ Quota = tuple[str, str, str]
 
 
 def newly_waiting(look: Look) -> list[tuple[str, str]]:
-    """Application and key of the asks that the RM is told of now, which count as told then.
+    """Application and key of the asks to report to the RM, which count as reported then.
 
-    Asks count as long as they fit in all maxima but the size of the cluster, behind those that
-    come before them; of each kind of an application no more are told than fit.
+    Asks count as long as they fit in all maxima except the size of the cluster, after those before them; of
+    each kind of an application no more are reported than fit.
     """
     told: list[tuple[str, str]] = []
     left: dict[Quota, Amounts] = {}
@@ -85,7 +85,7 @@ def _bounds(look: Look, app: AppRecord) -> list[tuple[Quota, Amounts]]:
 
 
 def _room(look: Look, left: dict[Quota, Amounts], quota: Quota, bound: Amounts) -> Amounts:
-    """What is left of a maximum beside what is allocated, and what was taken before."""
+    """The remainder of a maximum after allocated and previously used amounts."""
     kind, _, path = quota
     used = look.usage.claimed(path) if kind == "queue" else look.usage.claimed_of(quota)
     if quota not in left:
@@ -94,7 +94,7 @@ def _room(look: Look, left: dict[Quota, Amounts], quota: Quota, bound: Amounts) 
 
 
 def _take(rooms: list[Amounts], asks: list[AskRecord]) -> int:
-    """How many of the asks, all of one size, fit in all rooms; they take their place there."""
+    """The number of asks, all of one size, that fit in all rooms; they use that room."""
     size = asks[0].size
     fitting = len(asks)
     for room in rooms:
@@ -113,7 +113,7 @@ PUT_OFF = ("inspect", "complete", "placeholders", "drain", "notice")
 
 
 def pass_time(partition: PartitionOracle, now: float, *, on_hold: bool) -> list[tuple[str, str]]:
-    """Do what is due, in the order of the deadlines; returns asks that wait for more nodes."""
+    """Handle due deadlines in order; return asks that wait for more nodes."""
     waiting: list[tuple[str, str]] = []
     while (due := partition.timers.take(now)) is not None:
         what, name = due
@@ -138,7 +138,7 @@ def pass_time(partition: PartitionOracle, now: float, *, on_hold: bool) -> list[
 
 
 def _on_time(partition: PartitionOracle, what: str, name: str, now: float, *, on_hold: bool) -> None:
-    """Do what one deadline says."""
+    """Handle one deadline."""
     if what == "complete":
         completing_is_over(partition, partition.apps[name], now)
     elif what == "placeholders":
@@ -167,7 +167,7 @@ def _on_time(partition: PartitionOracle, what: str, name: str, now: float, *, on
 
 
 def _forget_place(partition: PartitionOracle, name: str) -> None:
-    """The room of a lost gang member is kept no longer; the member may still have to be there."""
+    """Release the room of a lost gang member; the member may still be bound to the domain."""
     app_id, _, key = name.partition(" ")
     for place in [p for p in partition.places if (p.app.app_id, p.ask.key) == (app_id, key)]:
         place.node_id, place.kept = None, False
@@ -183,7 +183,7 @@ def take_answer(
     *,
     on_hold: bool,
 ) -> None:
-    """The RM answers. Nobody waits for some answers."""
+    """Process an answer of the RM. An answer to a closed check is ignored."""
     check = partition.checks.close(number)
     if check is None:
         return
@@ -222,9 +222,9 @@ def _agreed(partition: PartitionOracle, check: PredicateCheck, refused: dict[str
 
 
 def _give_up(partition: PartitionOracle, last: int, now: float, *, on_hold: bool) -> None:
-    """The RM is silent about checks that were written together, which counts as it said it should.
+    """The RM missed the deadline of checks written together, which counts by the fail mode.
 
-    What silence confirms the RM has not judged, so what it still answers about those nodes is void.
+    The RM has not judged such confirmations, so its later answers about those nodes are void.
     """
     assert partition.policy is not None, "a check has a deadline by a policy"
     confirmed: list[str] = []
@@ -268,7 +268,7 @@ def take_word_of_victims(
     *,
     on_hold: bool,
 ) -> None:
-    """The RM says which victims have to go. Nobody waits for some answers."""
+    """Process the RM's choice of victims. An answer to a closed check is ignored."""
     check = partition.judging.open.pop(number, None)
     if check is None or not is_current(look_at(partition, now), check):
         return
@@ -286,7 +286,7 @@ def _go_by(
     *,
     on_hold: bool,
 ) -> None:
-    """Carry out the first that stands of what the RM agrees to; nobody stops for what an operator holds."""
+    """Carry out the first valid plan that the RM accepts; nobody stops for a held application."""
     on_hold = on_hold or check.app.held
     check.wish.refused += refused
     if not found or not still_waits(check):
@@ -304,7 +304,7 @@ def _go_by(
 
 
 def _no_word_of_victims(partition: PartitionOracle, check: VictimCheck, now: float, *, on_hold: bool) -> None:
-    """The RM is silent: it agrees to what was proposed, or to nothing for a while."""
+    """The deadline has passed: the proposal counts as accepted, or as refused for a while."""
     assert partition.policy is not None, "a check has a deadline by a policy"
     if not is_current(look_at(partition, now), check):
         return
@@ -322,9 +322,9 @@ def _settle(
     now: float,
     again: list[tuple[str, str]],
 ) -> list[str]:
-    """Make or put back what waited; where the node has changed, the RM has to be asked again.
+    """Confirm or roll back the waiting asks; if the node has changed, the RM has to be asked again.
 
-    Returns the nodes that the RM agreed to, for each ask that is booked there.
+    Return the accepted nodes, for each ask that is booked on one.
     """
     confirmed: list[str] = []
     orphaned = check.is_orphaned
@@ -356,7 +356,7 @@ def _settle(
 def _note_refused(
     partition: PartitionOracle, app: AppRecord, ask: AskRecord, node: NodeRecord, now: float
 ) -> None:
-    """The RM does not want the ask on the node: it is kept only if somebody there is to stop."""
+    """The RM refuses the ask on the node: the reservation is kept only if somebody there is to be stopped."""
     if not ask.is_promised or ask.reservation is None or ask.reservation.node_id != node.node_id:
         return
     if ask.required_node is None and not victims_on(partition.apps, ask.reservation):

@@ -1,7 +1,7 @@
 """Checks by the RM: of nodes (spec § 8.4) and of victims (§ 9.4.5), and their results.
 
-How many nodes a check is about is the core's choice; the oracle takes its checks as they are,
-after a look whether they make sense.
+The number of nodes of a check is the core's choice; the oracle uses the core's checks, after a check of their
+sense.
 """
 
 from collections.abc import Mapping
@@ -18,9 +18,9 @@ from support.oracle.victims import Name, Plan, Preemption, search_for, stands
 
 @dataclass(eq=False)
 class VictimCheck:
-    """The question who has to go by one of the plans. `sent`: it was written to the RM.
+    """The question about victims, by one of the plans. `sent`: it was written to the RM.
 
-    `forms` is what the ask was like; `known` are the victims, with their nodes, as they were.
+    `forms` is the form of the ask then; `known` are the victims then, with their nodes.
     """
 
     app: AppRecord
@@ -42,7 +42,7 @@ class Judging:
 
 
 def ask_who_goes(apps: Mapping[str, AppRecord], judging: Judging, decision: Preemption) -> None:
-    """The RM is asked, by the check that the core asked for."""
+    """Ask the RM, by the check that the core sent."""
     check = question(apps, decision)
     app, ask = check.app, check.ask
     assert judging.said, f"the core should have asked who goes for {ask}"
@@ -55,7 +55,7 @@ def ask_who_goes(apps: Mapping[str, AppRecord], judging: Judging, decision: Pree
 
 
 def question(apps: Mapping[str, AppRecord], decision: Preemption) -> VictimCheck:
-    """What the RM is asked about, as it is now; the ask's kind waits for the answer."""
+    """The contents of the question, as of now; the ask's kind waits for the answer."""
     app = apps[decision.app_id]
     ask = app.asks[decision.key]
     known = {
@@ -86,7 +86,7 @@ def starts(check: VictimCheck) -> dict[str, int]:
 
 
 def accepted(check: VictimCheck, needed: Mapping[str, int]) -> list[Preemption]:
-    """What the RM agrees to, the best first; a position that was not offered is a refusal."""
+    """The accepted plans, the best first; a position that was not offered is a refusal."""
     found = []
     for plan in check.plans:
         offered = [*plan.on_node, *plan.spare]
@@ -115,7 +115,7 @@ def first_standing(look: Look, check: VictimCheck, found: list[Preemption]) -> P
 
 
 def others_were_faster(look: Look, check: VictimCheck, found: list[Preemption]) -> bool:
-    """True if one of the nodes is kept for another ask, and nothing stops this one beside."""
+    """True if one of the nodes is reserved for another ask, and nothing blocks this one otherwise."""
     tried = search_for(look, check.app, check.ask)
     names = {one.node_id for one in found} & look.usage.reserved
     there = [node for node in tried.cluster.nodes if node.name in names]
@@ -124,7 +124,7 @@ def others_were_faster(look: Look, check: VictimCheck, found: list[Preemption]) 
 
 
 def still_waits(check: VictimCheck) -> bool:
-    """True if the ask waits as it did when the RM was asked."""
+    """True if the ask still waits in the form of the question."""
     return check.app.asks.get(check.ask.key) is check.ask and check.ask.forms == check.forms
 
 
@@ -136,7 +136,7 @@ def _may_have_victims(look: Look, app: AppRecord, ask: AskRecord) -> bool:
 
 
 def _is_same(look: Look, check: VictimCheck, name: Name) -> bool:
-    """True if the victim is what it was when the RM was asked, where it was."""
+    """True if the victim is unchanged since the question, on the same node."""
     app, ask, node_id = check.known[name]
     one = app.allocations.get(name[1])
     known = look.apps.get(name[0]) is app and one is not None
@@ -176,10 +176,10 @@ class PredicateCheck:
         return node in self.nodes and self.nodes[node][0] == node.told
 
     def counts(self, node: NodeRecord, assumed: int, *, accepted: bool) -> bool:
-        """True if the answer means something for an ask that is assumed there with others.
+        """True if the answer applies to an ask that is assumed on the node with others.
 
-        If the first node is accepted the RM has judged what follows knowing of it. Elsewhere the
-        ask has to be alone on the node.
+        If the first node is accepted the RM has judged later checks with it. On other nodes the ask has to be
+        alone.
         """
         if not accepted:
             return self.is_about(node)
@@ -225,7 +225,7 @@ class PredicateChecks:
     def next(
         self, app_id: str, ask: AskRecord, nodes: dict[str, NodeRecord], *, allocate: bool
     ) -> PredicateCheck:
-        """The next check that the core asked for, which has to be for this ask; it is open now."""
+        """The next check that the core sent, which has to be for this ask; it is open now."""
         assert self.said, f"the core should have asked for {app_id} {ask.key}"
         said = self.said.pop(0)
         got = (said.app_id, said.key, said.allocate)
@@ -249,7 +249,7 @@ class PredicateChecks:
 
 
 def check_sense(look: Look, checks: PredicateChecks, ask: AskRecord, said: AskedCheck) -> None:
-    """The nodes beside the candidate may take the ask, in node order, and nothing is known."""
+    """The nodes beside the candidate may host the ask, in node order, and without a result."""
     further = [look.nodes[node_id] for node_id in said.nodes[1:] if node_id in look.nodes]
     for node in further:
         assert takes(look, node, ask), f"core asks about {node}, where {ask} cannot go"
@@ -267,14 +267,14 @@ def put_back(app: AppRecord, key: str) -> None:
 
 
 def remember(check: PredicateCheck, refused: dict[str, str]) -> None:
-    """Keep the results on nodes that are as they were asked about."""
+    """Store the results on nodes that are unchanged since the question."""
     for node in check.nodes:
         if check.is_about(node):
             node.results[check.ask_class, check.allocate] = refused.get(node.node_id, "")
 
 
 def forget_silence(check: PredicateCheck) -> None:
-    """What the RM never said does not count against the nodes any longer."""
+    """Drop missing answers, which count against the nodes no longer."""
     name = (check.ask_class, check.allocate)
     for node in check.nodes:
         if node.results.get(name) == NO_ANSWER:

@@ -1,4 +1,4 @@
-"""The oracle's queues: what the configuration says of each."""
+"""The oracle's queues, by their configuration."""
 
 from dataclasses import dataclass, field
 from functools import cache
@@ -9,10 +9,10 @@ from support.oracle.terms import LimitRecord
 
 @dataclass
 class QueueRecord:
-    """A queue with the settings that its configuration gives it.
+    """A queue with the settings of its configuration.
 
-    `brought` are the sizes that applications brought for a dynamic leaf, `template` those of a
-    parent for the dynamic leaves below it.
+    `brought` are the sizes from tags of applications for a dynamic leaf, `template` those of a parent for the
+    dynamic leaves below it.
     """
 
     path: str
@@ -34,7 +34,7 @@ class QueueRecord:
 
     @property
     def removable(self) -> bool:
-        """True if the queue goes once nothing is in it (spec § 4.3)."""
+        """True if the queue is removed once it is empty (spec § 4.3)."""
         return self.path != "root" and (self.draining or not self.managed)
 
     @property
@@ -44,7 +44,7 @@ class QueueRecord:
 
     @property
     def priority_first(self) -> bool:
-        """True if priority goes before fairness and time."""
+        """True if priority precedes fairness and time."""
         return self.properties.get("application.sort.priority", "enabled").lower() != "disabled"
 
     def priority_of(self, app: AppRecord, now: float) -> int:
@@ -78,7 +78,7 @@ class QueueRecord:
 
     @property
     def reservation_idle_timeout(self) -> float:
-        """How long a node is kept for an ask that could not have it, in seconds."""
+        """Seconds for which a node is reserved for an ask that could not use it."""
         return seconds(self.properties.get("reservation.idle.timeout", "2s"))
 
     @property
@@ -88,17 +88,17 @@ class QueueRecord:
 
     @property
     def half_life(self) -> float:
-        """After how many seconds usage counts half for those inside, 0 for no memory."""
+        """Seconds after which usage counts half for its children, 0 for no memory."""
         written = self.properties.get("fairshare.half-life", "off")
         return 0.0 if written == "off" else seconds(written)
 
     @property
     def weight(self) -> float:
-        """What its decayed usage is divided by."""
+        """The divisor of its decayed usage."""
         return float(self.properties.get("fairshare.weight", "1"))
 
     def priority_seen_outside(self, inside: int | None) -> int | None:
-        """What the parent takes for this queue's priority, None when nothing waits in it."""
+        """The queue's priority for its parent, None without waiting asks."""
         if inside is None or inside == -(2**31):
             return inside
         offset = int(self.properties.get("priority.offset", "0"))
@@ -108,13 +108,13 @@ class QueueRecord:
 
 
 def _has(span: str, minute: int) -> bool:
-    """True if a span such as ``22:00-06:00`` has that minute of the day."""
+    """True if a span such as ``22:00-06:00`` contains that minute of the day."""
     begin, end = (int(hours) * 60 + int(rest) for hours, rest in (t.split(":") for t in span.split("-")))
     return begin <= minute < end if begin < end else not end <= minute < begin
 
 
 def seconds(written: str) -> float:
-    """A duration as worlds write it: so many milliseconds or seconds."""
+    """A duration as worlds write it: a number of milliseconds or seconds."""
     if written.endswith("ms"):
         return float(written.removesuffix("ms")) / 1000
     return float(written.removesuffix("s"))

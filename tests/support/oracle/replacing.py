@@ -1,4 +1,4 @@
-"""Which real ask takes which placeholder's place (spec § 6.5)."""
+"""The real ask that replaces each placeholder (spec § 6.5)."""
 
 from typing import NamedTuple
 
@@ -27,7 +27,7 @@ class Replacement(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """What the placeholders' own nodes come to: a decision, and the first that fit by size."""
+    """The result of the placeholders' own nodes: a decision, and the first that fit by size."""
 
     decision: Replacement | None
     fitting: Replacement | None

@@ -49,7 +49,7 @@ def _is_refused(app: AppRecord, ask: Ask) -> bool:
 
 
 def _take(partition: PartitionOracle, app: AppRecord, ask: Ask, size: Amounts, now: float) -> None:
-    """An ask that is new, or whose key is known. What the RM changes does not wait for it."""
+    """Process an ask with a new or existing key. A change by the RM does not wait for it."""
     if ask.key in [*app.assumed_keys(), *app.matched_keys()]:
         changes = ask.node_id is not None or size != app.waiting_ask(ask.key).size
         if not changes:
@@ -142,7 +142,7 @@ def _resize_allocation(
 
 
 def _resize_linked(partition: PartitionOracle, pair: PairRecord, size: Amounts) -> None:
-    """A real ask that is to take a placeholder's place will have another size there."""
+    """Change the size of a real ask that is replacing a placeholder."""
     if pair.ask.size != size:
         pair.ask.size = size
         if pair.node_id is not None:
@@ -151,7 +151,7 @@ def _resize_linked(partition: PartitionOracle, pair: PairRecord, size: Amounts) 
 
 
 def _terms(ask: Ask) -> PreemptionTerms:
-    """What the ask says of preemption; a cost that is no number from 0 counts as 1."""
+    """The ask's terms of preemption; a cost that is no number from 0 counts as 1."""
     written = ask.tags.get("licorne/preemption-cost", "")
     cost = float(written) if written.replace(".", "", 1).isdecimal() else 1.0
     return PreemptionTerms(ask.allow_preempt_other, ask.allow_preempt_self, ask.originator, cost)
@@ -194,7 +194,7 @@ def _take_foreign(partition: PartitionOracle, ask: Ask, size: Amounts) -> None:
 
 
 def lose_starts(partition: PartitionOracle, node: NodeRecord) -> None:
-    """What is held on the node is held no more: those starts are planned again."""
+    """Release the room held on the node: those starts are planned again."""
     for _, _, shadow in holders(partition.apps):
         if shadow.node_id == node.node_id:
             shadow.node_id, shadow.stale = "", True
@@ -232,7 +232,7 @@ def release(partition: PartitionOracle, request: ReleaseRequest, now: float) -> 
 
 
 def _release_of(partition: PartitionOracle, app: AppRecord, request: ReleaseRequest, now: float) -> None:
-    """What waits for an answer is an ask to the RM, and a release means it as such."""
+    """A request that waits for an answer is an ask for the RM, and is released as such."""
     for key in [*app.assumed_keys(), *app.matched_keys()]:
         if request.key in ("", key):
             partition.put_back(app, key)
@@ -243,9 +243,9 @@ def _release_of(partition: PartitionOracle, app: AppRecord, request: ReleaseRequ
 
 
 def _ask_back(partition: PartitionOracle, app: AppRecord, key: str, now: float) -> None:
-    """The RM could not run it: the ask waits again, behind its equals, and rests before that.
+    """The RM could not run it: the ask waits again, after its equals, following a back-off.
 
-    What has run for longer than the longest rest has not failed before.
+    An allocation that ran for longer than the longest back-off has not failed before.
     """
     allocation = app.allocations.get(key)
     if allocation is None or app.state not in SCHEDULABLE:
@@ -267,16 +267,16 @@ def _ask_back(partition: PartitionOracle, app: AppRecord, key: str, now: float) 
 
 
 def _rest(partition: PartitionOracle, app: AppRecord, ask: AskRecord, until: float) -> None:
-    """An ask is pending, and nobody looks at it before then."""
+    """An ask is pending, and not tried before that time."""
     ask.rests_until = until
     app.asks[ask.key] = ask
     partition.timers.set(("again", f"{app.app_id} {ask.key}"), until)
 
 
 def _free(partition: PartitionOracle, app: AppRecord, request: ReleaseRequest, now: float) -> None:
-    """Pending asks first, then those that are to take a placeholder's place, then what is booked.
+    """Pending asks first, then those that are replacing a placeholder, then allocations.
 
-    A confirmation that something has timed out means no ask.
+    A confirmation of a timeout concerns no ask.
     """
     meant = [request.key] if request.key else [*app.asks, *app.pairs, *app.allocations]
     asks = [key for key in meant if key in app.asks]
@@ -296,7 +296,7 @@ def _free(partition: PartitionOracle, app: AppRecord, request: ReleaseRequest, n
 def _free_booked(
     partition: PartitionOracle, app: AppRecord, key: str, why: TerminationType, now: float
 ) -> None:
-    """An allocation is freed, and acknowledged unless that is what the RM was asked for."""
+    """Free an allocation, and acknowledge it unless the RM was asked for it."""
     real = not app.allocations[key].ask.placeholder
     if mode(partition.queues) != "off" and why not in (
         *UNACKNOWLEDGED,
@@ -311,7 +311,7 @@ def _free_booked(
 
 
 def update_node(partition: PartitionOracle, update: NodeUpdate, now: float) -> None:
-    """Do what the action says; what makes no sense does nothing."""
+    """Carry out the action; an invalid one does nothing."""
     action, known = update.action, partition.nodes.get(update.node_id)
     if action in (NodeAction.CREATE, NodeAction.CREATE_DRAIN):
         if known is None:
@@ -363,7 +363,7 @@ def follow_floating(partition: PartitionOracle, before: frozenset[str]) -> None:
 
 
 def _unreserve_too_large(partition: PartitionOracle, node: NodeRecord) -> None:
-    """What the node can never hold it is not kept for; an ask that requires it still waits."""
+    """Drop reservations of the node by asks that it can never hold; an ask that requires it still waits."""
     for _, ask in partition.reserved_asks():
         here = ask.reservation is not None and ask.reservation.node_id == node.node_id
         if here and ask.required_node is None and not node.holds(ask.size):
@@ -371,7 +371,7 @@ def _unreserve_too_large(partition: PartitionOracle, node: NodeRecord) -> None:
 
 
 def _lose(partition: PartitionOracle, node: NodeRecord, now: float) -> None:
-    """The node is gone, and so is what ran there (spec § 6.12 for placeholders)."""
+    """Remove the node with its allocations (spec § 6.12 for placeholders)."""
     for app, key in partition.assumed_on(node):
         partition.put_back(app, key)
     lose_starts(partition, node)

@@ -1,4 +1,4 @@
-"""Room that is kept for asks on nodes: where, how much there may be, and when it is given up (§§ 8.5-8.7)."""
+"""Room reserved for asks on nodes: the choice, the bounds, and the end (§§ 8.5-8.7)."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -31,9 +31,9 @@ REVIEW = ("review", "")
 
 
 class GiveUp(NamedTuple):
-    """These reservations end; since when others are idle, and whether they give way.
+    """These reservations end; the idle times of others, and whether they yield.
 
-    `claims` are those to which they give way once there is room, and `giving_way` those that do so.
+    `claims` are those to which they yield once there is room, and `giving_way` those that do so.
     """
 
     idle: list[AskRecord]
@@ -44,7 +44,7 @@ class GiveUp(NamedTuple):
 
 
 def node_to_reserve(look: Look, app: AppRecord, ask: AskRecord) -> str | None:
-    """The node that is to be kept for an ask that fits on none (§§ 8.5, 8.7)."""
+    """The node to reserve for an ask that fits on none (§§ 8.5, 8.7)."""
     has_one = ask.reservation is not None and ask.reservation.node_id is not None
     if not look.reserving or has_one:
         return None
@@ -70,7 +70,7 @@ def node_to_reserve(look: Look, app: AppRecord, ask: AskRecord) -> str | None:
 
 
 def is_large(look: Look, ask: AskRecord) -> bool:
-    """True if no node has room for two such asks, even if it were empty."""
+    """True if no empty node has room for two such asks."""
     return any(
         2 * wanted > max((node.capacity.get(name, 0) for node in look.nodes.values()), default=0)
         for name, wanted in ask.size.items()
@@ -109,10 +109,10 @@ def _counts(ask: AskRecord) -> bool:
 
 
 def review(look: Look, backing_off: Sequence[str] | None) -> GiveUp:
-    """Which reservations are of no use to their asks, or give way to those who are due more.
+    """The reservations that their asks cannot use, or that yield to asks below their guarantee.
 
-    Applications that this pass has found `backing_off` are not looked at either. None for them: no
-    pass has come to an end for too long, so those wait who found nothing when they were looked at.
+    Applications found `backing_off` by this pass are skipped too. With None, no pass has ended for too long,
+    so waiting asks are those that found nothing at their last try.
     """
     found = GiveUp([], [], [], [])
     yielding = []
@@ -147,9 +147,9 @@ def review(look: Look, backing_off: Sequence[str] | None) -> GiveUp:
 
 
 def claim_to(look: Look, ask: AskRecord) -> ClaimRecord | None:
-    """The first claim that has room on the node that is reserved for the ask.
+    """The first claim with room on the node that is reserved for the ask.
 
-    It counts for nothing if those that it was found for have gone, or are due nothing any more.
+    It is void if its asks were removed, or its queue has reached its guarantee.
     """
     if not look.claims:
         return None
@@ -167,7 +167,7 @@ def _room_for(look: Look, ask: AskRecord, claims: list[ClaimRecord]) -> ClaimRec
 
 
 def claims_on(look: Look, reserved: AskRecord, node: NodeRecord) -> list[tuple[AppRecord, AskRecord]]:
-    """The claims that fit on a node where a reserved ask could go: its own, or another one."""
+    """The claims that fit on a node usable by a reserved ask: its own, or another one."""
     own = reserved.reservation is not None and reserved.reservation.node_id == node.node_id
     return [
         (app, ask)
@@ -201,7 +201,7 @@ def first_in_order(look: Look, reserved: AskRecord, node: NodeRecord) -> tuple[A
 
 
 def victims_on(apps: dict[str, AppRecord], kept: ReservationRecord) -> list[AllocationRecord]:
-    """What is still to stop on the node of the reservation."""
+    """The victims still to be stopped on the node of the reservation."""
     return [
         one
         for app in apps.values()
@@ -256,7 +256,7 @@ def _due_and_waiting(
 
 
 def is_due(look: Look, app: AppRecord, ask: AskRecord) -> bool:
-    """True if the ask stays within what the lowest queue with a guarantee for it is guaranteed."""
+    """True if the ask is within the guarantee of the lowest queue that guarantees one of its types."""
     for path in lineage(app.queue):
         due = {name: value for name, value in look.queues[path].guaranteed.items() if value > 0}
         shared = due.keys() & ask.size.keys()
@@ -275,7 +275,7 @@ def new_reservation(partition: PartitionOracle, app: AppRecord, since: float) ->
 
 
 def review_later(partition: PartitionOracle, now: float) -> None:
-    """The reservations are looked at in a second, if there are any or one has given way."""
+    """Review the reservations in a second, if there are any or one has yielded."""
     wanted = partition.reserved_asks() or any(one.yielded for one in partition.nodes.values())
     if wanted and REVIEW not in partition.timers:
         partition.timers.set(REVIEW, now + REVIEW_SECONDS)

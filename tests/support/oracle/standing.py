@@ -1,4 +1,4 @@
-"""Whether victims under notice are still to be stopped: the laws that chose them are asked again."""
+"""Whether victims under notice are still to be stopped: the laws are checked again."""
 
 from support.oracle.books import NOTICED, VICTIMS, AllocationRecord, AppRecord, AskRecord, total
 from support.oracle.order import Look

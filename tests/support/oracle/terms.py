@@ -1,4 +1,4 @@
-"""Records beside those of asks: limits, reservations, wishes, losses (spec §§ 8-10)."""
+"""Records beside those of asks: limits, reservations, preemption requests, losses (spec §§ 8-10)."""
 
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -8,7 +8,7 @@ NO_ANSWER = "no answer in time"
 
 
 class PreemptionTerms(NamedTuple):
-    """What an ask says of preemption; `cost` is what a second of its run is worth."""
+    """An ask's terms of preemption; `cost` is the cost of a second of its run."""
 
     others: bool
     itself: bool
@@ -21,7 +21,7 @@ Likeness = tuple[str, object, int, tuple[str, str] | None]
 
 
 class KeptRecord(NamedTuple):
-    """Asks of one likeness had victims on kept nodes only: when so many nodes were given up."""
+    """Asks of one likeness found victims on reserved nodes only, at this number of released nodes."""
 
     since: int
     until: float
@@ -51,13 +51,13 @@ class ReservationRecord:
 
     @property
     def has_stopped(self) -> bool:
-        """True if a victim was told to stop."""
+        """True if a victim was asked to stop."""
         return any(one.state != "noticed" for one in self.victims)
 
 
 @dataclass
 class LimitRecord:
-    """What the named users, and the named groups, may have; `max` None for any amount."""
+    """The maximum of the named users, and of the named groups; `max` None for no bound."""
 
     users: list[str]
     groups: list[str]
@@ -84,9 +84,9 @@ class WishRecord:
 
 @dataclass(eq=False)
 class VainRecord:
-    """Nodes, as they were when the RM refused them to asks of a kind though victims had ended there.
+    """Nodes, in their state when the RM refused them to asks of a kind after victims had ended there.
 
-    Before `until` nobody is stopped for the kind.
+    Before `until` the kind does not preempt.
     """
 
     nodes: list[tuple[Any, int]] = field(default_factory=list)
@@ -94,7 +94,7 @@ class VainRecord:
 
 
 class LossRecord(NamedTuple):
-    """What a leaf lost to preemption at a time in unix seconds: amounts, times seconds run."""
+    """A leaf's loss to preemption at a time in unix seconds: amounts, times seconds run."""
 
     leaf: str
     time: float
@@ -122,9 +122,9 @@ class PreemptionRecord:
 
 @dataclass(frozen=True)
 class CordonRecord:
-    """An operator keeps new allocations off a node, and if it `drains` has those that run stopped.
+    """An operator cordons a node, and with `drains` has its allocations stopped.
 
-    Without a `deadline` nothing is stopped. `count` is how many there were at the `start`, in unix seconds.
+    Without a `deadline` nothing is stopped. `count` is their number at the `start`, in unix seconds.
     """
 
     drains: bool = False
@@ -134,7 +134,7 @@ class CordonRecord:
 
 
 class NodeOrder(NamedTuple):
-    """A node sort policy: its type, the weights by name, and what it spreads over, if it does."""
+    """A node sort policy: its type, the weights by name, and the attribute of spread."""
 
     kind: str
     weights: list[tuple[str, float]]

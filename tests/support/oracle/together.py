@@ -1,6 +1,6 @@
-"""Who has to stop for several equal asks of a queue: all sets of victims are tried, for the asks as one.
+"""The victims for several equal asks of a queue: all sets of victims are tried, for the asks as one.
 
-The one ask may be spread over nodes. Its first part is that of the ask that comes first.
+The one ask may be spread over nodes. Its first part is that of the first ask.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ Key = tuple[tuple[int, int], int]
 
 
 class AsOne:
-    """So many equal asks as one."""
+    """A number of equal asks as one."""
 
     def __init__(self, tried: BruteForce, number: int, put_off: Sequence[str] = ()) -> None:
         """Victims of the leaves `put_off` are stopped for one ask only."""
@@ -39,7 +39,7 @@ class AsOne:
         return plain and not (first.is_member and first.app in in_units)
 
     def slots(self, node: NodeRecord, gone: Parties) -> int:
-        """How many of the asks fit on the node without the victims, beside what others are promised."""
+        """The number of the asks that fit on the node without the victims, beside the promises of others."""
         cluster = self.tried.cluster
         here = [one.first for one in gone if one.first.node == node.name]
         beside = [one for one in self.tried.holders(node) if one.triggered]
@@ -56,7 +56,7 @@ class AsOne:
         return not over and sum(self.slots(node, gone) for node in self.hosts) >= self.number
 
     def key(self, gone: Parties) -> Key:
-        """What is compared of two sets."""
+        """The sort key of a set."""
         return self.rules.price(gone), len(gone)
 
     def best(self, fixed: Parties = ()) -> Parties | None:
@@ -83,7 +83,7 @@ def _sum(requests: Sequence[object], name: str) -> int:
 
 
 def with_equals(look: Look, app: AppRecord, ask: AskRecord, plan: Plan, number: int) -> Plan:
-    """The plan of one ask, or one that is better for so many equal asks, or for as many as can be served."""
+    """The plan of one ask, or one that is better for as many equal asks as can be served."""
     tried = search_for(look, app, ask)
     put_off = [
         queue.path
@@ -109,7 +109,7 @@ def with_equals(look: Look, app: AppRecord, ask: AskRecord, plan: Plan, number: 
 
 
 def _first_part(as_one: AsOne, gone: Parties, plan: Plan) -> Plan:
-    """The victims that the first ask needs: on the first node where it fits, and then elsewhere."""
+    """The victims for the first ask: on the first node where it fits, and then on others."""
     one_ask = AsOne(as_one.tried, 1)
     for node in as_one.hosts:
         here = tuple(one for one in gone if one.first.node == node.name)

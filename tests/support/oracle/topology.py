@@ -32,7 +32,7 @@ MOST_KINDS = 16
 
 
 class Terms(NamedTuple):
-    """What an application says of domains; an empty level is all nodes."""
+    """An application's terms about domains; an empty level is all nodes."""
 
     level: str = ""
     required: bool = False
@@ -57,27 +57,27 @@ class PlaceRecord:
 
     @property
     def is_free(self) -> bool:
-        """True if nobody is about to take it."""
+        """True if no ask is about to use it."""
         one = self.app.allocations.get(self.taken_by or "")
         return one is None or not one.assumed
 
 
 class Together(NamedTuple):
-    """All pending placeholders of an application on their nodes, in one go."""
+    """A decision: all pending placeholders of an application on their nodes, in one turn."""
 
     app_id: str
     members: tuple[tuple[str, str], ...]
 
 
 class GangQuestion(NamedTuple):
-    """The RM is asked about nodes for asks like each of these, before any is placed."""
+    """The RM is asked about nodes for asks of these kinds, before any is placed."""
 
     app_id: str
     nodes: tuple[tuple[str, tuple[str, ...]], ...]
 
 
 class MemberDecision(NamedTuple):
-    """A member goes to a node, maybe into the place of a lost one."""
+    """A decision: a node for a member, perhaps in the place of a lost one."""
 
     app_id: str
     key: str
@@ -86,7 +86,7 @@ class MemberDecision(NamedTuple):
 
 
 def terms_of(tags: dict[str, str]) -> Terms | None:
-    """What the tags say; worlds write nothing that makes no sense."""
+    """The terms in the tags; worlds write no contradictions."""
     kind, _, level = tags.get("licorne/topology", "").partition("=")
     written = dict(part.split("=") for part in tags.get("licorne/slice", "").split(",") if part)
     if not (level or written):
@@ -95,7 +95,7 @@ def terms_of(tags: dict[str, str]) -> Terms | None:
 
 
 def may_come(terms: Terms | None, elastic: Elastic | None, wanted: Amounts, levels: list[str]) -> bool:
-    """True if the terms are those of a gang, and of levels that there are."""
+    """True if the terms are those of a gang, with existing levels."""
     if elastic is not None and any(wanted.values()):
         return False
     named = [] if terms is None else [name for name in (terms.level, terms.slice_level) if name]
@@ -130,7 +130,7 @@ def is_whole(look: Look, app: AppRecord, ask: AskRecord) -> bool:
 
 
 def whole_of(app: AppRecord) -> list[list[AskRecord]]:
-    """The pending placeholders by kind, in order; or those that an elastic gang starts or grows by."""
+    """The pending placeholders by kind, in order; or the next unit of an elastic gang."""
     kinds: dict[Kind, list[AskRecord]] = {}
     placeholders = [ask for ask in app.asks_in_order() if ask.placeholder]
     for ask in placeholders if app.elastic is None else next_asks(app):
@@ -139,12 +139,12 @@ def whole_of(app: AppRecord) -> list[list[AskRecord]]:
 
 
 def as_one(app: AppRecord, ask: AskRecord) -> AskRecord:
-    """An ask for all that the gang wants."""
+    """One ask for the total of the gang."""
     return replace(ask, size=total(one.size for asks in whole_of(app) for one in asks), reservation=None)
 
 
 def lacks_asks(app: AppRecord) -> bool:
-    """True if placeholders were announced for which no ask has come, or not all of a unit have."""
+    """True if an ask of an announced placeholder, or of a unit, has not arrived."""
     if app.elastic is not None:
         return not 0 < wanted(app) == len(next_asks(app))
     come = total(one.size for asks in whole_of(app) for one in asks)
@@ -155,9 +155,9 @@ def lacks_asks(app: AppRecord) -> bool:
 
 
 def place_whole(look: Look, app: AppRecord) -> Together | GangQuestion | None:
-    """The places of the gang in the narrowest level and the smallest domain, if there are any.
+    """The places of the gang in the narrowest level and the smallest domain, if any.
 
-    None either while the RM is asked about nodes for it.
+    None also while the RM is asked about nodes for it.
     """
     if look.is_asked(app):
         return None
@@ -180,7 +180,7 @@ def place_whole(look: Look, app: AppRecord) -> Together | GangQuestion | None:
 def _ask_first(
     look: Look, app: AppRecord, asks: list[list[AskRecord]], found: list[tuple[int, NodeRecord, int]]
 ) -> GangQuestion | None:
-    """The question about the nodes that are not judged, if there are any."""
+    """The question about the nodes without a result, if there are any."""
     unknown: dict[str, list[str]] = {}
     for kind, node, _ in found:
         if look.must_ask(asks[kind][0], node, allocate=False):
@@ -201,14 +201,14 @@ def _members(
 
 
 def first_place(places: Sequence[PlaceRecord], app: AppRecord, ask: AskRecord) -> PlaceRecord | None:
-    """The first lost place of its task group that nobody is about to take."""
+    """The first free lost place of its task group."""
     return next(
         (p for p in places if p.app is app and p.ask.task_group == ask.task_group and p.is_free), None
     )
 
 
 def is_member(look: Look, app: AppRecord, ask: AskRecord) -> bool:
-    """True if the ask belongs in a domain, or may go into a lost place."""
+    """True if the ask is bound to a domain, or may use a lost place."""
     if app.terms is None or not _is_of_gang(app, ask):
         return False
     depth = depth_of(levels_in(look), app.terms.level)
@@ -217,7 +217,7 @@ def is_member(look: Look, app: AppRecord, ask: AskRecord) -> bool:
 
 
 def node_for_member(look: Look, app: AppRecord, ask: AskRecord, place: PlaceRecord | None) -> str | None:
-    """The node that is kept, or the first of the domains where it belongs."""
+    """The reserved node, or the first of its domains."""
     if place is not None and place.node_id is not None:
         node = look.nodes[place.node_id]
         if _takes_beside_own(look, node, ask, place.ask.size):
@@ -229,7 +229,7 @@ def node_for_member(look: Look, app: AppRecord, ask: AskRecord, place: PlaceReco
 
 
 def _takes_beside_own(look: Look, node: NodeRecord, ask: AskRecord, own: Amounts) -> bool:
-    """True if it takes the ask, which may use what is kept there for it."""
+    """True if the node has room for the ask, which may use its own reserved room."""
     kept = look.usage.kept_on[node.node_id]
     add_to(kept, {name: -value for name, value in own.items()})
     fits = takes(look, node, ask)
@@ -238,7 +238,7 @@ def _takes_beside_own(look: Look, node: NodeRecord, ask: AskRecord, own: Amounts
 
 
 def note_lost(app: AppRecord, ask: AskRecord, node: NodeRecord, levels: list[str]) -> PlaceRecord | None:
-    """The place of a member whose node is gone, or takes nothing any more."""
+    """Record the place of a member whose node was removed or closed."""
     if app.terms is None or app.elastic is not None or not _is_of_gang(app, ask) or node.schedulable:
         return None
     depth = depth_of(levels, app.terms.slice_level if app.terms.size else app.terms.level)
@@ -247,9 +247,9 @@ def note_lost(app: AppRecord, ask: AskRecord, node: NodeRecord, levels: list[str
 
 
 def keep_places(look: Look) -> list[PlaceRecord]:
-    """Room is kept for lost places that have none, the first lost first; all that have it then.
+    """Reserve room for lost places without any, the first lost first; return all with room then.
 
-    None is sought on a node that the RM refuses, or where it says nothing; in that case a place stays there.
+    Nodes that the RM has refused are skipped; a node without an answer is kept.
     """
     found: list[PlaceRecord] = []
     for place in look.places:
@@ -285,7 +285,7 @@ def _refuses(node: NodeRecord, ask: AskRecord) -> bool:
 
 
 def runs_like(place: PlaceRecord) -> bool:
-    """True if a member like the lost one runs, in whose name the RM can be asked."""
+    """True if a member like the lost one runs, which a question to the RM can name."""
     return any(
         one.state in (ALLOCATED, PLACEHOLDER)
         and one.ask.ask_class == place.ask.ask_class

@@ -1,4 +1,4 @@
-"""Passes over one partition, and what they note in its records whatever they decide."""
+"""Passes over one partition, and their effects on its records whatever they decide."""
 
 from support.oracle.books import add_to
 from support.oracle.deciding import Outcome, Search, Waits, decide
@@ -53,7 +53,7 @@ def look_at(partition: PartitionOracle, now: float) -> Look:
 
 
 def _order_in_force(partition: PartitionOracle) -> NodeOrder:
-    """The node order; `auto` packs or not, as the core says that it does in this turn."""
+    """The node order; `auto` packs or not, as the core reports for this turn."""
     order = partition.node_order
     if order.kind != "auto":
         return order
@@ -61,18 +61,18 @@ def _order_in_force(partition: PartitionOracle) -> NodeOrder:
 
 
 def peek(partition: PartitionOracle, now: float) -> Outcome:
-    """What the next pass comes to, without anything of it being done."""
+    """The result of the next pass, without carrying it out."""
     return decide(look_at(partition, now))
 
 
 def send_to_rest(partition: PartitionOracle, app_id: str, now: float) -> None:
-    """Too many asks of the application have no node: it is not looked at for a while (§ 8.3a)."""
+    """Too many asks of the application have no node: it backs off (§ 8.3a)."""
     app = partition.apps[app_id]
     app.backs_off_until = now + partition.queues[app.queue].backoff_delay
 
 
 def mark_attempted(partition: PartitionOracle, outcome: Outcome) -> None:
-    """The asks that a pass has looked at: an autoscaler may hear of those that found no node."""
+    """Mark the asks tried by a pass: those without a node may be reported to an autoscaler."""
     for app_id, looked_at in outcome.nowhere.items():
         nowhere = partition.apps[app_id].nowhere
         for kind, found_none in looked_at.items():
@@ -91,13 +91,13 @@ def mark_unplanned(partition: PartitionOracle, outcome: Outcome) -> None:
 
 
 def mark_looked(partition: PartitionOracle, looked: list[tuple[str, str]], now: float) -> None:
-    """An earlier start was looked for."""
+    """Record a search for an earlier start."""
     for app_id, key in looked:
         partition.apps[app_id].asks[key].shadow.looked = now
 
 
 def mark_waits(partition: PartitionOracle, waits: list[Waits]) -> None:
-    """Asks are like others that wait for kept nodes, and wait as long as these."""
+    """Let asks wait for reserved nodes like equal ones, for the same time."""
     for app_id, kind, likeness, until in waits:
         wish = partition.apps[app_id].wish(kind)
         wish.refused.clear()
@@ -105,9 +105,9 @@ def mark_waits(partition: PartitionOracle, waits: list[Waits]) -> None:
 
 
 def mark_searches(partition: PartitionOracle, searches: list[Search], now: float) -> None:
-    """Victims were searched for: where that was in vain the ask's kind pauses (spec § 9.2).
+    """Record searches for victims: after one in vain the ask's kind pauses (spec § 9.2).
 
-    If nodes are kept for others it waits for these, and so do asks like it.
+    If nodes are reserved for others it waits for these, and so do asks like it.
     """
     counts = partition.preemption.searches
     for search in searches:
@@ -131,7 +131,7 @@ def begin_turn(partition: PartitionOracle) -> None:
 
 
 def keep_room(partition: PartitionOracle, now: float) -> None:
-    """Before a turn decides anything, room is kept for lost gang members."""
+    """Before the decisions of a turn, reserve room for lost gang members."""
     for place in keep_places(look_at(partition, now)) if partition.places else ():
         node = partition.nodes[place.node_id or ""]
         asks = partition.must_ask(place.ask, node, allocate=False) and not look_at(partition, now).full
@@ -146,9 +146,9 @@ def keep_room(partition: PartitionOracle, now: float) -> None:
 
 
 def end_turn(partition: PartitionOracle, now: float) -> None:
-    """Nothing can be decided any more; what still waits may be told a second later (§ 8.12).
+    """The turn is over; waiting asks may be reported a second later (§ 8.12).
 
-    Not for a turn in which searches for victims were postponed: another one follows.
+    Not after a turn in which searches for victims were postponed: another one follows.
     """
     if INSPECT not in partition.timers and any(app.asks for app in partition.apps.values()):
         partition.timers.set(INSPECT, now + INSPECTION_SECONDS)

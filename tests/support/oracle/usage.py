@@ -30,7 +30,7 @@ class Usage:
         nodes: dict[str, NodeRecord],
         now: float = 0.0,
     ) -> None:
-        """Add up everything, with the priorities that there are at `now`."""
+        """Add up everything, with the priorities at `now`."""
         self.cluster = total(node.capacity for node in nodes.values())
         self.allocated: dict[str, Amounts] = {path: {} for path in queues}
         self.kept: dict[str | Tracker, Amounts] = {}
@@ -88,7 +88,7 @@ class Usage:
             self.waiting_priority[app.queue] = here if before is None else max(before, here)
 
     def _keep(self, app: AppRecord, ask: AskRecord, apps: dict[str, AppRecord]) -> None:
-        """Keep for an ask what those victims of it that are not gone do not cover (spec § 9.4)."""
+        """Add the part of an ask's promise that its remaining victims do not cover (spec § 9.4)."""
         assert ask.reservation is not None, f"nothing is kept for {ask}"
         leaving = [
             (other, one)
@@ -107,9 +107,9 @@ class Usage:
             self.kept_for[id(ask), quota] = rest
 
     def claimed(self, path: str, ask: AskRecord | None = None) -> Amounts:
-        """What of a queue is not to be had: what is there, and what is kept for others.
+        """The unavailable amounts of a queue: booked ones, and those promised to others.
 
-        With an ask, for that one. What a node has beyond its capacity takes nothing of other nodes.
+        With an ask, for that one. Excess over a node's capacity is not taken from other nodes.
         """
         claimed = self._claimed(path, self.allocated[path], ask)
         if path == "root":
@@ -117,7 +117,7 @@ class Usage:
         return claimed
 
     def _overhang(self, nodes: dict[str, NodeRecord]) -> Amounts:
-        """What is booked on each node beyond its capacity, of all nodes."""
+        """The excess of bookings over capacity, of all nodes."""
         beyond: Amounts = {}
         for node in nodes.values():
             booked = node.free()
@@ -127,11 +127,11 @@ class Usage:
         return beyond
 
     def claimed_of(self, tracker: Tracker, ask: AskRecord | None = None) -> Amounts:
-        """The same of what a user or a group may have."""
+        """The unavailable amounts of a user or a group."""
         return self._claimed(tracker, self.tracked.get(tracker, {}), ask)
 
     def in_the_end(self, apps: dict[str, AppRecord], path: str, name: str) -> int:
-        """What a queue has of a type once all victims are gone and all promises are kept."""
+        """A queue's usage of a type once all victims have ended and all promises are kept."""
         inside = [app for app in apps.values() if path in lineage(app.queue)]
         used = self.allocated[path].get(name, 0)
         for app in inside:
@@ -149,7 +149,7 @@ class Usage:
         return claimed
 
     def _hand_up(self, queue: QueueRecord) -> None:
-        """Add a queue to its parent, and turn its inside priority into the one seen outside."""
+        """Add a queue to its parent, and convert its inside priority into the outside one."""
         path, parent = queue.path, queue.parent
         outside = queue.priority_seen_outside(self.waiting_priority[path])
         self.waiting_priority[path] = outside

@@ -1,6 +1,6 @@
-"""Who has to stop for an ask (spec § 9): who may be is worked out by `support.preemption.brute_force`.
+"""The victims for an ask (spec § 9): candidates are those of `support.preemption.brute_force`.
 
-Sets of victims are tried one after the other, those first that are better, until one is enough.
+Sets of victims are tried one after the other, better ones first, until one is enough.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -26,7 +26,7 @@ Name = tuple[str, str]
 
 
 class Plan(NamedTuple):
-    """A node for an ask, and who has to go for it; `spare` are others there that could go too."""
+    """A node for an ask, and its victims; `spare` are others on it that could be stopped too."""
 
     kind: int
     price: tuple[int, int]
@@ -54,7 +54,7 @@ class Preemption(NamedTuple):
 
 
 def seconds_run(allocation: AllocationRecord, now: float) -> float:
-    """For how long it has run; what the RM brought along runs since it was asked for, or as the RM says."""
+    """Run time; that of a replayed allocation counts from its ask, or from the start that the RM reports."""
     ask = allocation.ask
     if allocation.began is not None:
         return now - allocation.began
@@ -62,7 +62,7 @@ def seconds_run(allocation: AllocationRecord, now: float) -> float:
 
 
 def checkpoint_of(apps: dict[str, AppRecord], leaf: str) -> float | None:
-    """The checkpoint assumed of those in a leaf whose RM has said none: the median of the others."""
+    """The assumed checkpoint of allocations in a leaf without a reported one: the median of the others."""
     here = [one for app in apps.values() if app.queue == leaf for one in app.allocations.values()]
     known = sorted(one.checkpoint for one in here if one.checkpoint is not None)
     return known[(len(known) - 1) // 2] if known else None
@@ -76,7 +76,7 @@ def seconds_lost(allocation: AllocationRecord, assumed: float | None, now: float
 
 
 def search_for(look: Look, app: AppRecord, ask: AskRecord, going: Collection[int] = ()) -> BruteForce:
-    """All that there is to say about victims for an ask; those that go count as running."""
+    """The result of a search for victims of an ask; those being stopped by `going` count as running."""
     cluster = _snapshot(look, ask, going)
     (record,) = [one for one in cluster.requests if one.key == ask.key and one.app == app.app_id]
     return BruteForce(cluster, record)
@@ -85,7 +85,7 @@ def search_for(look: Look, app: AppRecord, ask: AskRecord, going: Collection[int
 def find_plans(look: Look, app: AppRecord, ask: AskRecord, refused: Sequence[str]) -> tuple[list[Plan], bool]:
     """The plans for an ask (spec § 9.4), each for another node, the best first.
 
-    Without any: whether nodes with victims are kept for others. None is for one of those refused.
+    Without any: whether nodes with victims are reserved for others. Refused nodes are left out.
     """
     tried = search_for(look, app, ask)
     if tried.rules.entitled is None or not tried.rules.is_due():
@@ -103,7 +103,7 @@ def find_plans(look: Look, app: AppRecord, ask: AskRecord, refused: Sequence[str
 
 
 def _may_be_complete(tried: BruteForce, app: AppRecord, ask: AskRecord) -> bool:
-    """True if all placeholders that wait would do as one ask, as far as guarantee and sums of victims go."""
+    """True if all pending placeholders would fit as one ask, by guarantee and totals of victims."""
     waiting = [one for one in app.awake() if one.placeholder and (one is ask or not one.is_promised)]
     whole = replace(
         tried.ask, size={name: sum(one.size.get(name, 0) for one in waiting) for name in ask.size}
@@ -169,7 +169,7 @@ def _best_on(tried: BruteForce, node: NodeRecord) -> Plan | None:
 
 
 def _plan(tried: BruteForce, node: NodeRecord, chosen: Parties) -> Plan:
-    """Those of all parties that are there, and those that are not."""
+    """The parties on the node, and the others."""
     gone = members_of(sorted(chosen, key=lambda one: not one.is_on(node.name)))
     spare = _spare(tried, node, chosen)
     return Plan(
@@ -185,7 +185,7 @@ def _plan(tried: BruteForce, node: NodeRecord, chosen: Parties) -> Plan:
 
 
 def _spare(tried: BruteForce, node: NodeRecord, chosen: Parties) -> Parties:
-    """Further victims on the node that go alone, each legal on top of those before it."""
+    """Further victims on the node that are stopped alone, each legal after those before it."""
     spare: Parties = ()
     for one in tried.rules.candidates:
         is_further = one.is_on(node.name) and len(one.members) == 1 and len(spare) < SPARE
@@ -195,9 +195,9 @@ def _spare(tried: BruteForce, node: NodeRecord, chosen: Parties) -> Parties:
 
 
 def _first_enough(tried: BruteForce, node: NodeRecord, allowed: list[Party]) -> Parties | None:
-    """The fewest on the node, the first in rank order of these; with them the fewest elsewhere.
+    """The fewest on the node, the first in rank order of these; with them the fewest on other nodes.
 
-    What is not enough with all victims together is not enough with some.
+    If all victims together are not enough, none are.
     """
     here = [one for one in allowed if one.is_on(node.name)]
     there = [one for one in allowed if not one.is_on(node.name) and _helps_queue(tried, one)]
@@ -214,7 +214,7 @@ def _first_enough(tried: BruteForce, node: NodeRecord, allowed: list[Party]) -> 
 
 
 def _cheapest(tried: BruteForce, node: NodeRecord, allowed: list[Party]) -> Parties | None:
-    """Those that lose the least work together, then the fewest, then the first in this order."""
+    """Those with the least total loss, then the fewest, then the first in this order."""
     best: tuple[tuple[int, int], int] | None = None
     found: Parties | None = None
     # Sets that may grow, each with the first that may join; what already costs too much does not.
@@ -241,9 +241,9 @@ def _helps_queue(tried: BruteForce, one: Party) -> bool:
 
 
 def _legal(tried: BruteForce, before: Parties, more: Sequence[Party]) -> Iterator[Parties]:
-    """Sets that add some to those before, the smaller first, as far as all of them may go.
+    """Sets that add some to those before, the smaller first, as far as all of them are legal.
 
-    Who may not go with some may not go with more.
+    A party that is illegal with some is illegal with more.
     """
     level: list[tuple[Parties, int]] = [(before, 0)]
     while level:
@@ -261,7 +261,7 @@ def _legal(tried: BruteForce, before: Parties, more: Sequence[Party]) -> Iterato
 
 @dataclass(frozen=True, kw_only=True)
 class _Request(RequestRecord):
-    """A request of which it is known what was promised to it."""
+    """A request with its promise."""
 
     earmarked: Amounts = field(default_factory=dict)
 
@@ -283,7 +283,7 @@ class _Snapshot(Cluster):
 
 
 def _snapshot(look: Look, ask: AskRecord, going: Collection[int]) -> Cluster:
-    """All as it is, but that nothing is promised to the ask, and those that go by `id` still run."""
+    """A copy without the promise to the ask, in which those of `going` still run."""
     return _Snapshot(
         queues=tuple(
             QueueRecord(

@@ -1,1 +1,1 @@
-"""Those at the other end of a connection: RMs, operators, and networks that misbehave."""
+"""Peers of the server: RMs, operators, and faulty networks."""

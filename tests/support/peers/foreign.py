@@ -54,15 +54,15 @@ class ForeignStream:
         await self._do("send", rpc=self._rpc, message=message)
 
     async def next(self) -> Message:
-        """The next message. Raises Ended when there is none any more."""
+        """The next message. Raises Ended when there is none."""
         return await self._shim.next(self._name)
 
     async def finish(self) -> None:
-        """Send nothing more."""
+        """Close the sending side."""
         await self._do("finish")
 
     async def cancel(self) -> None:
-        """Break the stream off, and wait until it is gone."""
+        """Cancel the stream, and wait for its end."""
         await self._do("cancel")
         try:
             while True:
@@ -83,7 +83,7 @@ class ForeignShim:
     """A resource manager that has nothing but the published interface."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
-        """Talk to that process."""
+        """Use that process."""
         self._process = process
         self._lines: defaultdict[str, asyncio.Queue[Message]] = defaultdict(asyncio.Queue)
         self._opened = 0
@@ -213,7 +213,7 @@ class ForeignRm:
         await self.allocations.send(rmID=self.rm_id, releases={"allocationsToRelease": [release]})
 
     async def new(self, count: int) -> dict[str, Message]:
-        """The next so many new allocations by key; anything else in between is a failure."""
+        """The next new allocations, this number, by key; any other message is a failure."""
         found: dict[str, Message] = {}
         while len(found) < count:
             message = await self.allocations.next()
@@ -222,7 +222,7 @@ class ForeignRm:
         return found
 
     async def released(self, count: int = 1) -> list[Message]:
-        """The next so many releases."""
+        """The next releases, this number."""
         found: list[Message] = []
         while len(found) < count:
             message = await self.allocations.next()

@@ -71,7 +71,7 @@ class Deployment:
 
 
 class Documents(Store):
-    """The documents of a store; ownership goes past it."""
+    """The documents of a store; ownership is not affected."""
 
     def __init__(self, secret: str = "") -> None:
         """Start with a secret, or without."""
@@ -89,7 +89,7 @@ class Documents(Store):
         return self.documents.get(key, Document())
 
     async def compare_and_set(self, key: str, value: bytes | None, revision: int) -> int:
-        """Replace a document, when writes may go on."""
+        """Replace a document, once writes may continue."""
         if not self.writable.is_set():
             self.waiting.set()
             await self.writable.wait()
@@ -114,19 +114,19 @@ class Documents(Store):
     async def claim(
         self, rm_id: RmId, owner: MemberId, seen: store.Ownership | None, at_least: int
     ) -> store.Ownership:
-        """Nobody claims."""
+        """Claim nothing."""
         raise NotImplementedError
 
     async def release(self, owned: store.Ownership) -> store.Ownership:
-        """Nobody releases."""
+        """Release nothing."""
         raise NotImplementedError
 
     def watch(self) -> AsyncIterator[Snapshot]:
-        """Nobody watches."""
+        """Watch nothing."""
         raise NotImplementedError
 
     async def close(self) -> None:
-        """Note it. Other members go on."""
+        """Record the call. Other members continue."""
         self.last = ""
 
 
@@ -196,8 +196,8 @@ async def members(
 ) -> AsyncIterator[Deployment]:
     """A deployment of servers on loopback without HTTP, each a member of that name.
 
-    `secrets` has those of members that know another secret. With `sockets`, a folder, the members
-    are workers of one host, which reach each other by sockets in there. Settings are changed as wanted.
+    `secrets` has those of members with another secret. With `sockets`, a folder, the members are workers of
+    one host, which connect by sockets in it. Settings are changed as wanted.
     """
     deployment = Deployment()
     settings = {"listen": LOOPBACK, "http": None, "drain": 1.0, "rms": FREE_PLANS, **changes}

@@ -21,14 +21,14 @@ NO_TAG = 7
 
 
 class Side(Enum):
-    """Who gets the garbled message."""
+    """The receiver of the garbled message."""
 
     SERVER = "server"
     CLIENT = "client"
 
 
 class Garbler(Relay):
-    """Passes everything on, but for the messages that it is told to garble."""
+    """Passes everything on, except for messages to garble."""
 
     def __init__(self, upstream: str) -> None:
         """Garble nothing before `garble`."""
@@ -79,7 +79,7 @@ def frame(kind: int, payload: bytes = b"", *, stream: int = 0, flags: int = 0) -
 
 
 def goaway(text: str) -> bytes:
-    """The peer goes away for an internal error, with a text for whoever debugs."""
+    """A GOAWAY for an internal error, with a text for debugging."""
     return frame(GOAWAY, struct.pack(">II", 0, 2) + text.encode())
 
 
@@ -105,7 +105,7 @@ def header_block(path: str) -> bytes:
 
 
 class RawHttp2:
-    """One connection. What the server sends is read all the time, and its pings are answered."""
+    """One connection. Data of the server is read all the time, and its pings are answered."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Over an open connection."""
@@ -123,7 +123,7 @@ class RawHttp2:
         return cls(*await asyncio.open_connection(host, int(port), local_addr=(source, 0)))
 
     async def begin(self) -> None:
-        """Say what HTTP/2 wants to hear first."""
+        """Send the preface of HTTP/2."""
         await self.send(PREFACE + frame(SETTINGS) + frame(SETTINGS, flags=ACK))
 
     async def send(self, data: bytes) -> None:
@@ -140,7 +140,7 @@ class RawHttp2:
         await self.send(frame(HEADERS, block, stream=number, flags=END_HEADERS))
 
     async def dealt_with(self) -> None:
-        """Wait until the server has read all that was sent: it answers a ping, or hangs up."""
+        """Wait until the server has read everything sent: it answers a ping, or closes."""
         self._answers.clear()
         await self.send(frame(PING, b"question"))
         await asyncio.wait_for(self._answers.wait(), PATIENCE)

@@ -78,7 +78,7 @@ async def serving(
 
 @asynccontextmanager
 async def calling(address: str, **options: int) -> AsyncIterator[Any]:
-    """A connection of its own by the library."""
+    """A separate connection by the library."""
     given = {"use_local_subchannel_pool": 1, "max_receive_message_length": -1} | options
     # A path, which stands for the host otherwise, is no host for HTTP/2.
     every = [
@@ -90,7 +90,7 @@ async def calling(address: str, **options: int) -> AsyncIterator[Any]:
 
 
 class Frame(NamedTuple):
-    """What the server has sent."""
+    """A frame of the server."""
 
     kind: int
     flags: int
@@ -122,9 +122,9 @@ class Frames:
     async def open(
         cls, address: str, settings: bytes = b"", secure: ssl.SSLContext | None = None, room: int = 0
     ) -> Self:
-        """Connect and say what HTTP/2 wants to hear first; `settings` are those of this side.
+        """Connect and send the preface of HTTP/2; `settings` are those of this side.
 
-        The system receives about `room` bytes before they are asked for, if that is not 0.
+        The system receives about `room` bytes before they are read, if that is not 0.
         """
         host, _, port = address.rpartition(":")
         one = socket.socket()
@@ -145,7 +145,7 @@ class Frames:
         self._writer.write(b"".join(data))
 
     async def until(self, wanted: Callable[[Frame], bool]) -> list[Frame]:
-        """What comes up to a frame."""
+        """The frames up to a wanted one."""
         found: list[Frame] = []
         async with asyncio.timeout(PATIENCE):
             while not (found and wanted(found[-1])):
@@ -153,12 +153,12 @@ class Frames:
         return found
 
     async def dealt_with(self) -> list[Frame]:
-        """What comes until the server has read all that was sent."""
+        """The frames until the server has read everything sent."""
         self.send(frame(PING, b"question"))
         return await self.until(lambda got: got.kind == PING and got.payload == b"question")
 
     async def to_the_end(self) -> list[Frame]:
-        """What comes until the server has closed the connection."""
+        """The frames until the server has closed the connection."""
         found: list[Frame] = []
         try:
             async with asyncio.timeout(PATIENCE):

@@ -1,4 +1,4 @@
-"""A server that follows a script: for what a real one does only on a bad day."""
+"""A server that follows a script, for rare behaviour of a real one."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -143,7 +143,7 @@ async def scripted(*scripts: Script) -> AsyncIterator[str]:
 
 @asynccontextmanager
 async def listening(target: str, **fields: Any) -> AsyncIterator[Client]:
-    """A client that does not wait long to come back, with somebody who reads its events."""
+    """A client that reconnects quickly, with a reader of its events."""
 
     async def listen(client: Client) -> None:
         async for _ in client.events():

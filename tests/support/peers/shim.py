@@ -46,10 +46,10 @@ partitions:
 async def serving(
     *, scheduler: Scheduler | None = None, clock: Clock | None = None, **changes: Any
 ) -> AsyncIterator[Server]:
-    """A server on loopback without HTTP, its settings changed as wanted.
+    """A server on loopback without HTTP, with changed settings.
 
-    However long this process stands still, which has all tests in it: no plan is held back, and no
-    session is given up as silent.
+    However long this process stands still, which has all tests in it: no plan is delayed, and no session is
+    given up as silent.
     """
     changes = {"listen": LOOPBACK, "http": None, "drain": 1.0, "rms": FREE_PLANS, **changes}
     settings = Settings(**{"heartbeat": PATIENCE, **changes})
@@ -92,7 +92,7 @@ def node(node_id: str, **amounts: int) -> si.NodeInfo:
 
 
 def application(app_id: str, queue: str = "", **fields: Any) -> si.AddApplicationRequest:
-    """An application of the user `tester`, in the namespace `ns` where the queue is left open."""
+    """An application of the user `tester`, in the namespace `ns` if no queue is given."""
     fields.setdefault("ugi", si.UserGroupInformation(user="tester"))
     fields.setdefault("tags", {} if queue else {"namespace": "ns"})
     return si.AddApplicationRequest(applicationID=app_id, queueName=queue, **fields)
@@ -142,7 +142,7 @@ def faults(error: CallError) -> dict[str, str]:
 
 
 class Call:
-    """One bidirectional stream of bytes; what is read is parsed with `answer`."""
+    """One bidirectional stream of bytes; received messages are parsed with `answer`."""
 
     def __init__(
         self,
@@ -173,13 +173,13 @@ class Call:
         return self._answer.FromString(raw)
 
     async def next(self) -> Any:
-        """The next message, which there must be."""
+        """The next message, which must exist."""
         message = await self.read()
         assert message is not None, await self.ending()
         return message
 
     async def ending(self) -> tuple[grpc.StatusCode, str]:
-        """Status and text that the stream ended with; what comes before is passed over."""
+        """Final status and text of the stream; earlier messages are skipped."""
         async with asyncio.timeout(PATIENCE):
             try:
                 while await self.call.read() is not grpc.aio.EOF:
@@ -213,17 +213,17 @@ class Shim:
         return answer
 
     def open(self, stream: str, metadata: Sequence[tuple[str, str]] = ()) -> Call:
-        """Open one of the three streams; its first message says whose it is."""
+        """Open one of the three streams; its first message names the RM."""
         return Call(self.channel, f"/si.v1.Scheduler/{stream}", STREAMS[stream], metadata)
 
     async def nodes(self, call: Call, *nodes: si.NodeInfo) -> si.NodeResponse:
-        """Send nodes and take the answer."""
+        """Send nodes and read the answer."""
         await call.send(si.NodeRequest(rmID=self.rm_id, nodes=nodes))
         response: si.NodeResponse = await call.next()
         return response
 
     async def applications(self, call: Call, *new: si.AddApplicationRequest) -> si.ApplicationResponse:
-        """Send applications and take the verdict on them."""
+        """Send applications and read the answer."""
         await call.send(si.ApplicationRequest(rmID=self.rm_id, new=new))
         response: si.ApplicationResponse = await call.next()
         return response
@@ -252,7 +252,7 @@ async def hang_up(server: Server, *calls: Call, rm_id: str = "rm") -> None:
 
 
 async def new_allocations(call: Call, count: int) -> dict[str, str]:
-    """So many new allocations, node by key."""
+    """This number of new allocations, node by key."""
     placed: dict[str, str] = {}
     while len(placed) < count:
         response = await call.next()
@@ -265,7 +265,7 @@ class RawSession:
     """An RM that speaks `Session.Update`, one message at a time."""
 
     def __init__(self, channel: grpc.aio.Channel, rm_id: str = "rm") -> None:
-        """Over a channel."""
+        """Use a channel."""
         self.channel = channel
         self.rm_id = rm_id
         self.number = 0
@@ -345,7 +345,7 @@ class RawSession:
         assert (await call.ending())[0] is grpc.StatusCode.OK
 
     async def until(self, call: Call, kind: str) -> Any:
-        """The next response of a kind; those of other kinds are passed over."""
+        """The next response of a kind; those of other kinds are skipped."""
         while True:
             response = await call.next()
             if response.WhichOneof("message") == kind:

@@ -40,7 +40,7 @@ async def connected_as(name: str, server: Server) -> AsyncIterator[grpc.aio.Chan
 
 
 def https(name: str = "", folder: Path = FILES) -> ssl.SSLContext:
-    """What an HTTP client needs: the authority, and the certificate of that name if any."""
+    """The settings of an HTTP client: the authority, and the certificate of that name if any."""
     context = ssl.create_default_context(cafile=folder / "ca.pem")
     if name:
         context.load_cert_chain(folder / f"{name}.pem", folder / f"{name}.key")
@@ -48,7 +48,7 @@ def https(name: str = "", folder: Path = FILES) -> ssl.SSLContext:
 
 
 class Bearing:
-    """Stands for a channel wherever one makes calls."""
+    """A channel that adds a token to all calls."""
 
     def __init__(self, channel: grpc.aio.Channel, *values: str) -> None:
         """Send each of these values as `authorization`."""
@@ -56,7 +56,7 @@ class Bearing:
         self._metadata = tuple(("authorization", value) for value in values)
 
     def __getattr__(self, kind: str) -> Callable[..., Any]:
-        """What makes calls of a kind, such as `unary_unary`."""
+        """The method that opens calls of a kind, such as `unary_unary`."""
 
         def multicallable(*args: Any, **options: Any) -> Any:
             call = getattr(self._channel, kind)(*args, **options)

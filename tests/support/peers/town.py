@@ -1,4 +1,4 @@
-"""A server with two RMs, and the commands of `licorne` as a user gives them."""
+"""A server with two RMs, and the commands of `licorne` of a user."""
 
 import asyncio
 import json
@@ -32,7 +32,7 @@ partitions:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a command printed and exited with."""
+    """Output and exit code of a command."""
 
     code: int
     out: str
@@ -53,12 +53,12 @@ class Shell:
     """Runs commands against one server."""
 
     def __init__(self, target: str, capsys: pytest.CaptureFixture[str]) -> None:
-        """`capsys` sees what the commands print."""
+        """`capsys` captures the output of commands."""
         self.target = target
         self._capsys = capsys
 
     async def __call__(self, command: str, *arguments: str) -> Result:
-        """Run `licorne COMMAND ARGUMENTS --target …` beside the server's loop, without hurry."""
+        """Run `licorne COMMAND ARGUMENTS --target …` beside the server's loop, without a short timeout."""
         given = [command, *arguments, "--target", self.target]
         if "--timeout" not in arguments:
             given += ["--timeout", str(PATIENCE)]

@@ -50,7 +50,7 @@ def refusal(cluster: Cluster, key: str) -> SearchRefusal:
 
 
 def plans(cluster: Cluster, key: str, *, most: int = 1) -> list[VictimPlan]:
-    """The plans that the core finds for a pending request; there is one at least."""
+    """The core's plans for a pending request; there is at least one."""
     found = search(cluster, key, most=most)
     assert isinstance(found, list), found
     return found
@@ -78,7 +78,7 @@ def shown(found: list[VictimPlan] | Law) -> list[BrutePlan] | Law:
 
 
 def carried_out(cluster: Cluster, key: str, plan: VictimPlan) -> Cluster:
-    """The cluster once the victims are gone and the request is placed."""
+    """The cluster once the victims have ended and the request is placed."""
     gone = set(keys(plan.victims))
     placed = [
         replace(
@@ -185,7 +185,7 @@ class Enforced(NamedTuple):
 
 
 def enforced(queue: Queue, losses: Losses, now: float) -> Enforced:
-    """Enforce the queue's maximum; what its victims change is put back."""
+    """Enforce the queue's maximum; the changes by its victims are undone."""
     losses = deepcopy(losses)
     victims: list[Stopped] = []
     leaves = {app: leaf for leaf in _all(queue) for app in leaf.applications.values()}
@@ -217,7 +217,7 @@ def _all(queue: Queue) -> list[Queue]:
 
 
 def parts_of(queue: Queue, amount: Resources) -> list[tuple[Queue, Resources]]:
-    """The parts of its leaves in an amount to be taken."""
+    """The shares of its leaves in an amount to stop."""
     return [part for part in split(queue, amount) if part is not None]
 
 

@@ -1,4 +1,4 @@
-"""Preemption by trying everything: every set of victims on every node (spec § 9.4).
+"""Preemption by exhaustive search: every set of victims on every node (spec § 9.4).
 
 The rules for victims are those of spec § 9, over records, plainly.
 """
@@ -23,10 +23,10 @@ def guarantees(cluster: Cluster, path: str) -> dict[str, int]:
 
 
 class Party:
-    """Those who go together: one, or a step or the whole of an elastic gang. `step` 0 is no step."""
+    """A group that is stopped together: one, or a step or all of an elastic gang. `step` 0 is no step."""
 
     def __init__(self, members: tuple[RequestRecord, ...], step: int = 0) -> None:
-        """Note them."""
+        """Set the members."""
         self.members = members
         self.opted_in = all(one.opted_in for one in members)
         self.originator = any(one.originator for one in members)
@@ -34,11 +34,11 @@ class Party:
         self.first = min(members, key=lambda one: (-one.created, one.key))
 
     def __repr__(self) -> str:
-        """Who they are."""
+        """The keys of the members."""
         return f"Party({[one.key for one in self.members]}, {self.step})"
 
     def is_on(self, node: str) -> bool:
-        """True if any of them is there."""
+        """True if any of them is on the node."""
         return any(one.node == node for one in self.members)
 
 
@@ -51,14 +51,14 @@ def members_of(parties: Iterable[Party]) -> tuple[RequestRecord, ...]:
 
 
 def kind_of(parties: Sequence[Party]) -> int:
-    """How bad it is that these go: growth is best, the highest steps before all."""
+    """The severity of these stops: growth is best, the highest steps before all."""
     if parties and all(one.step for one in parties):
         return -min(one.step for one in parties)
     return 2 * any(not one.opted_in for one in parties) + any(one.originator for one in parties)
 
 
 def units_of(cluster: Cluster, app: str) -> Iterator[Party]:
-    """What an elastic gang can lose: all of it, or the members that came with one of its steps."""
+    """The parts of an elastic gang that are stopped together: all of it, or one of its steps."""
     least, step = cluster.elastic[app]
     here = [r for r in cluster.requests if r.app == app and r.is_member]
     there = tuple(r for r in here if r.counts and r.state not in VICTIMS)
@@ -162,7 +162,7 @@ class Rules:
         return False
 
     def most_of(self, path: str, name: str) -> int:
-        """The most that victims in a queue can give up of a type: no more than it has above its guarantee."""
+        """The maximum that victims in a queue can free of a type: at most its excess over its guarantee."""
         if self.cluster.queue(path).is_leaf:
             may_lose = path in self.eligible() and self.is_over(path)
             there = [one for one in self.cluster.inside(path) if one.counts and one.state not in VICTIMS]
@@ -175,7 +175,7 @@ class Rules:
 
     @cached_property
     def candidates(self) -> list[Party]:
-        """All that may go, the first to go first."""
+        """All candidates, the first to stop first."""
         leaves = [leaf for leaf in self.eligible() if self.is_over(leaf)]
         units = [unit for app in self.cluster.elastic for unit in units_of(self.cluster, app)]
         grouped = {id(one) for one in members_of(units)}
@@ -202,7 +202,7 @@ class Rules:
         return self.cluster.now - (one.created if one.brought else one.started)
 
     def seconds_lost(self, one: RequestRecord) -> float:
-        """How much of its work is lost: what came after its checkpoint, or else that of its leaf's median."""
+        """The seconds of work lost: since its checkpoint, or else since that of its leaf's median."""
         since, run = one.checkpoint, self.seconds(one)
         if since is None:
             here = [r for r in self.cluster.requests if r.leaf == one.leaf and r.counts]
@@ -212,7 +212,7 @@ class Rules:
 
     @property
     def by_cost(self) -> bool:
-        """True if the ask's queue compares what is lost."""
+        """True if the ask's queue compares losses."""
         return self.cluster.queue(self.ask.leaf).settings.preemption_victim_order is VictimOrder.COST
 
     def price(self, parties: Iterable[Party]) -> tuple[int, int]:
@@ -248,7 +248,7 @@ class Rules:
         return True
 
     def keeps_losses(self, gone: Iterable[RequestRecord]) -> bool:
-        """No leaf loses more in an hour than it may."""
+        """No leaf loses more in an hour than its limit."""
         gone = list(gone)
         for leaf in {one.leaf for one in gone}:
             lost = [
@@ -284,7 +284,7 @@ RESPECTED = 4.0
 
 
 class BrutePlan(NamedTuple):
-    """A node, and the keys of who goes there and elsewhere, each in rank order."""
+    """A node, and the keys of victims on it and on others, each in rank order."""
 
     node: str
     on_node: tuple[str, ...]
@@ -292,10 +292,10 @@ class BrutePlan(NamedTuple):
 
 
 class BruteForce:
-    """All there is to say about one ask."""
+    """The exhaustive search for one ask."""
 
     def __init__(self, cluster: Cluster, ask: RequestRecord) -> None:
-        """Nothing is tried yet."""
+        """Start with nothing tried."""
         self.cluster = cluster
         self.ask = ask
         self.rules = Rules(cluster, ask)
@@ -324,7 +324,7 @@ class BruteForce:
         return [plan for _, plan in sorted(found)[:most]] or failed
 
     def may_host(self, node: NodeRecord) -> bool:
-        """True if the node could be kept for the ask, and the RM does not mind."""
+        """True if the node could be reserved for the ask, and the RM has not refused it."""
         if self.ask.predicate is not None:
             if False in node.refused:
                 return False
@@ -339,13 +339,13 @@ class BruteForce:
         return may_go and self._is_large(node) and not refused and not self.is_free(node)
 
     def _is_large(self, node: NodeRecord) -> bool:
-        """True if the node is schedulable, and holds the ask if nothing else is there."""
+        """True if the node is schedulable, and holds the ask when empty."""
         return node.schedulable and all(
             node.capacity.get(name, 0) >= wanted for name, wanted in self.ask.size.items()
         )
 
     def is_free(self, node: NodeRecord) -> bool:
-        """True if the node could be kept for the ask, as far as the RM has no say."""
+        """True if the node could be reserved for the ask, regardless of the RM."""
         if not self._is_large(node):
             return False
         return all(self.yields(one) or one.triggered for one in self.holders(node)) and not (
@@ -353,11 +353,11 @@ class BruteForce:
         )
 
     def is_shared(self, node: NodeRecord) -> bool:
-        """True if room there is promised to others, and the ask may have what is left."""
+        """True if room on the node is promised to others, and the ask may use the remainder."""
         return any(one.triggered for one in self.holders(node))
 
     def holders(self, node: NodeRecord) -> list[RequestRecord]:
-        """The others that the node is kept for."""
+        """The others with a reservation of the node."""
         return [
             one
             for one in self.cluster.requests
@@ -377,7 +377,7 @@ class BruteForce:
         )
 
     def _is_closed(self, node: NodeRecord) -> bool:
-        """True if nothing is left there for sure: one may be spared, or the node is all another's."""
+        """True if certainly no room is left: a victim may be spared, or the node is another's alone."""
         noticed = any(
             one.node == node.name and one.state is RequestState.NOTICED for one in self.cluster.requests
         )
@@ -385,7 +385,7 @@ class BruteForce:
         return noticed or any(one.predicate or (one.hold is not None and one.hold.is_alone) for one in alone)
 
     def is_legal(self, parties: Parties) -> bool:
-        """True if nobody goes twice, and the victims' queues keep their guarantees."""
+        """True if no victim is listed twice, and the victims' queues keep their guarantees."""
         gone = members_of(parties)
         twice = len({id(one) for one in gone}) < len(gone)
         return not twice and self.rules.keeps_guarantees(gone) and self.rules.keeps_losses(gone)
@@ -398,7 +398,7 @@ class BruteForce:
         )
 
     def has_room(self, node: NodeRecord, parties: Parties) -> bool:
-        """True if the ask fits on the node without the victims, beside what others are promised there."""
+        """True if the ask fits on the node without the victims, beside the promises of others."""
         here = [one for one in members_of(parties) if one.node == node.name]
         promised = [one for one in self.holders(node) if one.triggered]
         return all(
@@ -407,7 +407,7 @@ class BruteForce:
         )
 
     def left_beside(self, hosts: Iterable[NodeRecord]) -> list[str]:
-        """The nodes where the ask fits beside promises, up to the first that is kept for nobody."""
+        """The nodes where the ask fits beside promises, up to the first without a reservation."""
         fit = [one for one in sorted(hosts, key=lambda one: one.name) if self.is_enough(one, ())]
         return [one.name for one in takewhile(self.is_shared, fit)]
 
@@ -432,9 +432,9 @@ class BruteForce:
         return score, BrutePlan(node.name, here, there)
 
     def _key(self, node: NodeRecord, gone: Parties) -> tuple[Any, ...]:
-        """The fewest on the node, counted as parties, then the fewest elsewhere; growth before all.
+        """The fewest on the node, counted as parties, then the fewest on others; growth before all.
 
-        By cost the least that is lost, and then the fewest of all.
+        By cost the smallest loss, and then the fewest of all.
         """
         place = {one: index for index, one in enumerate(self.rules.candidates)}
         here = [place[one] for one in gone if one.is_on(node.name)]

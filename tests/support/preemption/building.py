@@ -1,8 +1,7 @@
-"""The core's own queues, nodes and applications, made from records.
+"""The core's own queues, nodes and applications, built from records.
 
-What happens to a cluster between two searches: random changes of the core's own things.
-
-Each does to books, versions and counters what the core does in such a case.
+Changes of a cluster between two searches: random changes of the core's own objects. Each changes books,
+versions and counters like the core.
 """
 
 from collections.abc import Callable
@@ -67,7 +66,7 @@ PART = 1_000
 
 
 def build(cluster: Cluster, first_nodes: int = 32) -> Built:
-    """Everything as the records have it, and a search over it that glances at so many nodes."""
+    """Everything in the records, and a search over it that examines a first number of nodes quickly."""
     tree = whole_tree(_config(cluster, cluster.queue("root")))
     nodes = NodeBook(NodeSortPolicy())
     for record in cluster.nodes:
@@ -192,7 +191,7 @@ class Changing:
     """Changes a cluster, one random thing at a time."""
 
     def __init__(self, built: Built, random: Random) -> None:
-        """Nothing has changed yet."""
+        """Start without changes."""
         self._built = built
         self._random = random
         self._made = 0
@@ -207,7 +206,7 @@ class Changing:
         ]
 
     def change(self) -> None:
-        """One change, if what is drawn is possible."""
+        """Make one change, if the drawn one is possible."""
         self._random.choice(self._changes)()
 
     def _one(self, *states: RequestState) -> Request | None:
@@ -230,7 +229,7 @@ class Changing:
         self._built.nodes.changed.note(node)
 
     def _stop(self) -> None:
-        """A victim is told to stop; the version of its node stays."""
+        """Ask a victim to stop; the version of its node is unchanged."""
         request = self._one(RequestState.ALLOCATED)
         if request is not None:
             request.follow(RequestEvent.PREEMPT)
@@ -301,7 +300,7 @@ class Changing:
         self._note(node)
 
     def _add_node(self) -> None:
-        """A node comes that is full of what others run."""
+        """Add a node that is full of foreign allocations."""
         self._made += 1
         some = self._random.choice(list(self._built.nodes.by_id.values()))
         node_id = NodeId(f"n{self._random.randint(0, 9)}-{self._made}")
@@ -309,7 +308,7 @@ class Changing:
         self._built.tree.root.max = self._built.nodes.total
 
     def _remove_node(self) -> None:
-        """A node goes that nothing is on."""
+        """Remove an empty node."""
         empty = [
             node
             for node in self._built.nodes.by_id.values()
@@ -320,7 +319,7 @@ class Changing:
             self._built.tree.root.max = self._built.nodes.total
 
     def _drain(self) -> None:
-        """A node is drained, or taken back."""
+        """Drain a node, or end its drain."""
         node = self._random.choice(list(self._built.nodes.by_id.values()))
         node.set_schedulable(schedulable=not node.schedulable)
         self._note(node)

@@ -47,7 +47,7 @@ class Drawing:
         self.largest = random.choice([1, 2, 3, 3])
 
     def cluster(self) -> Cluster:
-        """The cluster. Its last request is the ask that looks for victims."""
+        """The cluster. Its last request is the preempting ask."""
         random = self.random
         leaves = [f"root.{path}" for path in random.choice(SHAPES[3:] if self.is_tight else SHAPES)]
         asking = leaves[0] if random.random() < 0.6 else random.choice(leaves)
@@ -81,7 +81,7 @@ class Drawing:
         }
 
     def _joins(self, request: RequestRecord) -> bool:
-        """True for most of what could be a member."""
+        """True for most of the possible members."""
         return (
             self.of_gangs is not None
             and request.node is not None
@@ -106,7 +106,7 @@ class Drawing:
         )
 
     def _filled(self, node: NodeRecord, requests: list[RequestRecord]) -> NodeRecord:
-        """The node with what others run there, so that little room is left, if any."""
+        """The node with foreign allocations, so that little or no room is left."""
         used = [request.size for request in requests if request.node == node.name]
         room = self.random.choice([0, 1, 4, 8] if self.is_tight else [0, 0, 0, 0, 1])
         left = {

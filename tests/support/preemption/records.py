@@ -1,4 +1,4 @@
-"""A cluster as flat records: nothing is added up beforehand, and nobody refers to anybody."""
+"""A cluster as flat records: no totals, and no references."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ class QueueRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class NodeRecord:
-    """A node. `refused` has what the RM said of asks with a predicate: for now, and to wait."""
+    """A node. `refused` has the RM's refusals of asks with a predicate: for now, and to wait."""
 
     name: str
     capacity: Size
@@ -43,7 +43,7 @@ class Hold:
 
     @property
     def is_alone(self) -> bool:
-        """True if the request would share the node with nobody."""
+        """True if the request would not share the node."""
         return self.required or self.exclusive
 
 
@@ -80,7 +80,7 @@ class RequestRecord:
 
     @property
     def promised(self) -> Size:
-        """What was promised to it, if victims were told to stop for it and it is not placed yet."""
+        """The promise to it, if it has victims and is not placed yet."""
         waits = self.triggered and self.state is RequestState.PENDING and self.hold is not None
         return self.size if waits else {}
 
@@ -97,7 +97,7 @@ class LossRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class Cluster:
-    """All there is."""
+    """The whole cluster."""
 
     queues: tuple[QueueRecord, ...]
     nodes: tuple[NodeRecord, ...]
@@ -108,7 +108,7 @@ class Cluster:
     """Minimum and step of elastic gangs, by application. Their requests are in the order of booking."""
 
     def queue(self, path: str) -> QueueRecord:
-        """The queue of that path; root has what all nodes have."""
+        """The queue of that path; root has the total of all nodes."""
         (found,) = [queue for queue in self.queues if queue.path == path]
         return found
 
@@ -130,7 +130,7 @@ class Cluster:
     def most(self, path: str, name: str) -> int | None:
         """The maximum of a queue; None for no bound.
 
-        Root's is the sum of the nodes, and of one that has more than its capacity what it has.
+        Root's is the total of the nodes; a node above its capacity counts with its allocated amounts.
         """
         if path == "root":
             return sum(max(node.capacity.get(name, 0), self._booked(node, name)) for node in self.nodes)
@@ -147,5 +147,5 @@ def lineage(path: str) -> list[str]:
 
 
 def total(requests: Iterable[RequestRecord], name: str) -> int:
-    """The sum of one type."""
+    """The total of one type."""
     return sum(one.size.get(name, 0) for one in requests)

@@ -8,7 +8,7 @@ B = Place("[rm1]default", "root.b.c", "bob", 'dev, "ops"')
 
 
 def row(value: int, ended: int = 0, preempted: int = 0, lost: int = 0) -> Row:
-    """A row of so many core-hours."""
+    """A row of this number of core-hours."""
     return Row({"vcore": value * PER_HOUR}, ended, preempted, {"vcore": lost * PER_HOUR} if lost else {})
 
 

@@ -38,7 +38,7 @@ class Refusal:
 
 
 def refusal(error: grpc.aio.AioRpcError) -> Refusal:
-    """The code, the text, and what is for programs."""
+    """The code, the text, and the details for programs."""
     return Refusal(error.code(), error.details() or "", *info_of(error))
 
 
@@ -51,7 +51,7 @@ class Admin:
         self._rm_id = rm_id
 
     async def get(self) -> pb.GetConfigurationResponse:
-        """What is in force."""
+        """The configuration in force."""
         request = pb.GetConfigurationRequest(rm_id=self._rm_id)
         answer: pb.GetConfigurationResponse = await self._stub.GetConfiguration(request)
         return answer
@@ -75,13 +75,13 @@ class Admin:
         return answer
 
     async def plan(self, config: str) -> pb.PlanConfigurationResponse:
-        """What a text would do."""
+        """The plan of a text."""
         request = pb.PlanConfigurationRequest(rm_id=self._rm_id, config=config)
         answer: pb.PlanConfigurationResponse = await self._stub.PlanConfiguration(request)
         return answer
 
     async def validate(self, config: str) -> pb.ValidateConfigurationResponse:
-        """True if a text would be taken."""
+        """True if a text would be accepted."""
         request = pb.ValidateConfigurationRequest(config=config)
         answer: pb.ValidateConfigurationResponse = await self._stub.ValidateConfiguration(request)
         return answer
@@ -110,7 +110,7 @@ class Admin:
 
 
 def queues(server: Server, rm_id: str = "rm") -> tuple[str, ...]:
-    """The queues below root that the core really has, without those that are draining."""
+    """The core's queues below root, without draining ones."""
     views = server.scheduler.views
     partition = views.resolve(f"[{rm_id}]default")
     names = listed(views.children(partition, "root"))
@@ -125,5 +125,5 @@ def write(file: Path, content: str) -> None:
 
 
 def remove(file: Path) -> None:
-    """Take a file away."""
+    """Delete a file."""
     file.unlink()

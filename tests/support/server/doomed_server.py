@@ -1,4 +1,4 @@
-"""`licorne serve` that breaks when the RM `doomed` registers; the first argument says how."""
+"""`licorne serve` that fails when the RM `doomed` registers; the first argument chooses how."""
 
 import asyncio
 import sys
@@ -22,7 +22,7 @@ def engine_ends(engine: Engine) -> None:
 
 
 def engine_waits(engine: Engine) -> None:
-    """The engine waits in the middle of a round for what never comes; the loop turns."""
+    """The engine waits for ever in the middle of a round; the loop turns."""
 
     async def wait(*_: object) -> None:
         await asyncio.sleep(FOR_EVER)
@@ -31,7 +31,7 @@ def engine_waits(engine: Engine) -> None:
 
 
 def loop_hangs(_: Engine) -> None:
-    """The loop itself stands still."""
+    """The loop itself hangs."""
     time.sleep(FOR_EVER)
 
 

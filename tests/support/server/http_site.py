@@ -27,7 +27,7 @@ from support.core.driver import Driver
 
 @dataclass
 class Site:
-    """The core, what the server says of itself, and a client of the listener."""
+    """The core, the server's state, and a client of the listener."""
 
     driver: Driver
     status: Status
@@ -54,7 +54,7 @@ class Site:
     """Each path that is served; where it has parameters, as a regular expression."""
 
     def record(self, seconds: float = 0.0) -> None:
-        """Let time pass, and take the samples of each step on the way."""
+        """Advance the time, and take the samples of each step on the way."""
         end = self.driver.now + seconds
         while True:
             list(self.recorder.record(self.driver.now))
@@ -63,7 +63,7 @@ class Site:
             self.driver.wait(min(float(STEP_SECONDS), end - self.driver.now))
 
     async def rm_state(self, rm_id: str) -> str:
-        """What an RM adds to a dump."""
+        """An RM's part of a dump."""
         self.asked.append(rm_id)
         await self.answering.wait()
         return self.states.get(rm_id, "null")
@@ -77,7 +77,7 @@ class Site:
         follow: bool = True,
         **headers: str,
     ) -> tuple[int, dict[str, str], bytes]:
-        """Status, headers and body as they came; the path is sent as it is written here.
+        """Status, headers and body unchanged; the path is sent verbatim.
 
         A redirection is followed, unless its own answer is wanted.
         """
@@ -181,7 +181,7 @@ class Viewer:
 
 @asynccontextmanager
 async def viewing(site: Site, *, patient: bool = False) -> AsyncIterator[Viewer]:
-    """A viewer of the feed; a patient one comes back as long as there are too many."""
+    """A viewer of the feed; a patient one tries again as long as there are too many."""
     while True:
         answer = await site.client.get(f"{site.address}{API}/feed")
         if answer.status != 503 or not patient:
@@ -194,15 +194,15 @@ async def viewing(site: Site, *, patient: bool = False) -> AsyncIterator[Viewer]
 
 
 class Board:
-    """All rows that a viewer of a feed was told, by kind and name."""
+    """All rows sent to a viewer of a feed, by kind and name."""
 
     def __init__(self, viewer: Viewer) -> None:
-        """Know nothing yet."""
+        """Start without rows."""
         self._viewer = viewer
         self.rows: dict[str, dict[Any, Any]] = {}
 
     async def until(self, seen: Callable[["Board"], bool]) -> None:
-        """Take changes until something is so."""
+        """Read changes until a condition holds."""
         while not seen(self):
             change = await self._viewer.change()
             if change["whole"]:

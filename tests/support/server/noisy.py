@@ -1,4 +1,4 @@
-"""A process whose logs are taken over, and in which everything that can go wrong does."""
+"""A process with captured logs, in which every kind of failure occurs."""
 
 import asyncio
 import gc
@@ -16,7 +16,7 @@ FORGED = 'x\n{"event": "registered"}\r\x1b[31m\u2028\u202e'
 
 
 class Failing:
-    """Fails where nobody can catch it."""
+    """Fails outside of any handler."""
 
     def __del__(self) -> None:
         """Fail."""
@@ -29,7 +29,7 @@ def fail() -> None:
 
 
 async def careless() -> None:
-    """Leave behind a task that has failed, and a callback that does."""
+    """Leave behind a failed task, and a failing callback."""
     asyncio.get_running_loop().call_soon(fail)
     task = asyncio.ensure_future(asyncio.to_thread(fail))
     await asyncio.wait([task])
@@ -38,7 +38,7 @@ async def careless() -> None:
 
 
 def main() -> None:
-    """Say the same text in every way there is."""
+    """Write the same text in every possible way."""
     with process_logs("info"):
         structlog.get_logger().info("own", text=FORGED)
         logging.getLogger("aiohttp.server").error("%s", FORGED)

@@ -1,7 +1,7 @@
-"""Pieces of work in the server's loop, counted in lines of Python, and a server that has much of everything.
+"""Pieces of work in the server's loop, counted in lines of Python, and a server with much data of every kind.
 
-A piece is the work of one callback of the loop: nobody else has a turn meanwhile. The server has, in small,
-what readers meet at the bounds.
+A piece is the work of one callback of the loop: no other task has a turn meanwhile. The server has, in small,
+the data of readers at the bounds.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ class Pieces:
     """The largest piece so far: its lines, and which functions these are of."""
 
     def __init__(self) -> None:
-        """Nothing was done yet."""
+        """Start with nothing counted."""
         self.largest = 0
         self.functions: Counter[str] = Counter()
         self.lines = 0
@@ -151,9 +151,9 @@ PARTITIONS = 50
 
 
 def _commands(first: int, n: int) -> Iterator[Command]:
-    """An RM with so many queues, nodes, applications, asks and allocations, and others beside.
+    """An RM with this number of queues, nodes, applications, asks and allocations, and others beside.
 
-    Of all of them it has the first ones already.
+    The first ones of all of them exist already.
     """
     names = ", ".join(f"u{number}" for number in range(n))
     queues = ", ".join(["{name: one}", *(f"{{name: q{number}}}" for number in range(n))])
@@ -196,7 +196,7 @@ def _commands(first: int, n: int) -> Iterator[Command]:
 
 
 def _others(first: int, n: int, rms: int) -> Iterator[Command]:
-    """So many RMs with levels of the log; there are so many partitions that have nothing."""
+    """This number of RMs with log levels; the same number of empty partitions."""
     partitions = "".join(
         f"  - name: p{number}\n    queues: [{{name: root, submitacl: '*'}}]\n" for number in range(PARTITIONS)
     )
@@ -211,12 +211,12 @@ def _others(first: int, n: int, rms: int) -> Iterator[Command]:
 
 
 def _foreign(number: int) -> Ask:
-    """What another scheduler runs on the big node."""
+    """A foreign allocation on the big node."""
     return replace(ask("", f"f{number}", on_node="big", vcore=1), tags={"foreign": "static"})
 
 
 async def fill(server: Server, n: int, rms: int, *, first: int = 0) -> None:
-    """Let the server have so many of everything, of which it has the first, and of other RMs.
+    """Create this number of everything, after the first ones, and of other RMs.
 
     The clock should stand still.
     """

@@ -15,7 +15,7 @@ from support.patience import PATIENCE
 
 
 class Log:
-    """Everything that a process says on a pipe, read as it comes."""
+    """The output of a process on a pipe, read as it arrives."""
 
     def __init__(self, read: int) -> None:
         """Read from this end, until the others are closed."""
@@ -29,7 +29,7 @@ class Log:
             self._raw = stream.read()
 
     def entries(self) -> list[dict[str, Any]]:
-        """All lines, once nobody can write any more; each is an object in printable ASCII."""
+        """All lines, once all writers have closed; each is an object in printable ASCII."""
         return [entry_of(line) for line in self.lines()]
 
     def lines(self) -> list[str]:
@@ -41,7 +41,7 @@ class Log:
 
 
 def entry_of(line: str) -> dict[str, Any]:
-    """What a line says; it has to be an object in printable ASCII."""
+    """The object of a line in printable ASCII."""
     assert line.isascii()
     assert line.isprintable()
     entry = json.loads(line)
@@ -53,7 +53,7 @@ def entry_of(line: str) -> dict[str, Any]:
 def pipe() -> Iterator[tuple[FileIO, FileIO]]:
     """A pipe that is full after one page, its reading end first; a test may close the ends.
 
-    They are closed once, however often that is said: by then another file may have the number.
+    They are closed once, however often that is called: by then another file may have the number.
     """
     read, write = os.pipe()
     fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, 4096)
@@ -75,7 +75,7 @@ def full_disk() -> contextlib.AbstractContextManager[int]:
 
 @contextmanager
 def sealed() -> Iterator[int]:
-    """A file in memory that the system lets nobody write to."""
+    """A file in memory that the system prevents from being written to."""
     fd = os.memfd_create("sealed", os.MFD_ALLOW_SEALING)
     fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_WRITE)
     try:

@@ -35,7 +35,7 @@ CONFIRMS = 0.25
 
 
 class Recorder:
-    """Records the inputs of a core, with the sum of all decisions before each."""
+    """Records the inputs of a core, with the digest of all decisions before each."""
 
     def __init__(self, options: Options = OPTIONS, start: float = 0.0) -> None:
         """Begin with an empty core."""
@@ -94,7 +94,7 @@ class Recorded:
         self._recorder = recorder
 
     def handle(self, command: Command, now: float) -> list[Effect]:
-        """As that of the scheduler."""
+        """See the scheduler."""
         self._recorder.passes(now)
         effects = self._scheduler.handle(command, now)
         self._recorder.saw(now, command, effects)

@@ -35,7 +35,7 @@ Amounts = dict[str, int]
 
 @dataclass(frozen=True)
 class Books:
-    """Usage by queue and node, and who is where."""
+    """Usage by queue and node, and the nodes of allocations."""
 
     queues: dict[str, tuple[Amounts, Amounts]]
     """Allocated and pending."""
@@ -50,7 +50,7 @@ class Books:
 
 
 async def listed(method: Any, request: Any) -> AsyncIterator[Any]:
-    """All items of a list that comes in pages; the items are the answer's first field."""
+    """All items of a paged list; the items are the answer's first field."""
     while True:
         page = await method(request)
         for item in getattr(page, page.DESCRIPTOR.fields[0].name):
@@ -61,7 +61,7 @@ async def listed(method: Any, request: Any) -> AsyncIterator[Any]:
 
 
 async def read_books(target: str, rm_id: str = "rm1", *, only: str = "") -> Books:
-    """The books of all partitions of an RM; a name in two of them shows up once.
+    """The books of all partitions of an RM; a name in two of them appears once.
 
     With `only`, those of the partition of that name.
     """
@@ -93,13 +93,13 @@ async def read_books(target: str, rm_id: str = "rm1", *, only: str = "") -> Book
 
 
 def warned(lines: list[Any]) -> list[Any]:
-    """The lines above info, but for those of slow steps, which tell how busy the machine is."""
+    """The lines above info, except those of slow steps, which depend on the load of the machine."""
     told = (line for line in lines if line["log_level"] not in ("info", "debug"))
     return [line for line in told if not line["event"].startswith("slow ")]
 
 
 def audited(lines: list[Any]) -> list[dict[str, Any]]:
-    """The lines about what was asked for, without what each line has."""
+    """The audit lines, without the common fields."""
     kept = [dict(line) for line in lines if line["event"] == EVENT]
     for line in kept:
         assert line.pop("peer")
@@ -131,17 +131,17 @@ def cells(listing: Listing[T], item: T) -> dict[str, str]:
 
 
 class Tape:
-    """What one RM's log gets from a test: events with numbers that go on."""
+    """Events of one RM's log, numbered continuously by a test."""
 
     def __init__(self, server: Server, rm_id: str = "rm") -> None:
-        """Behind what the registration itself led to."""
+        """Start after the events of the registration."""
         self.server = server
         self.rm_id = rm_id
         self.base = server.events.get(rm_id).next_id
         self.count = 0
 
     def play(self, count: int, *, each: int = 1, time: float = START) -> None:
-        """So many facts of `each` events happen in one turn, at a time in unix seconds."""
+        """Record this number of facts of `each` events in one turn, at a time in unix seconds."""
         self.server.engine.answer([happened(self.rm_id, self.count, count, each=each, time=time)])
         self.count += count * each
 
@@ -153,7 +153,7 @@ class Tape:
 
 
 class Watcher:
-    """A call of WatchEvents, and all that came."""
+    """A call of WatchEvents, and all its messages."""
 
     def __init__(self, state: "StateAsyncStub", **request: Any) -> None:
         """Call."""
@@ -162,12 +162,12 @@ class Watcher:
         self.events: list[spb.Event] = []
 
     async def begin(self) -> "Watcher":
-        """Wait for the first message: what happens from now on is heard."""
+        """Wait for the first message: later events are received."""
         await self.read()
         return self
 
     async def read(self) -> bool:
-        """Take a message; whether there was one."""
+        """Read a message; return whether there was one."""
         async with asyncio.timeout(PATIENCE):
             answer = await self.call.read()
         if answer is grpc.aio.EOF:
@@ -177,13 +177,13 @@ class Watcher:
         return True
 
     async def hear(self, count: int) -> list[spb.Event]:
-        """Read until so many events came."""
+        """Read until this number of events has arrived."""
         while len(self.events) < count:
             assert await self.read()
         return self.events
 
     async def ending(self) -> tuple[grpc.StatusCode, str, dict[str, str]]:
-        """Read to the end: status, reason and what goes with it."""
+        """Read to the end: status, reason and details."""
         try:
             while await self.read():
                 pass

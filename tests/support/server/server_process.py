@@ -1,8 +1,7 @@
 """Servers in processes of their own.
 
-A forked one begins where Python has loaded all that it needs. One process does the loading, in an
-interpreter of its own. It is forked for each server, and does nothing else. So a start takes a tenth
-of the time.
+A forked one begins after all imports. One process does the imports, in an interpreter of its own. It is
+forked for each server, and does nothing else. So a start takes a tenth of the time.
 """
 
 import asyncio
@@ -28,21 +27,21 @@ PROGRAM = (sys.executable, "-m", "licorne_server")
 
 
 class Process(Protocol):
-    """What is needed of a process of `asyncio`."""
+    """The part of a process of `asyncio` that is used."""
 
     @property
     def pid(self) -> int:
-        """Its number."""
+        """The process id."""
         ...
 
     @property
     def returncode(self) -> int | None:
-        """What it has ended with, if somebody has waited for that."""
+        """The exit code, after a wait."""
         ...
 
     @property
     def stdout(self) -> asyncio.StreamReader | None:
-        """What it says."""
+        """Its output."""
         ...
 
     def kill(self) -> None:
@@ -137,7 +136,7 @@ class ServerProcess:
         await self._process.wait()
 
     def limit_size_of_files(self, size: int) -> None:
-        """Let it write no file beyond so many bytes from now on, as if the disk were full there."""
+        """Let it write no file beyond this number of bytes from now on, as if the disk was full."""
         assert self._process is not None
         _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.prlimit(self._process.pid, resource.RLIMIT_FSIZE, (size, most))
@@ -159,7 +158,7 @@ class ServerProcess:
         return await self._process.wait()
 
     async def last_words(self) -> str:
-        """What it has said since the line that it is ready, once it has ended."""
+        """Its output after the line that it is ready, once it has ended."""
         assert self._process is not None
         assert self._process.stdout is not None
         return (await self._process.stdout.read()).decode()
@@ -194,7 +193,7 @@ def fork_licorne(
 
 
 class ForkedServer(ServerProcess):
-    """`licorne serve` on loopback, as `ServerProcess`, for tests that start many."""
+    """`licorne serve` on loopback, like `ServerProcess`, for tests that start many."""
 
     def __init__(
         self,
@@ -203,9 +202,9 @@ class ForkedServer(ServerProcess):
         completing: float = 0.0,
         protocols: tuple[int, ...] = PROTOCOLS,
     ) -> None:
-        """Not started. Applications are Completing for so many seconds; 0 for the usual time.
+        """Create it unstarted. Applications are Completing for a number of seconds; 0 for the usual time.
 
-        `protocols` are those between members that it speaks from its next start on.
+        `protocols` are those between members that it supports from its next start on.
         """
         super().__init__(*flags, http=http)
         self._completing = completing or COMPLETING_TIME

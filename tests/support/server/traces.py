@@ -32,7 +32,7 @@ class Traced:
     """A server and the spans that have ended in it."""
 
     def __init__(self, server: Server, exporter: InMemorySpanExporter) -> None:
-        """None has."""
+        """Start without spans."""
         self.server = server
         self._exporter = exporter
 
@@ -41,19 +41,19 @@ class Traced:
         return [span for span in self._exporter.get_finished_spans() if span.name == name]
 
     async def ended(self, count: int = 1, name: str = "ask") -> list[ReadableSpan]:
-        """So many spans of a name, once they have ended."""
+        """This number of spans of a name, once they have ended."""
         await eventually(lambda: len(self.spans(name)) >= count)
         found = self.spans(name)
         assert len(found) == count, found
         return found
 
     async def still(self) -> None:
-        """Wait until the core has done what it was told."""
+        """Wait until the core has processed its commands."""
         engine = self.server.engine
         await eventually(lambda: not engine.busy and not engine.inbox)
 
     async def reason(self, rm_id: str, key: str, wanted: str) -> None:
-        """Wait until the traces have seen that this is in the way of an ask."""
+        """Wait until the traces have this obstacle of an ask."""
         tracing = self.server.tracing
         assert tracing is not None
         asks = tracing.asks
@@ -68,7 +68,7 @@ class Traced:
 
 @asynccontextmanager
 async def tracing(*, sample: float = 0.0, **changes: Any) -> AsyncIterator[Traced]:
-    """A server that traces what its callers want, and a share of the rest."""
+    """A server that traces by its callers' decisions, and a fraction of the rest."""
     exporter = InMemorySpanExporter()
     settings = TraceSettings(exporter=exporter, sample=sample)
     async with serving(traces=settings, **changes) as server:
@@ -76,13 +76,13 @@ async def tracing(*, sample: float = 0.0, **changes: Any) -> AsyncIterator[Trace
 
 
 def reasons(span: ReadableSpan) -> list[str]:
-    """What was in the way of an ask, in order; without what is nothing but its turn."""
+    """The obstacles of an ask, in order; without waits for its turn."""
     found = [str((event.attributes or {})["licorne.reason"]) for event in span.events]
     return [reason for reason in found if reason != "WAITS_FOR_TURN"]
 
 
 def about(span: ReadableSpan) -> dict[str, Any]:
-    """The attributes of a span, without what all have before their names."""
+    """The attributes of a span, without their common prefix."""
     attributes: Mapping[str, Any] = span.attributes or {}
     return {name.removeprefix("licorne."): value for name, value in attributes.items()}
 

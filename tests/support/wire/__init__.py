@@ -1,1 +1,1 @@
-"""The server's own way from bytes to bytes, moved by hand, and RMs that keep a ledger of it."""
+"""The server's own way from bytes to bytes, moved by hand, and RMs with a ledger of it."""

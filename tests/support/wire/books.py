@@ -1,4 +1,4 @@
-"""What the server has in its books about one RM: in the terms of the ledger, and as a digest."""
+"""The server's books about one RM: in the terms of the ledger, and as a digest."""
 
 from typing import Any, NamedTuple
 
@@ -69,7 +69,7 @@ def _keys(app: Application) -> dict[tuple[str, str], Held]:
 
 
 def digest(scheduler: Scheduler, rm_id: str) -> dict[str, Any]:
-    """All of an RM but for counters: equal before and after what must change nothing."""
+    """All of an RM except counters: equal before and after commands that must change nothing."""
     report = next((rm for rm in scheduler.views.rms() if rm.rm_id == rm_id), None)
     return {
         "registration": report and (report.checksum, dict(report.extra_config)),

@@ -32,7 +32,7 @@ SESSION = "/licorne.v1.Session/Update"
 
 
 def request(kind: str, items: Sequence[Item], rm_id: str) -> Message:
-    """The message that says these things."""
+    """The message with these items."""
     match kind:
         case "nodes":
             return si.NodeRequest(rmID=rm_id, nodes=_messages(items))
@@ -55,10 +55,10 @@ def _messages(items: Any) -> list[Any]:
 
 
 class Connection:
-    """What is open, what has just been lost, and the numbers of a session."""
+    """Open streams, recently lost ones, and the numbers of a session."""
 
     def __init__(self, site: Site, rm_id: str, write: Callable[[str], None]) -> None:
-        """Nothing is open; `write` gets a line for the script."""
+        """Start closed; `write` gets a line for the script."""
         self.site = site
         self.talk: Talk | None = None
         self.lines: dict[str, Line] = {}
@@ -72,7 +72,7 @@ class Connection:
 
     @property
     def is_whole(self) -> bool:
-        """True if everything can be said and heard."""
+        """True if all streams are open."""
         wanted = 1 if self.talk is not None else len(KINDS)
         return len(self.lines) == wanted and all(line.is_open for line in self.lines.values())
 
@@ -82,7 +82,7 @@ class Connection:
         return self.talk is not None
 
     def forget(self) -> None:
-        """The RM starts over: nothing more is said or heard on older lines."""
+        """The RM starts over: older streams are not used any more."""
         for line in self.lines.values():
             self.site.hang_up(line)
         self.lines.clear()
@@ -90,7 +90,7 @@ class Connection:
         self.talk = None
 
     def open_streams(self) -> Status:
-        """Open what is missing of the three streams; the first message says whose they are."""
+        """Open the missing ones of the three streams; the first message names the RM."""
         for kind in KINDS:
             if kind not in self.lines or not self.lines[kind].is_open:
                 line = self.lines[kind] = self.site.open(METHODS[kind])
@@ -116,7 +116,7 @@ class Connection:
         return OK
 
     def resume(self) -> bool:
-        """Go on with the session over another line; False when it was registered anew."""
+        """Resume the session over another stream; False when it was registered again."""
         assert self.talk is not None, "there is no session to resume"
         line, welcome = self._greet(self.talk)
         if welcome is None:
@@ -129,7 +129,7 @@ class Connection:
         return True
 
     def _greet(self, talk: Talk) -> tuple[Line, session.UpdateResponse | None]:
-        """Open a line with a hello; the welcome, if there is one."""
+        """Open a stream with a hello; return the welcome, if there is one."""
         line = self.begin_with(SESSION, talk.hello())
         if not line.answers:
             self._write(f"says hello as {talk.instance}: {line.status}")
@@ -142,9 +142,9 @@ class Connection:
     # ---- Losing ----
 
     def cut(self, kind: str, *, deaf_to: int) -> Line | None:
-        """Lose a line; of a session also the last answers that were not listened to yet.
+        """Lose a stream; of a session also the last answers that were not processed yet.
 
-        What is still written to a stream of `si.v1` counts as received, and is heard later.
+        Data still written to a stream of `si.v1` counts as received, and is processed later.
         """
         line = self.lines.pop(kind, None)
         if line is None:
@@ -159,7 +159,7 @@ class Connection:
         return line
 
     def replace_streams(self) -> None:
-        """Open the three streams anew while the older ones are open; the server ends those."""
+        """Open the three streams again while the older ones are open; the server ends those."""
         self._fading += self.lines.items()
         self.lines.clear()
         self.open_streams()
@@ -173,7 +173,7 @@ class Connection:
             yield self.lines[kind]
 
     def answers(self, kind: str, line: Line) -> Iterator[Message]:
-        """What a line has to tell of nodes, applications and allocations."""
+        """The answers of a stream about nodes, applications and allocations."""
         while line.answers:
             raw = line.answers.popleft()
             if kind != WHOLE:
@@ -205,14 +205,14 @@ class Connection:
             self.lines[WHOLE].under_way.append(self.talk.kept[-1].SerializeToString())
 
     def acknowledge(self) -> None:
-        """Tell how far was listened, where that can be told."""
+        """Acknowledge the processed answers, if the stream can."""
         if self.talk is not None and self.is_whole:
             raw = self.talk.acknowledgement()
             if raw is not None:
                 self.lines[WHOLE].under_way.append(raw)
 
     def flow(self, order: Sequence[str], rounds: int | None = None) -> None:
-        """Let what is under way arrive, one line after another; the loop rests or goes round."""
+        """Deliver messages in flight, one stream after another, between rounds of the loop."""
         for kind in (*order, WHOLE):
             line = self.lines.get(kind)
             if line is not None and line.under_way:
@@ -229,7 +229,7 @@ class Connection:
     # ---- Saying what must not be said ----
 
     def begin_with(self, method: str, raw: bytes) -> Line:
-        """A line of its own that begins with these bytes."""
+        """A separate stream that begins with these bytes."""
         line = self.site.open(method)
         line.under_way.append(raw)
         line.arrive()
@@ -237,7 +237,7 @@ class Connection:
         return line
 
     def blurt(self, kind: str, raw: bytes) -> Status | None:
-        """How a line ends after these bytes; another takes its place."""
+        """The end of a stream after these bytes; another replaces it."""
         line = self.lines.pop(kind if self.talk is None else WHOLE)
         line.under_way.append(raw)
         line.arrive(len(line.under_way))

@@ -1,6 +1,6 @@
-"""Draws messages, with few names, so that they meet, and now and then something wrong.
+"""Draws messages, with few names, so that they meet, and sometimes faults.
 
-No decent RM sends mischief: it ends with a status that says so, and nothing of it is done.
+No correct RM sends the faults: they end with a status, and have no other effect.
 """
 
 from collections.abc import Sequence
@@ -82,7 +82,7 @@ def _at_home(item: T, name: str) -> T:
 
 
 def localized(item: Item, rm_id: str) -> Item:
-    """The item with the RM's own name where it is wanted."""
+    """The item with the RM's own name where needed."""
     if item.partition == OWN:
         return item._replace(partition=f"[{rm_id}]default")
     return item
@@ -182,13 +182,13 @@ _ask_items = st.one_of(_asks(), _asks(), _asks(), _asks(), _placed(), _foreign()
 
 @st.composite
 def _node_messages(draw: st.DrawFn) -> tuple[str, list[Item]]:
-    """Nodes that come, change and go."""
+    """Nodes that are added, changed and removed."""
     return NODES, [*draw(st.lists(_node_items(), min_size=1, max_size=3))]
 
 
 @st.composite
 def _application_messages(draw: st.DrawFn) -> tuple[str, list[Item]]:
-    """Applications that come, then some that go."""
+    """Added applications, then removed ones."""
     new = draw(st.lists(_app_items(), min_size=1, max_size=2))
     return APPLICATIONS, [
         *new,
@@ -198,9 +198,9 @@ def _application_messages(draw: st.DrawFn) -> tuple[str, list[Item]]:
 
 @st.composite
 def _allocation_messages(draw: st.DrawFn) -> tuple[str, list[Item]]:
-    """Asks and what runs, then releases.
+    """Asks and allocations, then releases.
 
-    No key twice: of one the answers come by kind, and not in the order of the items.
+    No key twice: the answers about one are by kind, and not in the order of the items.
     """
     asks = draw(st.lists(_ask_items, max_size=4, unique_by=_named))
     return ALLOCATIONS, [*asks, *draw(st.lists(_releases(), max_size=2, unique_by=_named))]
@@ -220,9 +220,9 @@ _UNREPEATABLE = (si.TIMEOUT, si.SCHEDULING_FAILED_ON_RM)
 
 
 def is_idempotent(items: Sequence[Item]) -> bool:
-    """True if a message that is sent twice must come to the same as one.
+    """True if a message sent twice must have the effect of one.
 
-    Not so where the second time meets what the scheduler made of the first.
+    Not so if the second one meets the scheduler's result of the first.
     """
     nodes = [item for item in items if isinstance(item, NodeItem)]
     changes = {node.node_id for node in nodes if not node.creates}
@@ -262,7 +262,7 @@ REFUSED = grpc.StatusCode.FAILED_PRECONDITION
 
 
 def do_mischief(rm: WireRm, what: str) -> None:
-    """Do it, where it can be done, and look at the status."""
+    """Apply the fault, if possible, and check the status."""
     lines = rm.connection
     for kind in (NODES, APPLICATIONS, ALLOCATIONS):
         good = request(kind, [_ITEMS[kind]], rm.rm_id).SerializeToString()
@@ -295,7 +295,7 @@ def do_mischief(rm: WireRm, what: str) -> None:
 
 
 def _sealed(rm: WireRm, kind: str, payload: bytes, *, skipped: int = 0) -> bytes:
-    """A request as it goes over the RM's lines, with the next number or one further."""
+    """A request on the RM's streams, with the next number or one further."""
     talk = rm.connection.talk
     return payload if talk is None else talk.sealed(kind, payload, skipped)
 

@@ -28,7 +28,7 @@ def amounts(resources: dict[str, int]) -> Amounts:
 
 
 def home(name: str) -> str:
-    """The partition of an application or a node: those of the second one are named so."""
+    """The partition of an application or a node, by its name."""
     return SECOND if name.startswith("g") else DEFAULT
 
 
@@ -47,7 +47,7 @@ BAD_PARTITIONS = ("[other]default", "nowhere")
 
 
 class NodeItem(NamedTuple):
-    """A node that comes, changes or goes; `size` None leaves the capacity out."""
+    """A node to add, change or remove; `size` None leaves the capacity out."""
 
     node_id: str
     action: str
@@ -61,7 +61,7 @@ class NodeItem(NamedTuple):
 
     @property
     def is_answered(self) -> bool:
-        """True if there is an answer: for new nodes, and for what cannot be read."""
+        """True if there is an answer: for new nodes, and for invalid items."""
         return self.creates or not self.node_id or self.action == NO_ACTION
 
     @property
@@ -78,7 +78,7 @@ class NodeItem(NamedTuple):
         return ""
 
     def message(self) -> si.NodeInfo:
-        """As it is sent."""
+        """The message to send."""
         return si.NodeInfo(
             nodeID=self.node_id,
             action=NodeInfo.ActionFromRM.Value(self.action),
@@ -147,7 +147,7 @@ class RemovalItem(NamedTuple):
 
 
 class AskItem(NamedTuple):
-    """An ask, or with a node what runs there; `foreign` needs no application."""
+    """An ask, or with a node an allocation; `foreign` needs no application."""
 
     key: str
     app_id: str
@@ -182,7 +182,7 @@ class AskItem(NamedTuple):
 
     @property
     def huge(self) -> bool:
-        """True if a sum may leave the range of numbers because of it."""
+        """True if a total may overflow because of it."""
         return any(value > HUGE // 4 for _, value in self.size)
 
     def message(self) -> si.Allocation:
@@ -213,7 +213,7 @@ class AskItem(NamedTuple):
 
 
 class ReleaseItem(NamedTuple):
-    """What the RM lets go; without a key everything of the application."""
+    """A release by the RM; without a key everything of the application."""
 
     key: str
     app_id: str
@@ -243,7 +243,7 @@ class ReleaseItem(NamedTuple):
 
 
 def is_removal(item: object) -> bool:
-    """True if it ends something: within a message such items come last."""
+    """True if it removes something: within a message such items are last."""
     return isinstance(item, RemovalItem | ReleaseItem)
 
 
@@ -264,17 +264,17 @@ class Config(NamedTuple):
 
 
 class InForce:
-    """What holds for an RM: what was applied goes on, unless it registers with something new."""
+    """The configuration in force of an RM: an applied one remains, unless the RM registers with a new one."""
 
     applied: Config | None
 
     def __init__(self) -> None:
-        """Nothing was applied, and the RM has said nothing."""
+        """Start without an applied or a sent configuration."""
         self.applied = None
         self._said: Config | None = None
 
     def registered(self, config: Config) -> Config:
-        """The RM has registered with this; what is in force now."""
+        """The RM has registered with this configuration; return the one in force now."""
         if config not in (self._said, self.applied):
             self.applied = None
         self._said = config

@@ -1,4 +1,4 @@
-"""Tracks of a key and of a foreign allocation: what may follow on what (reliability § 3.3)."""
+"""Tracks of a key and of a foreign allocation: legal sequences (reliability § 3.3)."""
 
 from collections.abc import Iterable
 
@@ -49,7 +49,7 @@ class KeyTrack(Track[Held | None, AskItem | ReleaseItem, KeyAnswer]):
         item: AskItem | ReleaseItem | None,
         answer: KeyAnswer | None,
     ) -> Iterable[Held | None]:
-        """Rejected only for a reason; new only when asked, released only when allocated."""
+        """Rejected only with a reason; new only after an ask, released only after an allocation."""
         if isinstance(item, AskItem):
             return self._asked(state, item, answer)
         if isinstance(item, ReleaseItem):
@@ -74,7 +74,7 @@ class KeyTrack(Track[Held | None, AskItem | ReleaseItem, KeyAnswer]):
         return []
 
     def _may_be_decided(self, state: Held, new: New) -> bool:
-        """D2, D3: pending before, on a node that takes it, and nothing but the node changes."""
+        """D2, D3: pending before, on a legal node, and nothing but the node changes."""
         around = self._around
         if new.node_id in (state.required, *self._reservable):
             fine = around.node_may_be(new.node_id, there=True)
@@ -91,7 +91,7 @@ class KeyTrack(Track[Held | None, AskItem | ReleaseItem, KeyAnswer]):
 
     @staticmethod
     def _timed_out(state: Held, message: str) -> list[Held | None]:
-        """What waits is dropped; a placeholder that has its room keeps it until the RM confirms."""
+        """A pending one is dropped; an allocated placeholder keeps its room until the RM confirms."""
         if state.node_id:
             asked = message in (KEEPING_ON_TIMEOUT, ON_COMPLETION)
             return [state] if state.placeholder and asked else []
@@ -123,7 +123,7 @@ class KeyTrack(Track[Held | None, AskItem | ReleaseItem, KeyAnswer]):
         return [after] if fine and self._around.node_may_be(after.node_id, there=True) else []
 
     def taken(self, state: Held | None, item: AskItem | ReleaseItem) -> Held | None:
-        """What an item makes of the key."""
+        """The state of the key after an item."""
         if item.fault:
             return state
         if isinstance(item, ReleaseItem):
@@ -182,7 +182,7 @@ class ForeignTrack(Track[Occupied | None, AskItem | ReleaseItem, Rejected]):
     def after(
         self, state: Occupied | None, item: AskItem | ReleaseItem | None, answer: Rejected | None
     ) -> Iterable[Occupied | None]:
-        """It comes, moves, goes, and goes with its node."""
+        """It is added, moves, is removed, and is removed with its node."""
         if item is None:
             gone = state is not None and self._around.node_may_be(state.node_id, there=False)
             return [None] if answer is None and gone else []
@@ -195,7 +195,7 @@ class ForeignTrack(Track[Occupied | None, AskItem | ReleaseItem, Rejected]):
         return [self.taken(state, item)]
 
     def taken(self, state: Occupied | None, item: AskItem | ReleaseItem) -> Occupied | None:
-        """What an item makes of it."""
+        """The state after an item."""
         if item.fault:
             return state
         if isinstance(item, AskItem):

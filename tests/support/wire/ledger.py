@@ -29,15 +29,15 @@ from support.wire.tracks import (
 
 
 class Around:
-    """What may have been there since things were certain; for `Surroundings`, see there.
+    """Possible states since the last certain one; for `Surroundings`, see there.
 
-    `deaf`: answers about applications do not come at present. `agreed`: application, key and node
-    where the RM has agreed to a placement, None where it is not asked. `required`: the nodes that
-    asks were said to require.
+    `deaf`: answers about applications are missing at present. `agreed`: application, key and node where the
+    RM has agreed to a placement, None without predicates. `required`: the nodes that asks were sent to
+    require.
     """
 
     def __init__(self) -> None:
-        """Nothing is there."""
+        """Start empty."""
         self.nodes: dict[str, NodeTrack] = {}
         self.apps: dict[str, AppTrack] = {}
         self.partitions: frozenset[str] = frozenset()
@@ -68,13 +68,13 @@ class Around:
         self._was_free = self._was_free or not on
 
     def configured(self, partitions: frozenset[str]) -> None:
-        """The partitions that there are from now on."""
+        """The present partitions from now on."""
         self.partitions = partitions
         self._partitions_once |= partitions
         self._partitions_always &= partitions
 
     def registered(self, partitions: frozenset[str], *, held: bool) -> None:
-        """Nothing else is there any more."""
+        """Nothing else exists any more."""
         for node in self.nodes.values():
             node.restart(None)
         for app in self.apps.values():
@@ -87,7 +87,7 @@ class Around:
         self.certain()
 
     def answered(self, check: session.PredicateCheck, refused: Collection[str]) -> None:
-        """The RM agrees to all nodes of a predicate check but these, or lets it pass."""
+        """The RM agrees to all nodes of a predicate check but these, or does not answer."""
         if self.agreed is None or not check.allocate:
             return
         for node_id in check.node_ids:
@@ -115,11 +115,11 @@ class Around:
         return (app_id, key, node_id) in self.agreed
 
     def may_decide(self) -> bool:
-        """Nothing is scheduled while a replay goes on."""
+        """Nothing is scheduled during a replay."""
         return self._was_free
 
     def partition_may_be(self, partition: str, *, there: bool) -> bool:
-        """Partitions come and go with configurations."""
+        """Partitions are added and removed by configurations."""
         if there:
             return partition in self._partitions_once
         return partition not in self._partitions_always
@@ -137,7 +137,7 @@ class Around:
         return gone or None in track.possible()
 
     def node_may_be(self, node_id: str, *, there: bool) -> bool:
-        """Nodes go when they are told to, or with their partition."""
+        """Nodes are removed on request, or with their partition."""
         track = self.nodes.get(node_id)
         if track is None:
             return not there
@@ -147,11 +147,11 @@ class Around:
         return gone or None in track.possible()
 
     def may_be_cleared(self, node_id: str) -> bool:
-        """Only for an ask that may run nowhere else; nobody is below a guarantee here."""
+        """Only for an ask that requires the node; no queue is below a guarantee here."""
         return node_id in self.required and self._was_free
 
     def open_nodes(self) -> frozenset[str]:
-        """Those that may have been there and not drained."""
+        """Those that may have existed undrained."""
         return frozenset(
             node_id
             for node_id, track in self.nodes.items()
@@ -172,13 +172,13 @@ _Answers = dict[str, list[Accepted | Rejected]]
 
 
 class Ledger:
-    """What was said and heard since things were certain, and what was certain then.
+    """Messages since the last certain state, and that state.
 
-    `ordered`: answers of all kinds come in the order in which things happened.
+    `ordered`: answers of all kinds are in the order of the decisions.
     """
 
     def __init__(self, rm_id: str) -> None:
-        """An RM that has said nothing and is not registered."""
+        """An unregistered RM without messages."""
         self.rm_id = rm_id
         self.around = Around()
         self.keys: dict[tuple[str, str], KeyTrack] = {}
@@ -239,7 +239,7 @@ class Ledger:
                     self._own(check.application_id, check.allocation_key).hear(asked)
 
     def hear_nodes(self, response: si.NodeResponse) -> None:
-        """Nodes that were taken or not."""
+        """Accepted and rejected nodes."""
         answers: _Answers = {}
         for taken in response.accepted:
             answers.setdefault(taken.nodeID, []).append(Accepted())
@@ -249,7 +249,7 @@ class Ledger:
             self.around.node(node_id).hear(*given)
 
     def hear_applications(self, response: si.ApplicationResponse) -> None:
-        """Applications that were taken or not, and the states that they entered."""
+        """Accepted and rejected applications, and their new states."""
         answers: _Answers = {}
         for taken in response.accepted:
             answers.setdefault(taken.applicationID, []).append(Accepted())
@@ -291,7 +291,7 @@ class Ledger:
         return track
 
     def _stands(self, app_id: str) -> bool:
-        """True if the application is there, judging by what was heard up to now."""
+        """True if the application exists, by the answers so far."""
         track = self.around.apps.get(app_id)
         return track is not None and track.may_stand()
 
@@ -304,12 +304,12 @@ class Ledger:
 
     @property
     def is_registered(self) -> bool:
-        """True if the server knows the RM."""
+        """True if the RM is registered."""
         return bool(self.around.partitions)
 
     @property
     def is_certain(self) -> bool:
-        """True if nothing was said or heard since things were certain."""
+        """True if there were no messages since the last certain state."""
         return all(track.is_certain for track in self._tracks())
 
     def _tracks(self) -> Iterator[Track[Any, Any, Any]]:
@@ -317,7 +317,7 @@ class Ledger:
             yield from tracks.values()
 
     def settle(self, books: Books) -> None:
-        """Everything was dealt with and heard: the books must show what it comes to."""
+        """All messages were processed: the books must show the result."""
         around = self.around
         if books.partitions != around.partitions:
             known = sorted(around.partitions)
@@ -334,7 +334,7 @@ class Ledger:
         around.certain()
 
     def registered(self, partitions: frozenset[str], *, held: bool) -> None:
-        """The RM was registered anew: nothing is there, and nothing is under way."""
+        """The RM was registered again: nothing exists, and nothing is in progress."""
         self.around.registered(partitions, held=held)
         for key in self.keys.values():
             key.restart(None)
@@ -354,7 +354,7 @@ def _settle(tracks: Mapping[K, Track[Any, Any, Any]], booked: Mapping[K, Any]) -
 
 
 def believed(ledger: Ledger) -> Books:
-    """What the RM would tell again: it takes for done what may have been done."""
+    """The state that the RM would replay: possibly processed messages count as processed."""
     nodes = _guesses(ledger.around.nodes)
     apps = _guesses(ledger.around.apps)
     keys: dict[tuple[str, str], Held] = {}

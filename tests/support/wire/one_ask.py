@@ -1,4 +1,4 @@
-"""The way of one ask through the product, from the bytes that come in to those that go out."""
+"""The path of one ask through the product, from incoming to outgoing bytes."""
 
 import gc
 import sys
@@ -34,19 +34,19 @@ class Trace:
 
     @property
     def calls(self) -> int:
-        """Their number."""
+        """The number of calls."""
         return len(self.functions)
 
     @property
     def modules(self) -> set[str]:
-        """Those that have them."""
+        """The modules with calls."""
         return {module for module, _ in self.functions}
 
 
 def trace_one_ask(folders: Sequence[Path], others: int = 0) -> Trace:
-    """What one more ask of a warm session calls that gets its allocation; files below `folders`.
+    """The calls for one more ask of a warm session that is placed; files below `folders`.
 
-    So many other RMs have a session each, and have asked once before.
+    A number of other RMs have a session each, and have submitted one ask before.
     """
     trace, below = Trace(), tuple(map(str, folders))
 
@@ -102,7 +102,7 @@ def _session(site: Site, rm_id: str) -> Connection:
 
 
 def _ask(connection: Connection, number: int) -> None:
-    """Put an ask on its way, and hear what was answered to the former one."""
+    """Submit an ask, and process the answer to the former one."""
     list(connection.answers(WHOLE, connection.lines[WHOLE]))
     size = si.Resource(resources={"vcore": si.Quantity(value=1)})
     ask = si.Allocation(

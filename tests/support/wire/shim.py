@@ -1,4 +1,4 @@
-"""An RM's side of the wire: what it says and hears goes into its ledger, and into a script."""
+"""An RM's side of the wire: its messages are recorded in its ledger, and in a script."""
 
 from collections.abc import Iterable, Sequence
 
@@ -38,7 +38,7 @@ class WireRm:
     # ---- Registering ----
 
     def register(self, config: Config) -> Status:
-        """Over `si.v1`; what was open before is gone unless the registration is refused."""
+        """Register over `si.v1`; earlier streams are lost unless the registration is refused."""
         asked = si.RegisterResourceManagerRequest(rmID=self.rm_id, config=config.text)
         status, _ = self.site.call(REGISTER, asked)
         self._write(f"registers over si.v1 with {config.name}: {status.code.name}")
@@ -80,14 +80,14 @@ class WireRm:
     # ---- Connection ----
 
     def resume(self) -> bool:
-        """Go on with a session; False when it was registered anew."""
+        """Resume a session; False when it was registered again."""
         resumed = self.connection.resume()
         if not resumed:
             self._begin(self.config, held=True)
         return resumed
 
     def hang_up(self, kinds: Iterable[str], *, deaf_to: int = 0) -> None:
-        """Lose lines."""
+        """Lose streams."""
         for kind in kinds:
             line = self.connection.cut(kind, deaf_to=deaf_to)
             if line is not None and kind == WHOLE:
@@ -96,7 +96,7 @@ class WireRm:
                 self._doubt(kind)
 
     def take_over(self) -> None:
-        """Open every line anew while the first are still there."""
+        """Open every stream again while the first are still open."""
         self._write("opens its lines anew")
         if self.connection.has_session:
             self.resume()
@@ -106,7 +106,7 @@ class WireRm:
         self.connection.replace_streams()
 
     def _doubt(self, kind: str) -> None:
-        """What was said on a line since things were certain may not have got through."""
+        """Messages on a stream since the last certain state may be lost."""
         for items in reversed(self._said[kind]):
             self.ledger.doubt(reversed(items))
         self._lost += [(kind, items) for items in self._said[kind]]
@@ -114,7 +114,7 @@ class WireRm:
     # ---- Saying ----
 
     def say(self, kind: str, items: Sequence[Item]) -> None:
-        """Put a message on its way, or one for each item: what is added first, as in a message."""
+        """Send a message, or one for each item: additions first, as in a message."""
         ordered = sorted(items, key=is_removal)
         for part in [[item] for item in ordered] if self.sends_singly else [items]:
             self._write(f"> {', '.join(map(repr, part))}")
@@ -126,7 +126,7 @@ class WireRm:
             self.connection.send(kind, request(kind, part, self.rm_id))
 
     def answer(self, place: int, refused: Iterable[int], count: int, *, as_list: bool) -> None:
-        """Answer so many open predicate checks, in one message or each by itself.
+        """Answer this number of open predicate checks, in one message or each by itself.
 
         These of the nodes of each are refused.
         """
@@ -146,13 +146,13 @@ class WireRm:
             self.connection.number({"predicate_answers": session.PredicateAnswers(answers=message)})
 
     def say_again(self) -> None:
-        """Repeat what may have been lost with its line."""
+        """Repeat messages that may have been lost with their stream."""
         lost, self._lost = self._lost, []
         for kind, items in lost:
             self.say(kind, items)
 
     def begin_replay(self) -> None:
-        """What follows is all there is."""
+        """Begin a replay."""
         talk = self.connection.talk
         assert talk is not None, "only a session has replays"
         self._write("> begins a replay")
@@ -161,7 +161,7 @@ class WireRm:
         self.connection.number({"replay_begin": session.ReplayBegin()})
 
     def end_replay(self, *, miscounted: bool = False) -> None:
-        """That was all; miscounted, or without a beginning, it must not be taken for complete."""
+        """End a replay; if miscounted, or without a beginning, it must not count as complete."""
         talk = self.connection.talk
         assert talk is not None, "only a session has replays"
         self._write(f"> ends the replay{', miscounted' if miscounted else ''}")
@@ -188,7 +188,7 @@ class WireRm:
     # ---- Hearing ----
 
     def listen(self) -> bool:
-        """Hear what was answered; whether there was anything."""
+        """Process answers; return whether there were any."""
         lines = self.connection.lines
         self.ledger.around.deaf = not self.connection.has_session and APPLICATIONS not in lines
         heard = False

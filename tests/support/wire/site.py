@@ -66,11 +66,11 @@ PAUSE = 0.05
 
 
 class Aborted(Exception):
-    """What ends a handler that has given its caller a status."""
+    """Raised to end a handler that has given its caller a status."""
 
 
 class Status(NamedTuple):
-    """How a call ended."""
+    """The end of a call."""
 
     code: grpc.StatusCode
     text: str
@@ -83,7 +83,7 @@ class WatchedScheduler(Scheduler):
     """A core whose decisions are checked after every command, and its books mostly so too."""
 
     def __init__(self, every: int) -> None:
-        """Nobody has registered yet. The books are checked after one in so many commands."""
+        """Start without RMs. The books are checked after one in a number of commands."""
         super().__init__()
         self._every = every
         self._handled = 0
@@ -107,7 +107,7 @@ class WatchedScheduler(Scheduler):
 
 
 class CopiesInHere(Copies):
-    """Copies that are no processes: on a loop that stands still nobody would wait for one."""
+    """Copies that are no processes: nobody could wait for one on a loop that stands still."""
 
     async def ask(self, peer: str, rm_id: RmId, question: Question, check: Callable[[], object]) -> bytes:
         """The answer to a question, as far as the RM's commands were carried out."""
@@ -116,10 +116,10 @@ class CopiesInHere(Copies):
 
 
 class Line:
-    """One call: messages under way to the server, those that have arrived, and its answers."""
+    """One call: messages in flight to the server, delivered ones, and its answers."""
 
     def __init__(self) -> None:
-        """Opened, nothing said."""
+        """Start open, without messages."""
         self.under_way: deque[bytes] = deque()
         self.answers: deque[bytes] = deque()
         self.status: Status | None = None
@@ -129,11 +129,11 @@ class Line:
 
     @property
     def is_open(self) -> bool:
-        """True if the call goes on."""
+        """True if the call has not ended."""
         return self.status is None
 
     def arrive(self, count: int = 1) -> None:
-        """So many of the messages under way reach the server."""
+        """Deliver this number of the messages in flight."""
         for _ in range(min(count, len(self.under_way))):
             self._arrived.append(self.under_way.popleft())
         self._news.set()
@@ -145,7 +145,7 @@ class Line:
         return "ipv4:127.0.0.1:5000"
 
     async def send_initial_metadata(self, _: object) -> None:
-        """Of no interest here."""
+        """Ignore it."""
 
     async def read(self) -> bytes:
         """The next message that has arrived."""
@@ -155,7 +155,7 @@ class Line:
         return self._arrived.popleft()
 
     async def write(self, raw: bytes) -> None:
-        """An answer, which gets there unless its writer is stopped before."""
+        """An answer, which is delivered unless its writer is stopped before."""
         await asyncio.sleep(0)
         self.answers.append(raw)
 
@@ -174,9 +174,9 @@ class Site:
     """Engine, RMs and services on a loop that the test moves."""
 
     def __init__(self, *, every: int = 1, scheduler: Scheduler | None = None) -> None:
-        """A server that nobody has registered with; `every` is that of `WatchedScheduler`.
+        """A server without RMs; `every` is that of `WatchedScheduler`.
 
-        Another scheduler takes its place where nobody is to watch.
+        Another scheduler replaces it if nothing is checked.
         """
         self.loop = StillLoop()
         self.clock = StillClock()
@@ -251,7 +251,7 @@ class Site:
         self.engine.start(self.rms)
 
     def close(self) -> None:
-        """End everything, so that nothing is left to complain about."""
+        """End everything cleanly."""
         for line in self._lines:
             self.hang_up(line)
         self.loop.rest()
@@ -260,7 +260,7 @@ class Site:
         self.loop.close()
 
     def check(self) -> None:
-        """Raise what went wrong inside, though the server may have carried on."""
+        """Raise internal failures, though the server may have continued."""
         if isinstance(self.scheduler, WatchedScheduler) and self.scheduler.failure is not None:
             raise self.scheduler.failure
         assert not self.engine.defects, "the server had an internal error, see the log"
@@ -308,13 +308,13 @@ class Site:
         return line.status or OK, answer
 
     def hang_up(self, line: Line) -> None:
-        """The connection of a call is gone; its handler learns of it in the next rounds."""
+        """The connection of a call is lost; its handler is notified in the next rounds."""
         if line.task is not None:
             line.task.cancel()
         line.status = line.status or Status(grpc.StatusCode.CANCELLED, "connection lost")
 
     def rest(self) -> None:
-        """Let the server do all that there is to do, and send what it held back for company."""
+        """Let the server do all its work, and send messages that it delayed for joining."""
         self.loop.rest()
         self._lines = [line for line in self._lines if line.task and not line.task.done()]
         told = -1

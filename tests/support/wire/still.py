@@ -1,4 +1,4 @@
-"""An event loop and a clock that move by hand: no socket, no waiting, the same steps every time."""
+"""An event loop and a clock that are moved by hand: no socket, no waiting, the same steps every time."""
 
 import asyncio
 import logging
@@ -25,7 +25,7 @@ BUDGET = WorkBudget(items=2, inbox=1.0, turn=1.0, rounds=1)
 
 @contextmanager
 def stillness() -> Iterator[None]:
-    """The server looks at no clock of the machine and logs nothing; its work budget is small."""
+    """The server reads no clock of the machine and logs nothing; its work budget is small."""
     before = structlog.get_config()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     try:
@@ -40,7 +40,7 @@ def stillness() -> Iterator[None]:
 
 
 class StillLoop(asyncio.SelectorEventLoop):
-    """A loop that goes round when told to, and whose own time stands still meanwhile."""
+    """A loop that runs on request, and whose own time stands still meanwhile."""
 
     def __init__(self) -> None:
         """Nothing to do yet."""
@@ -58,12 +58,12 @@ class StillLoop(asyncio.SelectorEventLoop):
         *args: *_Ts,
         context: Context | None = None,
     ) -> asyncio.Handle:
-        """Count what is called for: a round in which nothing was is the last one."""
+        """Count the calls: a round without any is the last one."""
         self._asked += 1
         return super().call_soon(callback, *args, context=context)
 
     def run_in_executor(self, executor: object, func: Callable[[*_Ts], T], *args: *_Ts) -> asyncio.Future[T]:
-        """What is meant for a thread is done in the next round: there are no threads here."""
+        """Work for a thread is done in the next round: there are no threads here."""
         future: asyncio.Future[T] = self.create_future()
 
         def work() -> None:
@@ -78,21 +78,21 @@ class StillLoop(asyncio.SelectorEventLoop):
         return future
 
     def round(self) -> bool:
-        """Go round once; whether that called for another round."""
+        """Run one round; return whether it needs another round."""
         super().call_soon(self.stop)
         before = self._asked
         self.run_forever()
         return self._asked != before
 
     def rest(self) -> None:
-        """Go round until there is nothing to do at the present time."""
+        """Run rounds until there is no work at the present time."""
         for _ in range(MAX_ROUNDS):
             if not self.round():
                 return
         raise AssertionError("the server never comes to rest")
 
     def rounds(self, count: int) -> None:
-        """Go round so often at the most, which may be in the middle of something."""
+        """Run at most this number of rounds, which may end in the middle of something."""
         for _ in range(count):
             if not self.round():
                 return
@@ -104,7 +104,7 @@ class StillLoop(asyncio.SelectorEventLoop):
 
 
 class StillClock:
-    """The core's time; what waits for it is woken when it is moved."""
+    """The core's time; its waiters are woken when it is moved."""
 
     def __init__(self) -> None:
         """Stand at a time that is no special one."""
@@ -124,11 +124,11 @@ class StillClock:
             del self._waiting[event]
 
     def deadline(self) -> float:
-        """The first time that somebody waits for; infinite for none."""
+        """The first time that a task waits for; infinite for none."""
         return min(self._waiting.values(), default=inf)
 
     def move(self, to: float) -> None:
-        """Be at another time, which may be well behind what was waited for."""
+        """Set another time, which may be well after the awaited one."""
         self._now = max(self._now, to)
         for event, until in list(self._waiting.items()):
             if until <= self._now:

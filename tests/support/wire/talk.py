@@ -1,4 +1,4 @@
-"""The numbers of one session, as an RM has to keep them (clients/contract.md)."""
+"""The numbers of one session, as required of an RM (clients/contract.md)."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -16,13 +16,13 @@ EPOCH = 1
 
 
 class Talk:
-    """What was sent and heard, by number, and what has to be sent again."""
+    """Sent and received messages, by number, and those to repeat."""
 
     def __init__(self, rm_id: str, instance: int, config: str, stamp: int, *, is_asked: bool) -> None:
-        """A session that has not begun; `stamp` is that of the one before.
+        """A session before its welcome; `stamp` is that of the one before.
 
-        With `is_asked` the RM has a say in which nodes its asks go to. For every other
-        instance the nodes of a check without an answer count as accepted.
+        With `is_asked` the RM has predicates. For every other instance the nodes of a check without an answer
+        count as accepted.
         """
         self.rm_id = rm_id
         self.instance = instance
@@ -49,7 +49,7 @@ class Talk:
         self._time_passes = False
 
     def hello(self) -> bytes:
-        """What opens a line."""
+        """The first message of a stream."""
         hello = session.Hello(
             rm_id=self.rm_id,
             instance=self.instance,
@@ -62,7 +62,7 @@ class Talk:
         return session.UpdateRequest(hello=hello).SerializeToString()
 
     def begin(self, welcome: session.UpdateResponse) -> int:
-        """The RM was registered anew: numbers start over; the session's own number."""
+        """The RM was registered again: numbers start over; the session's own number."""
         if welcome.session <= self._stamp or welcome.epoch != EPOCH:
             raise Violation(f"session {welcome.session} follows session {self._stamp}")
         self._stamp = welcome.session
@@ -78,13 +78,13 @@ class Talk:
         return self._stamp
 
     def resume(self, welcome: session.UpdateResponse) -> list[bytes]:
-        """The session goes on: what has to be sent again."""
+        """The session is resumed: return the messages to repeat."""
         self._look_at(welcome)
         self._told = self._received
         return [kept.SerializeToString() for kept in self.kept]
 
     def next(self, message: dict[str, Any]) -> bytes:
-        """The bytes of another request, kept until the server has dealt with it."""
+        """The bytes of another request, kept until the server has processed it."""
         self._sent += 1
         self._told = self._received
         wanted = session.UpdateRequest(number=self._sent, acknowledged=self._received, **message)
@@ -98,7 +98,7 @@ class Talk:
         return number.SerializeToString() + delimited(field, payload)
 
     def acknowledgement(self) -> bytes | None:
-        """What tells how far we have listened, unless that was told."""
+        """The acknowledgement of processed responses, unless it was sent."""
         if self._told == self._received:
             return None
         self._told = self._received
@@ -106,7 +106,7 @@ class Talk:
         return ack.SerializeToString()
 
     def hear(self, raw: bytes) -> Message | None:
-        """What a response says or asks of nodes, applications and allocations.
+        """The parts of a response about nodes, applications and allocations.
 
         S2: responses are numbered without a gap, and acknowledge no more than was sent.
         """
@@ -132,7 +132,7 @@ class Talk:
         return None
 
     def _take_checks(self, asked: session.PredicateChecks) -> None:
-        """Checks come in the order in which they are to be judged."""
+        """Checks are in the order in which they are to be judged."""
         for check in asked.checks:
             if check.id <= self._checked:
                 raise Violation(f"check {check.id} follows check {self._checked}")
@@ -141,19 +141,19 @@ class Talk:
             self._newest[check.application_id, check.allocation_key] = check.id
 
     def pass_time(self) -> None:
-        """What was asked, heard or not, may count as answered by silence from now on."""
+        """Checks, received or not, may have missed their deadline from now on."""
         self._time_passes = True
 
     def settle(self) -> None:
-        """Everything was heard: what is asked from now on is asked after that time has passed."""
+        """All messages were received: later checks were sent after that time has passed."""
         if self._time_passes:
             self._run_out = self._checked
             self._time_passes = False
 
     def counts(self, check: session.PredicateCheck) -> bool:
-        """True if an answer to the check says of its ask what has become of that.
+        """True if an answer to the check determines the state of its ask.
 
-        Not if silence may have answered it before, nor if the RM was asked about the ask again.
+        Not if its deadline may have passed before, nor if the RM was asked about the ask again.
         """
         may_be_too_late = self._time_passes or check.id <= self._run_out
         newest = self._newest[check.application_id, check.allocation_key] == check.id
@@ -179,12 +179,12 @@ class Talk:
 
     @property
     def is_asked(self) -> bool:
-        """True if nothing is placed unless the RM agrees, or does not answer and lets that pass."""
+        """True if nothing is placed without the RM's agreement or a missed deadline."""
         return self.callbacks.HasField("predicates")
 
     @property
     def lets_pass(self) -> bool:
-        """True if what is not answered counts as agreed to."""
+        """True if a missing answer counts as acceptance."""
         return self.callbacks.predicates.fail_mode == session.FAIL_OPEN
 
     # ---- Replays ----
@@ -194,7 +194,7 @@ class Talk:
         self.replayed = dict.fromkeys(("nodes", "applications", "allocations"), 0)
 
     def count(self, kind: str, items: Sequence[object]) -> None:
-        """Count what the end of a replay has to name."""
+        """Count the items for the end of a replay."""
         if self.replayed is not None:
             counted = [i for i in items if isinstance(i, NodeItem | AppItem | AskItem)]
             self.replayed[kind] += len(counted)

@@ -1,4 +1,4 @@
-"""What may be the case on the other side, judged by what was said and heard alone.
+"""Possible states of the other side, by the messages alone.
 
 The RM cannot know what the server has dealt with already, so a track keeps every possible *world*:
 a state, and how many of the things said were dealt with. Each answer leaves only the worlds
@@ -31,7 +31,7 @@ class Violation(AssertionError):
 
 
 class Said(NamedTuple, Generic[T]):
-    """Something said; `doubtful` if it was under way when its stream broke."""
+    """A sent item; `doubtful` if it was in flight when its stream broke."""
 
     item: T
     doubtful: bool
@@ -57,10 +57,10 @@ class Track(Generic[S, T, A]):
 
     @abstractmethod
     def taken(self, state: S, item: T) -> S:
-        """The state after an item that was taken, whatever was said of it."""
+        """The state after an accepted item, whatever its answer."""
 
     def say(self, item: T) -> None:
-        """Something is sent."""
+        """An item is sent."""
         self.said.append(Said(item, doubtful=False))
 
     def doubt(self, item: T) -> None:
@@ -71,7 +71,7 @@ class Track(Generic[S, T, A]):
                 return
 
     def hear(self, *answers: A) -> None:
-        """Answers of which the order is not known."""
+        """Answers in unknown order."""
         reached: dict[tuple[S, int], None] = {}
         for order in permutations(answers):
             worlds: Iterable[tuple[S, int]] = self._worlds
@@ -90,7 +90,7 @@ class Track(Generic[S, T, A]):
         ]
 
     def _silently(self, worlds: Iterable[tuple[S, int]]) -> dict[tuple[S, int], None]:
-        """The worlds with those that come of them without a word."""
+        """The worlds with those that follow without a message."""
         known = dict.fromkeys(worlds)
         waiting = list(known)
         while waiting:
@@ -118,11 +118,11 @@ class Track(Generic[S, T, A]):
         return states
 
     def may_stand(self) -> bool:
-        """True if the thing may be there as far as was heard."""
+        """True if the object may exist by the answers so far."""
         return any(state is not None for state, _ in self._silently(self._worlds))
 
     def guess(self) -> S:
-        """What an RM would believe: a world in which as much as can be was dealt with."""
+        """The belief of an RM: a world in which as much as possible was processed."""
         worlds = self._silently(self._worlds)
         return max(worlds, key=lambda world: world[1])[0]
 
@@ -137,7 +137,7 @@ class Track(Generic[S, T, A]):
         self.restart(booked)
 
     def restart(self, state: S) -> None:
-        """It is in this state for certain."""
+        """It is certainly in this state."""
         self.start = state
         self.said.clear()
         self.heard.clear()
@@ -145,11 +145,11 @@ class Track(Generic[S, T, A]):
 
     @property
     def is_certain(self) -> bool:
-        """True if nothing was said and heard since things were certain."""
+        """True if there were no messages since the last certain state."""
         return not self.said and not self.heard
 
     def story(self) -> str:
-        """What is known, for a failure."""
+        """The knowledge of the track, for a failure."""
         said = [f"{item!r}{' (may be lost)' if doubtful else ''}" for item, doubtful in self.said]
         ends = sorted({f"{state} after {dealt}" for state, dealt in self._silently(self._worlds)})
         return f"  was {self.start}\n  said {said}\n  heard {self.heard}\n  may be {ends}"
@@ -159,11 +159,11 @@ class Track(Generic[S, T, A]):
 
 
 class Accepted(NamedTuple):
-    """A node or an application was taken."""
+    """A node or an application was accepted."""
 
 
 class Rejected(NamedTuple):
-    """An item was not taken."""
+    """An item was rejected."""
 
     reason: str
 
@@ -190,7 +190,7 @@ class Released(NamedTuple):
 
 
 class TimedOut(NamedTuple):
-    """A placeholder is to end, or an ask of a gang that did not come together was dropped."""
+    """A placeholder has to end, or an ask of an incomplete gang was dropped."""
 
     message: str
 
@@ -202,7 +202,7 @@ class Preempted(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """True if the RM judges whether an ask may go to these nodes."""
+    """True if the RM judges whether an ask may be placed on these nodes."""
 
     node_ids: tuple[str, ...]
 
@@ -213,7 +213,7 @@ KeyAnswer = New | Released | TimedOut | Preempted | Rejected | Asked
 
 
 class Standing(NamedTuple):
-    """A node that is there."""
+    """An existing node."""
 
     schedulable: bool
     size: Amounts
@@ -230,14 +230,14 @@ class Held(NamedTuple):
 
 
 class Occupied(NamedTuple):
-    """A foreign allocation that is there."""
+    """An existing foreign allocation."""
 
     node_id: str
     size: Amounts
 
 
 class Surroundings(Protocol):
-    """What a track has to know of the others."""
+    """The information that a track needs about others."""
 
     huge: bool
     """True if amounts were said that may not fit in together."""
@@ -246,22 +246,22 @@ class Surroundings(Protocol):
         """True if asks may have been scheduled at all since things were certain."""
 
     def partition_may_be(self, partition: str, *, there: bool) -> bool:
-        """True if the partition may have been there, or not, since things were certain."""
+        """True if the partition may have existed, or not, since the last certain state."""
 
     def app_may_be(self, app_id: str, *, there: bool) -> bool:
         """The same for an application."""
 
     def has_agreed(self, app_id: str, key: str, node_id: str) -> bool:
-        """True if a key may have been placed; where the RM is asked, with its consent."""
+        """True if a key may have been placed; with predicates, with the RM's consent."""
 
     def node_may_be(self, node_id: str, *, there: bool) -> bool:
         """The same for a node."""
 
     def may_be_cleared(self, node_id: str) -> bool:
-        """True if allocations may have been told to leave the node."""
+        """True if allocations on the node may have been asked to stop."""
 
     def open_nodes(self) -> frozenset[str]:
-        """The nodes that may have taken asks since things were certain."""
+        """The nodes that may have been open since the last certain state."""
 
 
 class NodeTrack(Track[Standing | None, NodeItem, Accepted | Rejected]):
@@ -295,7 +295,7 @@ class NodeTrack(Track[Standing | None, NodeItem, Accepted | Rejected]):
         return []
 
     def taken(self, state: Standing | None, item: NodeItem) -> Standing | None:
-        """What an item makes of the node."""
+        """The state of the node after an item."""
         if item.fault or (state is None) is not item.creates:
             return state
         match item.action:
@@ -338,7 +338,7 @@ _PLACEMENT = (
 
 
 class AppTrack(Track[str | None, AppItem | RemovalItem, Accepted | Rejected | Updated]):
-    """One application; its state is the one last told."""
+    """One application; its state is the last reported one."""
 
     def __init__(self, app_id: str, around: Surroundings) -> None:
         """Not there."""
@@ -366,7 +366,7 @@ class AppTrack(Track[str | None, AppItem | RemovalItem, Accepted | Rejected | Up
         return []
 
     def taken(self, state: str | None, item: AppItem | RemovalItem) -> str | None:
-        """What an item makes of the application."""
+        """The state of the application after an item."""
         if isinstance(item, RemovalItem):
             return state if item.partition in BAD_PARTITIONS else None
         return "New" if state is None and not item.fault else state

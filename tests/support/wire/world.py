@@ -1,4 +1,4 @@
-"""A site and its RMs: how things come to rest, and what has to hold then."""
+"""A site and its RMs: reaching an idle state, and its invariants."""
 
 from collections.abc import Sequence
 from random import Random
@@ -19,10 +19,10 @@ MAX_EXCHANGES = 50
 
 
 class World:
-    """Two RMs at one server, and the script of what they say and hear."""
+    """Two RMs at one server, and the script of their messages."""
 
     def __init__(self) -> None:
-        """Nobody is registered."""
+        """Start without RMs."""
         self.script: list[str] = []
         self.site = Site()
         self.rms = [WireRm(self.site, rm_id, self.script) for rm_id in RM_IDS]
@@ -65,14 +65,14 @@ class World:
         self._check_neighbours()
 
     def _check_outbox(self, rm: WireRm) -> None:
-        """S3: what was produced was sent, and heard."""
+        """S3: all effects were sent, and received."""
         known = self.site.rms.find(rm.rm_id)
         left = known.outbox.messages if known is not None else 0
         if left:
             raise Violation(f"S3: {left} messages for {rm.rm_id} are left though it listens")
 
     def _check_neighbours(self) -> None:
-        """R1: who did nothing still has the same."""
+        """R1: the state of an inactive RM is unchanged."""
         for rm in self.rms:
             now = self.digest(rm.rm_id)
             if rm.rm_id not in self._touched and now != self._digests[rm.rm_id]:
@@ -93,7 +93,7 @@ class World:
     # ---- Connections ----
 
     def connect(self, rm: WireRm, *, again: bool = False) -> None:
-        """Have everything open; `again` repeats what may have been lost, where nobody knows."""
+        """Open everything; `again` repeats messages whose fate is unknown."""
         if rm.connection.is_whole:
             return
         self.touch(rm)
@@ -113,7 +113,7 @@ class World:
                 rm.say_again()
 
     def restart(self, rm: WireRm, config: Config, *, session: bool, is_asked: bool = False) -> Books:
-        """The RM's process starts anew and registers; what it would replay."""
+        """The RM's process restarts and registers; return its belief for a replay."""
         self.touch(rm)
         belief = believed(rm.ledger)
         rm.connection.forget()
@@ -135,7 +135,7 @@ class World:
         stop: int | None = None,
         miscounted: bool = False,
     ) -> None:
-        """Tell all again, in some legal order, or only the first so many messages of it."""
+        """Replay everything, in some legal order, or only the first messages of it."""
         rng = Random(seed)
         phases = replay_of(belief, rm.config, rng)
         if rm.connection.has_session:
@@ -155,13 +155,13 @@ class World:
             check_replayed(phases, books_of(self.site.scheduler, rm.rm_id))
 
     def site_takes_all(self, rm: WireRm) -> None:
-        """What the RM has said arrives and is dealt with."""
+        """Messages of the RM are delivered and processed."""
         rm.connection.flow(KINDS)
         self.site.rest()
 
 
 def replay_of(belief: Books, config: Config, rng: Random) -> list[tuple[str, list[Item]]]:
-    """Nodes, applications, and what runs or waits; in each any order is legal."""
+    """Nodes, applications, and allocations or asks; in each any order is legal."""
     there = config.partitions
     nodes: list[Item] = [
         NodeItem(node_id, "CREATE" if at.schedulable else "CREATE_DRAIN", at.size, home(node_id))
@@ -195,7 +195,7 @@ def replay_of(belief: Books, config: Config, rng: Random) -> list[tuple[str, lis
 
 
 def check_replayed(phases: list[tuple[str, list[Item]]], books: Books) -> None:
-    """R2, R3: what runs is taken whatever the limits say, and all that waits waits or runs."""
+    """R2, R3: allocations are accepted whatever the limits, and all pending asks wait or run."""
     said = [item for _, items in phases for item in items]
     if any(isinstance(item, AskItem) and item.huge for item in said):
         return

@@ -36,7 +36,7 @@ NEVER = "9000000s"
 
 
 class BackfillMaker:
-    """Adds backfill to the commands of a world, from a source of its own: all else stays as drawn."""
+    """Adds backfill to the commands of a world, from a source of its own: the rest is unchanged."""
 
     def __init__(
         self, seed: int, rms: list[str], share: float, *, gangs: bool, shortest: float = 0.0
@@ -106,7 +106,7 @@ def _alone(ask: Ask) -> Ask:
 
 
 def _with_templates(queue: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The queue and those below, each with its template."""
+    """The queue and its descendants, each with its template."""
     yield queue
     if "childtemplate" in queue:
         yield queue["childtemplate"]
@@ -115,7 +115,7 @@ def _with_templates(queue: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _templates(queue: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The templates of the queue and of those below: what they make inherits no properties."""
+    """The templates of the queue and its descendants: queues created by them inherit no properties."""
     if "childtemplate" in queue:
         yield queue["childtemplate"]
     for child in queue.get("queues", []):

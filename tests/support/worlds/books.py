@@ -1,4 +1,4 @@
-"""What core and oracle must have in common after each command, as values that can be compared."""
+"""The common state of core and oracle after each command, as comparable values."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ Keys = dict[tuple[str, str], str]
 
 
 def books_of_core(partition: Partition, now: float) -> dict[str, Any]:
-    """What the core's books say."""
+    """The core's books."""
     return {
         "apps": {app.app_id: _app_of_core(partition, app, now) for app in partition.applications.values()},
         "unseen": unseen(partition),
@@ -119,7 +119,7 @@ def pauses(app: Application) -> dict[Kind, float]:
 
 
 def unseen(partition: Partition) -> tuple[Keys, Keys, Keys]:
-    """What shows in no effect: nodes reserved, what is assumed, the states of pairs, reviews."""
+    """State without an effect: reserved nodes, assumed asks, the states of pairs, reviews."""
     apps = partition.applications.values()
     reserved: Keys = {
         (app.app_id, key): request.reservation.node_id or ""
@@ -165,7 +165,7 @@ def _questions(partition: Partition) -> Keys:
 
 
 def books_of_oracle(partition: PartitionOracle, now: float) -> dict[str, Any]:
-    """What the oracle's records come to."""
+    """The oracle's books."""
     usage = Usage(partition.queues, partition.apps, partition.nodes)
     return {
         "apps": {app.app_id: _app_of_oracle(app, usage, now) for app in partition.apps.values()},
@@ -226,7 +226,7 @@ def _app_of_oracle(app: AppRecord, usage: Usage, now: float) -> tuple[Any, ...]:
 
 
 def unseen_by_oracle(partition: PartitionOracle) -> tuple[Keys, Keys, Keys]:
-    """What the oracle has to show for that which shows in no effect."""
+    """The oracle's state that has no effect."""
     apps = partition.apps.values()
     reserved: Keys = {
         (app.app_id, ask.key): ask.reservation.node_id or ""
@@ -257,7 +257,7 @@ def unseen_by_oracle(partition: PartitionOracle) -> tuple[Keys, Keys, Keys]:
 
 
 def _review(*, due: bool) -> Keys:
-    """A review of reservations may find nothing to give up: that it was made must show."""
+    """A review of reservations may find nothing to release: its time must be comparable."""
     return {("", "review"): "due"} if due else {}
 
 

@@ -17,7 +17,7 @@ FLOATING: tuple[frozenset[str], ...] = (frozenset(), frozenset({"gpu"}), frozens
 
 
 class BudgetMaker:
-    """Draws budgets, and later other ones, from a source of its own."""
+    """Draws budgets, and later changes, from a source of its own."""
 
     def __init__(self, seed: int, rms: Sequence[str]) -> None:
         """Draw if the world has any."""

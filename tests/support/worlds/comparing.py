@@ -88,7 +88,7 @@ def compare(
 
 
 class _Pair:
-    """A core and an oracle that are told the same."""
+    """A core and an oracle with the same input."""
 
     def __init__(self, driver: Driver, oracle: Oracle) -> None:
         self.driver = driver
@@ -98,7 +98,7 @@ class _Pair:
         self.decisions = 0
 
     def hand_in(self, command: Command) -> None:
-        """One command to both; after a Tick the oracle says what should have been decided."""
+        """Process one command in both; after a Tick the oracle makes the expected decisions."""
         partitions = self.driver.scheduler.partitions
         turns = {name: partition.counters.turns for name, partition in partitions.items()}
         effects = self.players.send(command)
@@ -134,10 +134,10 @@ class _Pair:
             self._compare_books(names)
 
     def change_budgets(self, command: SetBudgets) -> None:
-        """Other budgets to both; nothing is decided until the core has counted all members.
+        """Change budgets in both; nothing is decided until the core has counted all members.
 
-        The core promises no more: a member is not bounded before its turn in the count, whose slices
-        come with the ticks. The oracle counts at once. So what is due comes before the change.
+        The core promises no more: a member is not bounded before its turn in the count, whose slices follow
+        with the ticks. The oracle counts at once. So due work precedes the change.
         """
         self.hand_in(Tick(decisions=0))
         self.hand_in(command)
@@ -161,9 +161,9 @@ class _Pair:
         return names
 
     def hear_answers(self) -> bool:
-        """Checks are written, and RMs answer what they have thought about long enough.
+        """Checks are written, and RMs send due answers.
 
-        They confirm, too, what they were told to stop, and change the sizes of asks.
+        They also confirm requested stops, and change the sizes of asks.
         """
         written, self.unwritten = self.unwritten, []
         due = self.players.due()
@@ -172,7 +172,7 @@ class _Pair:
         return bool(written or due)
 
     def rest(self) -> None:
-        """Let the core come to rest; then the oracle must have nothing left either."""
+        """Run the core until idle; then the oracle must have no work either."""
         for _ in range(1000):
             deadline = self.driver.scheduler.next_deadline()
             if deadline is not None and deadline <= self.driver.now:
@@ -238,7 +238,7 @@ class _Pair:
         return outcome
 
     def _end_tired_turn(self, core: Partition) -> None:
-        """The core has seen the first of those that must back off, and maybe not the others."""
+        """The core has processed the first of those that back off, and maybe not the others."""
         theirs = self.oracle.partitions[core.name]
         outcome = peek(theirs, self.driver.now)
         for app_id, asks in outcome.attempted.items():
@@ -264,7 +264,7 @@ class _Pair:
             send_to_rest(theirs, app_id, self.driver.now)
 
     def _searches(self, core: Partition, outcome: Outcome) -> list[Search]:
-        """The searches in vain that a tired core has come to."""
+        """The searches in vain that a tired core has made."""
         return [
             one
             for one in outcome.searches
@@ -282,19 +282,19 @@ class _Pair:
 
 
 def _made(effects: Iterable[Effect], name: str) -> list[Made]:
-    """The allocations of one partition that the RM is told of, in order."""
+    """The allocations of one partition sent to the RM, in order."""
     made = [e for e in effects if isinstance(e, AllocationsMade) and e.partition == name]
     return [Made(*told) for told in placed(made)]
 
 
 def _released(effects: Iterable[Effect], name: str) -> list[Released]:
-    """What the RM is told of one partition that has ended or is to end, in order."""
+    """The ends, or requests to end, of one partition sent to the RM, in order."""
     ended = [e for e in effects if isinstance(e, AllocationsReleased) and e.partition == name]
     return [Released(*told) for told in released(ended)]
 
 
 def _waiting(effects: Iterable[Effect], name: str) -> list[tuple[str, str]]:
-    """The asks of one partition that an autoscaler is told of; their order says nothing."""
+    """The asks of one partition reported to an autoscaler; their order does not matter."""
     return sorted(
         (state.app_id, state.key)
         for effect in effects
@@ -315,5 +315,5 @@ def _is_unplanned(core: Partition, one: Unplanned) -> bool:
 
 
 def _waits_too(core: Partition, one: Waits) -> bool:
-    """True if a tired core has come to the asks of a kind that wait for kept nodes."""
+    """True if a tired core has reached the asks of a kind that wait for reserved nodes."""
     return pauses(core.applications[AppId(one.app_id)]).get(one.kind) == one.until

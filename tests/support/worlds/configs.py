@@ -13,7 +13,7 @@ TYPES = {"vcore": 1000, "memory": 8, "gpu": 1}
 
 
 def some(rng: Random, low: int, high: int) -> Amounts:
-    """Amounts of some types, each so many times what is middling."""
+    """Amounts of some types, each a multiple of a medium one."""
     return {name: rng.randint(low, high) * typical for name, typical in TYPES.items() if rng.random() < 0.6}
 
 
@@ -50,10 +50,10 @@ EVERYBODY = [{"users": ["*"]}, {"groups": ["*"]}]
 
 
 def with_limits(rng: Random, config: dict[str, Any]) -> dict[str, Any]:
-    """A partition's configuration with limits and with numbers of applications.
+    """A partition's configuration with limits and with maximum numbers of applications.
 
-    Limits deeper in the tree have to agree with those above them: they are drawn now and then,
-    and left out where they contradict.
+    Limits deeper in the tree have to agree with those above them: they are drawn sometimes, and left out if
+    they contradict.
     """
     (root,) = config["queues"]
     numbered = _numbered(rng, root, 0)
@@ -70,7 +70,7 @@ def with_limits(rng: Random, config: dict[str, Any]) -> dict[str, Any]:
 
 
 def _numbered(rng: Random, queue: dict[str, Any], most: int) -> dict[str, Any]:
-    """The queue, and all below it, with how many applications may run: below, no more than above.
+    """The queue, and its descendants, with maximum numbers of applications that decrease downwards.
 
     `most` 0: there is no number above.
     """
@@ -89,7 +89,7 @@ def _limited(rng: Random, queue: dict[str, Any]) -> dict[str, Any]:
 
 
 def _limits(rng: Random, share: float, most: int) -> list[dict[str, Any]]:
-    """Limits for a share of those who submit; those for everybody come last, as they must."""
+    """Limits for a share of the users; wildcards are last, as required."""
     chosen = [who for who in NAMED if rng.random() < share]
     groups = any("groups" in who for who in chosen)
     chosen += [who for who in EVERYBODY if rng.random() < 0.4 and ("users" in who or groups)]
@@ -107,7 +107,7 @@ def _limit(rng: Random, who: dict[str, list[str]], most: int) -> dict[str, Any]:
 
 
 def give_notices(rng: Random, shape: dict[str, Any]) -> None:
-    """Most queues give notice of preemption; some compare costs, or bound losses."""
+    """Most queues have a notice of preemption; some compare costs, or bound losses."""
     if rng.random() < 0.8:
         shape["properties"]["preemption.notice"] = rng.choice(["500ms", "2s", "5s", "20s"])
         shape["properties"].setdefault("preemption.delay", "500ms")
@@ -127,8 +127,8 @@ class ConfigMaker:
     ) -> None:
         """Draw the shape of the tree.
 
-        `creates` lets placement create queues, `hides` leaves queues out of later variants. Where
-        asks `preempt` others there is more that is guaranteed, and there are settings for it.
+        `creates` lets placement create queues, `hides` leaves queues out of later variants. With `preempts`
+        guarantees are larger, and there are settings for preemption.
         """
         self.rng = rng
         # A source of its own: the other draws of a seed are what they are without it.
@@ -164,7 +164,7 @@ class ConfigMaker:
         return paths
 
     def partition(self, name: str) -> dict[str, Any]:
-        """One variant: same tree and settings, guarantees and maxima drawn anew."""
+        """One variant: the same tree and settings, with new guarantees and maxima."""
         config: dict[str, Any] = {"name": name, "queues": [self._sized(self.shape)]}
         if self.creates:
             config["placementrules"] = [{"name": "provided", "create": True}]
@@ -232,7 +232,7 @@ class ConfigMaker:
         return {**properties, **self._of_preemption()} if self.preempts else properties
 
     def _of_preemption(self) -> dict[str, str]:
-        """When asks preempt others, whose allocations may go, and in which order."""
+        """The times, candidates and order of preemption."""
         rng = self.rng
         chosen = [
             ("preemption.delay", 0.9, ["500ms", "500ms", "1s", "2s", "5s"]),
@@ -285,7 +285,7 @@ class ConfigMaker:
         return least
 
     def _due(self) -> Amounts:
-        """What is worth preempting others for: something of most types."""
+        """A guarantee worth preempting for: something of most types."""
         rng = self.rng
         return {
             name: rng.choice([1, 2, 4, 6]) * typical for name, typical in TYPES.items() if rng.random() < 0.85
@@ -328,7 +328,7 @@ class ConfigMaker:
         return least
 
     def _maximum(self, least: Amounts, limits: Amounts) -> Amounts:
-        """A maximum between what is guaranteed below and what is allowed above."""
+        """A maximum between the guarantees below and the maximum above."""
         maximum = {}
         for name, typical in TYPES.items():
             if self.rng.random() < 0.6:
@@ -361,7 +361,7 @@ def text_of(partitions: list[dict[str, Any]]) -> str:
 
 
 def _of_memory(rng: Random) -> dict[str, str]:
-    """How long usage counts, how much, and how many hours may be used of it."""
+    """The half-life, the weight, and the hours of usage."""
     chosen = [
         ("fairshare.half-life", 0.5, ["500ms", "4s", "60s", "60s", "3600s", "off"]),
         ("fairshare.weight", 0.4, ["0", "0.25", "0.5", "1"]),
@@ -373,7 +373,7 @@ def _of_memory(rng: Random) -> dict[str, str]:
 
 
 def _of_reservations(rng: Random) -> dict[str, str]:
-    """How many nodes may be reserved, how much of them, and for how long in vain."""
+    """The number of reserved nodes, the reserved amounts, and the idle timeout."""
     chosen = [
         ("reservation.max.nodes", 0.6, ["1", "2", "3", "9"]),
         ("application.reservation.max.nodes", 0.5, ["0", "1", "2", "9"]),
@@ -384,7 +384,7 @@ def _of_reservations(rng: Random) -> dict[str, str]:
 
 
 def _add_levels(rng: Random, root: dict[str, Any]) -> None:
-    """Topology levels, mostly the same, and how long the places of lost members are kept."""
+    """Topology levels, mostly the same, and the time for rooms of lost members."""
     properties = {"topology.levels": rng.choice(["zone, rack"] * 12 + ["rack", "zone,slot"])}
     if rng.random() < 0.5:
         properties["topology.swap-seconds"] = rng.choice(["0", "2", "30"])

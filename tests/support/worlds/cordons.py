@@ -1,4 +1,4 @@
-"""Draws what operators do to nodes by hand."""
+"""Draws acts of operators on nodes."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -35,7 +35,7 @@ class CordonMaker:
         return [SetNodeSchedulable(rm_id=rm_id, partition=partition, node_id=node_id, schedulable=on)]
 
     def marking(self, command: Command, now: float) -> Command:
-        """A registration with the marks of what operators did before."""
+        """A registration with the marks of earlier acts of operators."""
         rng = self._rng
         if not self._share or not isinstance(command, RegisterRm):
             return command

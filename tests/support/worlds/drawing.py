@@ -17,10 +17,10 @@ REFUSED = text_of([{"name": "default", "queues": [{"name": "root", "resources": 
 
 
 class RmSettings:
-    """Draws the partitions of one RM, and what is configured there."""
+    """Draws the partitions of one RM, and their configurations."""
 
     def __init__(self, rng: Random, rm: str, *, hides: bool, preempts: bool, topology: Random | None) -> None:
-        """Draw what stays as it is: which partitions, the shape of queues, who has a say."""
+        """Draw the constant parts: partitions, the shape of queues, predicates."""
         self.rng = rng
         self.rm = rm
         self.hides = hides
@@ -56,7 +56,7 @@ class RmSettings:
         return text_of([self.makers[name].partition(name) for name in names])
 
     def _policy(self) -> PredicatePolicy | None:
-        """True if the RM has a say in where its asks go."""
+        """True if the RM has predicates."""
         if self.rng.random() < 0.5:
             return None
         fail_mode = self.rng.choice(list(FailMode))
@@ -65,7 +65,7 @@ class RmSettings:
         return PredicatePolicy(deadline=deadline, fail_mode=fail_mode, judges_victims=judges)
 
     def _extra(self) -> dict[str, str]:
-        """Mostly nothing, which leaves in force what was."""
+        """Mostly none, which leaves the former one in force."""
         text = self.rng.choice(["", "", "", "", "true", "false"])
         return {"stateaware-as-fifo": text} if text else {}
 
@@ -75,7 +75,7 @@ class RmSettings:
         return name if self.rng.random() < 0.95 else f"[{self.rm}]{name}"
 
     def any_partition(self) -> str:
-        """Now and then one that is not there, or is another RM's."""
+        """Sometimes an unknown partition, or another RM's."""
         if self.rng.random() < 0.97:
             return self.partition()
         return self.rng.choice(["third", "[rm0]default", "[rm1]default", "[rm]default"])
@@ -91,13 +91,13 @@ DrawAsk = Callable[[str, float, str], Ask]
 
 
 class Crowd:
-    """How crowded it is with one RM. `share` of its asks may preempt others.
+    """The load of one RM. `share` of its asks may preempt others.
 
-    Where that are most there are few nodes, for asks of sizes that fit on most of them.
+    If those are most there are few nodes, for asks of sizes that fit on most of them.
     """
 
     def __init__(self, rng: Random, rm: str, settings: RmSettings, share: float) -> None:
-        """No application was submitted yet."""
+        """Start without applications."""
         self.rng = rng
         self.rm = rm
         self.settings = settings
@@ -116,7 +116,7 @@ class Crowd:
         return {name: self.rng.choice([2, 3, 4]) * amount for name, amount in TYPES.items()}
 
     def opening(self, fleet: int) -> list[Command]:
-        """So many nodes at once, and an application for each leaf."""
+        """A number of nodes at once, and an application for each leaf."""
         rng = self.rng
         commands: list[Command] = []
         for partition, maker in self.settings.makers.items():
@@ -130,11 +130,11 @@ class Crowd:
         return commands
 
     def note(self, partition: str, app_id: str, queue: str) -> None:
-        """An application is submitted to a queue; what comes later under its id is refused."""
+        """Record an application; a later one under its id is refused."""
         self.queues[partition].setdefault(app_id, queue)
 
     def rush(self, partition: str, now: float, draw: DrawAsk) -> list[Command]:
-        """Some applications take what there is, and then those of another queue want theirs."""
+        """Some applications use all resources, and then those of another queue ask for theirs."""
         rng = self.rng
         name = partition.rpartition("]")[2]
         queues = self.queues[name]
@@ -158,7 +158,7 @@ class Crowd:
         ]
 
     def with_terms(self, wanted: Ask) -> Ask:
-        """The ask with what it says of preemption."""
+        """The ask with its terms of preemption."""
         rng = self.rng
         if not self.share:
             return wanted
@@ -180,7 +180,7 @@ TIMEOUTS = [2_000, 2_000, 5_000, 5_500, 10_000, 20_000, 20_000, 0, -1, 2**62]
 
 
 def _terms(rng: Random) -> dict[str, str]:
-    """What a gang says of topology domains, seldom of a level that is not there."""
+    """A gang's terms about topology domains, seldom of an unknown level."""
     tags = {}
     if rng.random() < 0.75:
         kind, level = rng.choice(["required", "preferred"]), rng.choice(["zone", "rack", "rack"])
@@ -195,7 +195,7 @@ DrawMembers = Callable[[str, str, Callable[[], Ask]], list[Ask]]
 
 
 class TaskGroup(NamedTuple):
-    """How many members of which size."""
+    """The number and size of members."""
 
     name: str
     size: Amounts
@@ -249,7 +249,7 @@ class GangMaker:
         return {name: value // 100 or 1 for name, value in size.items()} if large else size
 
     def _said_of(self, wanted: Amounts) -> Amounts:
-        """What the application says that its placeholders want; now and then not quite true."""
+        """The application's sum of its placeholders; sometimes not quite right."""
         dice = self.rng.random()
         if dice < 0.75:
             return wanted
@@ -267,7 +267,7 @@ class GangMaker:
         return ids[-1] if self.rng.random() < 0.4 else self.rng.choice(ids)
 
     def take_fresh(self) -> tuple[str, str] | None:
-        """A partition and a gang in it of which no placeholder was asked for yet, the first."""
+        """The first partition and gang without any placeholder ask yet."""
         return self.fresh.pop(0) if self.fresh else None
 
     def placeholders(self, partition: str, app_id: str, draw: Callable[[], Ask]) -> list[Ask]:
@@ -280,7 +280,7 @@ class GangMaker:
         return self._noted(partition, found)
 
     def reals(self, partition: str, app_id: str, draw: Callable[[], Ask]) -> list[Ask]:
-        """Real asks for the gang's places: as many as there are, fewer or more."""
+        """Real asks for the gang's placeholders: as many, fewer or more."""
         rng = self.rng
         found = []
         for group in self.plans[partition, app_id]:

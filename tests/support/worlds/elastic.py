@@ -14,7 +14,7 @@ OTHERS = 0.5
 
 
 class ElasticMaker:
-    """Makes gangs elastic, from a source of its own: all else stays as drawn."""
+    """Makes gangs elastic, from a source of its own: the rest is unchanged."""
 
     def __init__(self, seed: int, share: float) -> None:
         """Draw a `share` of the gangs."""

@@ -1,4 +1,4 @@
-"""Draws a world: RMs, partitions, queues, and a long script of what happens there."""
+"""Draws a world: RMs, partitions, queues, and a long script of events."""
 
 from random import Random
 
@@ -111,7 +111,7 @@ class World:
             self.steps.append(Step(self.now, self.backfill.marking(marked)))
 
     def _draw(self) -> None:
-        """One thing happens: an RM says something, or time passes."""
+        """One random event: a message of an RM, or time."""
         if self.budgets is not None:
             self._add(*self.budgets.maybe_others())
         if self.operators is not None:
@@ -145,7 +145,7 @@ class World:
             self._add(*self._rare(rm, dice))
 
     def _fail_again(self, rm: RmMaker) -> None:
-        """The RM cannot run some of what it is given, whenever it is given that."""
+        """The RM repeatedly fails to run some of its allocations."""
         failing = rm.failing()
         for _ in range(self.rng.choice([2, 4, 8])):
             self._add(failing, Tick(decisions=self.rng.choice([1, 7])))
@@ -158,7 +158,7 @@ class World:
         return (rm.gang_asks(self.now) if gang else []) or [rm.new_asks(self.now)]
 
     def _rare(self, rm: RmMaker, dice: float) -> list[Command]:
-        """What an RM says less often."""
+        """A rarer message of an RM."""
         if dice < 0.72:
             return [rm.freed()]
         if dice < 0.79:

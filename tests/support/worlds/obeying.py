@@ -1,4 +1,4 @@
-"""RMs that do at once what they are told, and agree to whatever they are asked: as plans assume."""
+"""RMs that carry out requests at once, and accept everything: as plans assume."""
 
 from licorne_core.messages.commands import (
     AnswerPredicates,
@@ -40,7 +40,7 @@ def let_happen(driver: Driver, *commands: Command, seconds: float = 0.0) -> list
 
 
 def _obeying(effect: Effect) -> list[Command]:
-    """What an obedient RM says to an effect."""
+    """The reaction of an obedient RM to an effect."""
     if isinstance(effect, AllocationsReleased):
         gone = [
             release(r.app_id, r.key, why=r.termination, partition=effect.partition)

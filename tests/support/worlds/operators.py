@@ -1,4 +1,4 @@
-"""Draws what operators do to the applications of a world."""
+"""Draws acts of operators on the applications of a world."""
 
 from collections.abc import Sequence
 from random import Random
@@ -21,7 +21,7 @@ class OperatorMaker:
         self.has_some = self._rng.random() < 0.5
 
     def maybe(self, now: float) -> list[Command]:
-        """Now and then one acts on an application, which may not be there."""
+        """Sometimes an operator acts on an application, which may not exist."""
         rng = self._rng
         if not self.has_some or rng.random() > 0.2:
             return []

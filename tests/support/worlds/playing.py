@@ -1,7 +1,7 @@
 """Plays a script to a core. Its RMs answer checks of nodes and of victims, confirm stops, and resize asks.
 
-They do so at once, later, wrongly or never. What an RM does follows from what it is told alone, and from how
-often it was told, so that a script that was cut short goes on as before.
+They do so at once, late, wrongly or never. The actions of an RM follow from its messages alone, and from how
+often they were sent, so that a shortened script continues as before.
 """
 
 from collections.abc import Iterable, Sequence
@@ -49,7 +49,7 @@ _T = TerminationType
 
 
 class Step(NamedTuple):
-    """One thing that happens at a time in unix seconds."""
+    """One event at a time in unix seconds."""
 
     now: float
     command: Command | None
@@ -72,11 +72,11 @@ class Players:
         return [*self.reply(), *self.send(step.command)]
 
     def reply(self) -> list[Effect]:
-        """Have the RMs say what is due now; all effects."""
+        """Let the RMs send their due messages; return all effects."""
         return [effect for reply in self.due() for effect in self.send(reply)]
 
     def send(self, command: Command | None) -> list[Effect]:
-        """Hand in a command, or let the core rest; the RMs hear the effects."""
+        """Process a command, or run the core until idle; the RMs get the effects."""
         effects = self.driver.run(TURN) if command is REST else self.driver.send(command)
         self.hear(effects)
         return effects
@@ -89,20 +89,20 @@ class Players:
         self._work.hear(effects)
 
     def due(self) -> list[Command]:
-        """A step has passed: what the RMs say now."""
+        """A step has passed: the due messages of RMs."""
         said = [*self._answers.due(), *self._confirmations.due(), *self._resizes.due()]
         return said + self._work.due()
 
 
 def play_watched(script: Sequence[Step], tuning: Tuning | None = None) -> tuple[list[Effect], list[Fact]]:
-    """All effects that a core answers to a script, and all that those who watch hear."""
+    """All effects of a core for a script, and all events."""
     players = Players(Driver(tuning=tuning))
     told = [effect for step in script for effect in players.step(step)]
     return told, players.driver.facts
 
 
 class _Later(Generic[T]):
-    """What RMs are still to say, and how many more steps that takes."""
+    """Pending messages of RMs, with the number of steps until then."""
 
     def __init__(self) -> None:
         self._waiting: list[tuple[int, RmId, T]] = []
@@ -112,13 +112,13 @@ class _Later(Generic[T]):
         self._waiting.append((steps, rm_id, item))
 
     def due(self) -> list[tuple[RmId, T]]:
-        """A step has passed: what is said now."""
+        """A step has passed: the due messages."""
         due = [(rm_id, item) for steps, rm_id, item in self._waiting if steps <= 0]
         self._waiting = [(steps - 1, rm_id, item) for steps, rm_id, item in self._waiting if steps > 0]
         return due
 
     def again(self, what: str) -> str:
-        """Text of what is judged, and of how often it was."""
+        """Text of the judged object, and of how often it was judged."""
         self._times[what] = self._times.get(what, 0) + 1
         return f"{what} {self._times[what]}"
 
@@ -145,7 +145,7 @@ class Answers:
     """Answers to checks of nodes and of victims; asks of one opinion are judged alike."""
 
     def __init__(self, scheduler: Scheduler) -> None:
-        """Nobody was asked yet; what the RM goes by is known of the core's asks."""
+        """Start without checks; the RM's criteria are those of the core's asks."""
         self._scheduler = scheduler
         self._nodes: _Later[PredicateAnswer] = _Later()
         self._victims: _Later[PreemptionAnswer] = _Later()
@@ -161,7 +161,7 @@ class Answers:
                     self._weigh(effect.rm_id, question)
 
     def due(self) -> list[Command]:
-        """A step has passed: what is answered now, each RM's answers together."""
+        """A step has passed: the due answers, each RM's answers together."""
         nodes, victims = _by_rm(self._nodes.due()), _by_rm(self._victims.due())
         due: list[Command] = [AnswerPredicates(rm_id=rm_id, answers=a) for rm_id, a in nodes.items()]
         return due + [AnswerPreemptions(rm_id=rm_id, answers=a) for rm_id, a in victims.items()]
@@ -180,7 +180,7 @@ class Answers:
             self._nodes.put(delay, asked.rm_id, PredicateAnswer(check.check, refused))
 
     def _weigh(self, rm_id: RmId, question: AskedPreemption) -> None:
-        """Think about victims: some nodes are refused, on others more have to go."""
+        """Judge victims: some nodes are refused, on others more victims are required."""
         opinion = f"{rm_id} {question.app_id} {question.key}"
         needed = {
             node.node_id: upto
@@ -192,7 +192,7 @@ class Answers:
             self._victims.put(delay, rm_id, PreemptionAnswer(question.check, needed))
 
     def _last(self, what: str, node: AskedNode) -> int | None:
-        """The last victim that has to go on the node; None where nobody's end helps."""
+        """The last victim to stop on the node; None if no stop helps."""
         mood = self._judge(what) % 8
         if mood < 2:
             return None
@@ -220,14 +220,14 @@ CONFIRMED: tuple[tuple[int, ...], ...] = ((0,), (0,), (0,), (1,), (2,), (5,), (9
 
 
 class Confirmations:
-    """Confirmations of what RMs are told to stop."""
+    """Confirmations of requested stops."""
 
     def __init__(self) -> None:
-        """Nobody was told anything yet."""
+        """Start without requests."""
         self._later: _Later[ReleaseRequest] = _Later()
 
     def hear(self, effects: Iterable[Effect]) -> None:
-        """Think about what the RMs are told to stop."""
+        """Consider the requested stops."""
         for effect in effects:
             if isinstance(effect, AllocationsReleased):
                 for told in effect.releases:
@@ -235,7 +235,7 @@ class Confirmations:
                         self._consider(effect, told)
 
     def due(self) -> list[Command]:
-        """A step has passed: what is confirmed now, each RM's confirmations together."""
+        """A step has passed: the due confirmations, each RM's together."""
         return [releases(*requests, rm=rm_id) for rm_id, requests in _by_rm(self._later.due()).items()]
 
     def _consider(self, effect: AllocationsReleased, told: Release) -> None:
@@ -262,7 +262,7 @@ class Resizes:
     """Resizes of asks for which something has to stop."""
 
     def __init__(self, scheduler: Scheduler) -> None:
-        """Nobody was told anything yet; what the RM wants is known of the core's asks."""
+        """Start without messages; the RM's requests are those of the core's asks."""
         self._scheduler = scheduler
         self._later: _Later[Ask] = _Later()
 
@@ -275,7 +275,7 @@ class Resizes:
                         self._consider(effect, message)
 
     def due(self) -> list[Command]:
-        """A step has passed: what has another size now."""
+        """A step has passed: the due resizes."""
         return [asks(ask, rm=rm_id) for rm_id, ask in self._later.due()]
 
     def _consider(self, effect: AllocationsReleased, message: str) -> None:
@@ -320,17 +320,17 @@ SAVED = (0, 0, 1, 2, 4, None, None)
 
 
 class SavedWork:
-    """Answers to notices of preemption, and checkpoints in queues that give such notice."""
+    """Answers to notices of preemption, and checkpoints in queues with such notice."""
 
     def __init__(self, scheduler: Scheduler) -> None:
-        """Nobody was told anything yet; what the RM runs is known of the core's allocations."""
+        """Start without messages; the RM's allocations are those of the core."""
         self._scheduler = scheduler
         self._answers: _Later[NoticeAnswer] = _Later()
         self._checkpoints: _Later[Ask] = _Later()
         self._dropped: _Later[ReleaseRequest] = _Later()
 
     def hear(self, effects: Iterable[Effect]) -> None:
-        """Think about notices, and about what has begun to run."""
+        """Consider notices, and newly started allocations."""
         for effect in effects:
             if isinstance(effect, NoticesGiven):
                 for notice in effect.notices:

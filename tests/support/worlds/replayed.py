@@ -1,8 +1,8 @@
-"""Worlds as their commands: recorded with all extensions, and played again where some are not there.
+"""Worlds as their commands: recorded with all extensions, and played again without some.
 
-As a program it plays worlds again, each a line of base64 on stdin, until so many are decided as they were:
-``python replayed.py ENOUGH``. It prints how many it has played, and how many of them were. It is run by its
-path, as its package needs all extensions.
+As a program it plays worlds again, each a line of base64 on stdin, until a number are decided alike: ``python
+replayed.py ENOUGH``. It prints how many it has played, and how many of them were. It is run by its path, as
+its package needs all extensions.
 """
 
 import base64
@@ -20,16 +20,16 @@ Played = list[tuple[Command, float]]
 
 
 class Recorder(Scheduler):
-    """A core that keeps what it is handed, and a sum of what it answers."""
+    """A core that records its commands, and a digest of its effects."""
 
     def __init__(self) -> None:
-        """As a test drives it."""
+        """Use the core of a test."""
         super().__init__()
         self.played: Played = []
         self.sum = hashlib.sha256()
 
     def handle(self, command: Command, now: float) -> list[Effect]:
-        """Carry it out."""
+        """Handle and record it."""
         self.played.append((command, now))
         effects = super().handle(command, now)
         self.sum.update(repr(effects).encode())
@@ -41,7 +41,7 @@ class Recorder(Scheduler):
 
 
 def played_again(line: bytes) -> bool | None:
-    """True if the world is decided as it was; None if it has commands of what is not there."""
+    """True if the world is decided alike; None if it has commands of a missing extension."""
     try:
         played, right = pickle.loads(base64.b64decode(line))
     except ImportError:
@@ -57,7 +57,7 @@ def played_again(line: bytes) -> bool | None:
 
 
 def until_enough(lines: Iterable[bytes], enough: int) -> Iterator[bool]:
-    """Play worlds again until so many are decided as they were."""
+    """Play worlds again until a number are decided alike."""
     for line in lines:
         found = played_again(line)
         if found is not None:

@@ -1,4 +1,4 @@
-"""Draws what one RM says: nodes, applications, asks, releases, and sometimes nonsense."""
+"""Draws messages of one RM: nodes, applications, asks, releases, and sometimes nonsense."""
 
 import json
 from dataclasses import replace
@@ -78,7 +78,7 @@ class RmMaker:
         self.gangs = GangMaker(rng, self.shapes, gangs, topology)
 
     def _predicate(self) -> str | None:
-        """What of an ask the RM goes by: often the same, seldom nothing."""
+        """The predicate of an ask: often the same, seldom none."""
         if self.settings.predicates is None or self.rng.random() < 0.1:
             return None
         return f"opinion {self.rng.choice([0, 0, 0, 1, len(self.asked)])}"
@@ -96,7 +96,7 @@ class RmMaker:
         return {name: size for name, size in sizes.items() if size or rng.random() < 0.3}
 
     def new_nodes(self) -> UpdateNodes:
-        """Nodes appear; those that are there already are refused."""
+        """Nodes are added; existing ones are refused."""
         rng = self.rng
         kinds = [NodeAction.CREATE] * 5 + [NodeAction.CREATE_DRAIN]
         partition = self.settings.any_partition()
@@ -115,7 +115,7 @@ class RmMaker:
         )
 
     def change_node(self) -> UpdateNodes:
-        """A node grows, shrinks, drains, comes back or goes."""
+        """A node grows, shrinks, drains, returns or is removed."""
         kinds = [
             NodeAction.UPDATE,
             NodeAction.UPDATE,
@@ -131,12 +131,12 @@ class RmMaker:
     # Applications
 
     def _app_id(self, partition: str) -> str:
-        """Mostly one that was submitted there, if only to be refused."""
+        """Mostly a submitted one, even if it was refused."""
         ids = self.submitted.get(bare(partition), [])
         return self.rng.choice(ids) if ids and self.rng.random() < 0.95 else "app-nobody"
 
     def new_apps(self, now: float) -> UpdateApplications:
-        """Applications are submitted; some ids are taken, some queues are not there."""
+        """Applications are submitted; some ids are in use, some queues do not exist."""
         rng = self.rng
         partition = self.settings.partition()
         name = bare(partition)
@@ -160,7 +160,7 @@ class RmMaker:
         return apps(*(self.gangs.maybe_gang(each, now) for each in new), rm=self.rm)
 
     def _tags(self) -> dict[str, str]:
-        """Now and then what a namespace has, which counts in queues that placement made."""
+        """Sometimes the sizes of a namespace, which apply to created queues."""
         rng = self.rng
         tags = {}
         for name in ("namespace.resourcequota", "namespace.resourceguaranteed"):
@@ -188,9 +188,9 @@ class RmMaker:
         return asks(*wanted, rm=self.rm)
 
     def gang_asks(self, now: float) -> list[Command]:
-        """Placeholders of a gang, and the real asks for their places, soon or at once.
+        """Placeholders of a gang, and the real asks that replace them, soon or at once.
 
-        Of a gang that has had its placeholders there are more of either.
+        A gang that has had its placeholders gets more of either.
         """
         rng = self.rng
         fresh = self.gangs.take_fresh()
@@ -224,7 +224,7 @@ class RmMaker:
         return releases(*(release(app_id, key, partition=partition) for key in keys), rm=self.rm)
 
     def draw(self, partition: str, now: float, app_id: str | None = None) -> Ask:
-        """An ask of an application, any unless it is said."""
+        """An ask of an application, by default of any."""
         rng = self.rng
         app_id, key = app_id or self._app_id(partition), f"k{len(self.asked)}"
         if self.asked and rng.random() < 0.05:
@@ -244,7 +244,7 @@ class RmMaker:
         return self.crowd.with_terms(wanted)
 
     def foreign(self) -> UpdateAllocations:
-        """Another scheduler takes a part of a node, or gives it back."""
+        """Another scheduler uses a part of a node, or frees it."""
         partition, key = self.settings.any_partition(), f"foreign-{self.rng.randint(0, 1)}"
         if self.rng.random() < 0.5:
             return releases(release("", key, partition=partition), rm=self.rm)
@@ -253,7 +253,7 @@ class RmMaker:
         return asks(replace(taken, tags={"foreign": "default"}), rm=self.rm)
 
     def freed(self) -> UpdateAllocations:
-        """Releases of keys that may or may not be there."""
+        """Releases of keys that may exist."""
         rng = self.rng
         partition = self.settings.any_partition()
         gone = []
@@ -290,7 +290,7 @@ class RmMaker:
 
 
 def _attributes(rng: Random, topology: Random | None) -> dict[str, str]:
-    """A zone, mostly; and a rack where there are topology domains."""
+    """A zone, mostly; and a rack if there are topology domains."""
     found = {"zone": rng.choice(["", "a", "b", "b"])}
     if topology is not None:
         found["rack"] = topology.choice(["", "1", "1", "2", "2"])

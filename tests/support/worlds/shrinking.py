@@ -1,6 +1,6 @@
-"""Narrows a failing script down to the steps that matter, and shows it.
+"""Narrows a failing script down to the relevant steps, and prints it.
 
-Of every command only what is out of the ordinary is shown.
+Of every command only the unusual parts are printed.
 """
 
 import json
@@ -94,7 +94,7 @@ def _without_item(command: Command | None, index: int) -> Command | None:
 
 
 def _without_settings(script: list[Step], number: int, fails: Callable[[Sequence[Step]], bool]) -> list[Step]:
-    """Leave out parts of one step's configuration, as long as what is left is valid."""
+    """Leave out parts of one step's configuration, as long as the remainder is valid."""
     command = script[number].command
     if not isinstance(command, RegisterRm | UpdateConfiguration):
         return script
@@ -120,7 +120,7 @@ def _without_settings(script: list[Step], number: int, fails: Callable[[Sequence
 def _places(tree: Any) -> list[tuple[Any, Any]]:
     """Every mapping's keys and every list's positions, the outermost first.
 
-    Without what the oracle takes for granted.
+    Without the keys that the oracle requires.
     """
     keys = list(tree) if isinstance(tree, dict) else list(range(len(tree)))
     keys = [key for key in keys if key not in ("name", "parent", "submitacl")]
@@ -129,7 +129,7 @@ def _places(tree: Any) -> list[tuple[Any, Any]]:
 
 
 def shown(script: Sequence[Step]) -> str:
-    """All steps; of a configuration one wants to see the lines."""
+    """All steps; a configuration is printed in lines."""
     return "\n".join(_step(step) for step in script)
 
 

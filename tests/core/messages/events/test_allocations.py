@@ -1,4 +1,4 @@
-"""What those who watch hear of asks and allocations, and of what must wait (spec §§ 4.12, 12.1)."""
+"""Events of asks, allocations and waits (spec §§ 4.12, 12.1)."""
 
 import pytest
 
@@ -42,7 +42,7 @@ def driver() -> Driver:
 
 
 def test_an_existing_allocation_is_told_like_one_that_was_made(driver: Driver) -> None:
-    """It was never asked for, and its application passes through Accepted."""
+    """It had no ask, and its application passes through Accepted."""
     driver.send(asks(ask("app", "k1", on_node="n1", memory=1)))
     assert heard(driver) == [
         "APP app SET APP_ACCEPTED: runApplication",
@@ -71,7 +71,7 @@ def test_a_release_says_why_an_allocation_ended(driver: Driver, why: Termination
 
 
 def test_an_application_completes_with_its_last_allocation_only(driver: Driver) -> None:
-    """Several released at once: APP_COMPLETING stands with the last of them."""
+    """Several released at once: APP_COMPLETING is with the last of them."""
     driver.do(asks(ask("app", "k1", memory=1), ask("app", "k2", memory=1)))
     driver.facts.clear()
     driver.send(releases(release("app")))
@@ -101,7 +101,7 @@ def test_an_allocation_that_the_rm_could_not_run_is_asked_for_still(driver: Driv
 
 
 def test_a_resized_allocation_changes_what_user_and_group_have(driver: Driver) -> None:
-    """The difference is told: what came as added, what went as removed, the same size not."""
+    """The difference is the event: an increase as added, a decrease as removed, the same size none."""
     driver.send(asks(ask("app", "k1", on_node="n1", memory=1, vcore=5)))
     driver.facts.clear()
     driver.send(asks(ask("app", "k1", memory=3, vcore=1)))
@@ -116,7 +116,7 @@ def test_a_resized_allocation_changes_what_user_and_group_have(driver: Driver) -
 
 
 def test_an_ask_that_the_rm_placed_itself_is_an_allocation(driver: Driver) -> None:
-    """Known as an ask, it becomes an allocation without being cancelled; a resize says nothing."""
+    """An existing ask becomes an allocation without being cancelled; a resize causes no event."""
     driver.send(asks(ask("app", "k1", memory=9)))
     driver.send(asks(ask("app", "k1", memory=8)))
     driver.facts.clear()
@@ -129,7 +129,7 @@ def test_an_ask_that_the_rm_placed_itself_is_an_allocation(driver: Driver) -> No
 
 
 def test_reasons_of_refusals_are_counted_by_name() -> None:
-    """A request names how many nodes were refused for each reason, in the order of the reasons."""
+    """The event of a request has the number of refused nodes for each reason, in the order of the reasons."""
     record = predicates_refused(1.0, ask("app", "k", memory=1), {"taint": 2, "no answer": 1})
     assert shown(record) == (
         "REQUEST k NONE DETAILS_NONE app memory=1: Unschedulable request 'k': no answer (1x); taint (2x);"
@@ -161,7 +161,7 @@ def requests(driver: Driver) -> list[EventRecord]:
 
 @pytest.mark.row(91)
 def test_what_is_known_of_a_waiting_application_is_not_told_again() -> None:
-    """More asks, more nodes and more waiting change nothing for those who watch."""
+    """More asks, more nodes and more waiting cause no further event."""
     driver = waiting("[{name: a, maxapplications: 1}]")
     submit(driver, "one")
     submit(driver, "two")
@@ -172,7 +172,7 @@ def test_what_is_known_of_a_waiting_application_is_not_told_again() -> None:
 
 
 def test_queue_and_quota_are_told_apart() -> None:
-    """An application may be too many for both, and become runnable for one after the other."""
+    """An application may exceed both limits, and become runnable for one after the other."""
     limit = "limits: [{limit: l, users: [ann], maxapplications: 1}]"
     driver = waiting(f"[{{name: a, maxapplications: 1, {limit}}}]")
     submit(driver, "one")
@@ -208,7 +208,7 @@ def test_an_ask_too_large_for_its_user_is_told_once_until_it_fits() -> None:
 
 
 def test_new_asks_of_a_known_size_are_looked_at_afresh() -> None:
-    """When the last ask of a size is gone, the next one that does not fit is told again."""
+    """After the last ask of a size was removed, the next one that does not fit causes an event again."""
     driver = waiting(QUEUE_MAX)
     driver.do(apps(app("app", "root.a")), asks(ask("app", "k1", memory=2)))
     driver.do(asks(ask("app", "k2", memory=2)), releases(release("app", "k2")))

@@ -1,4 +1,4 @@
-"""What those who watch hear of applications (spec §§ 5.1, 10.6, 12.1.4-5)."""
+"""Events of applications (spec §§ 5.1, 10.6, 12.1.4-5)."""
 
 import pytest
 
@@ -31,7 +31,7 @@ def started(queues: str = "[{name: a}]") -> Driver:
 
 
 def told(effects: list[Effect]) -> list[str]:
-    """The state changes that the RM is told, as those who watch would hear them."""
+    """The state changes sent to the RM, in the form of events."""
     return [
         f"APP {update.app_id} SET APP_{update.state.upper()}: {update.message}"
         for effect in effects
@@ -41,7 +41,7 @@ def told(effects: list[Effect]) -> list[str]:
 
 
 def test_a_reload_that_moves_an_application_to_another_group_says_so() -> None:
-    """The link changes, and what the application has goes along; a kept group is not told."""
+    """The link changes, and the application's usage moves with it; a kept group causes no event."""
     driver = started(OPS % "ops")
     driver.do(apps(app("app", "root.a", groups=["dev", "ops"])), asks(ask("app", "k", memory=1)))
     driver.facts.clear()

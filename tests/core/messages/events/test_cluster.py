@@ -1,4 +1,4 @@
-"""What those who watch hear of nodes, queues and limits (spec §§ 4.14, 7.8, 8.5, 10.9, 12.1.4)."""
+"""Events of nodes, queues and limits (spec §§ 4.14, 7.8, 8.5, 10.9, 12.1.4)."""
 
 import pytest
 
@@ -60,7 +60,7 @@ def test_draining_is_told_once(driver: Driver, action: NodeAction, message: str)
 
 
 def test_what_others_have_of_a_node_is_its_occupied_sum(driver: Driver) -> None:
-    """NODE_OCCUPIED says all that is occupied, after each change and on each node it concerns."""
+    """NODE_OCCUPIED has all occupied amounts, after each change and for each affected node."""
     driver.send(asks(foreign("f1", "n1", memory=1), foreign("f2", "n1", memory=2)))
     driver.send(asks(foreign("f1", "n1", memory=2)))
     driver.send(asks(foreign("f1", "n2", memory=3)))
@@ -88,14 +88,14 @@ def started(text: str) -> Driver:
 
 
 def test_a_refused_registration_says_nothing() -> None:
-    """What was not built was never there for those who watch."""
+    """A partition that was not built causes no event."""
     driver = Driver()
     driver.send(register("partitions: [{name: default, queues: [{name: root}, {name: root}]}]"))
     assert heard(driver) == []
 
 
 def test_a_queue_made_by_placement_is_dynamic_until_it_is_cleaned_away() -> None:
-    """QUEUE add and remove carry QUEUE_DYNAMIC; parents come first and go last."""
+    """QUEUE add and remove carry QUEUE_DYNAMIC; parents are added first and removed last."""
     driver = started(config("[{name: p, parent: true}]", rest=CREATE))
     driver.do(apps(app("app", "root.p.x.y")))
     assert heard(driver, "QUEUE_DYNAMIC") == [
@@ -128,7 +128,7 @@ def test_tags_of_a_namespace_set_the_sizes_of_its_queue() -> None:
 
 
 def test_a_reload_says_what_changed_and_nothing_else() -> None:
-    """New queues, other types and other sizes are heard of; what stays the same is not."""
+    """New queues, other types and other sizes cause events; unchanged ones do not."""
     driver = started(config("[{name: a, resources: {max: {memory: 4}}}, {name: b}, {name: c}]"))
     driver.do(
         reload(
@@ -147,7 +147,7 @@ def test_a_reload_says_what_changed_and_nothing_else() -> None:
 
 
 def test_a_queue_that_left_the_configuration_is_removed_when_it_is_empty() -> None:
-    """QUEUE remove comes with the cleaner; a parent left without children is a leaf then."""
+    """QUEUE remove is sent by the cleaner; a parent without children is a leaf then."""
     driver = started(config("[{name: p, queues: [{name: a}]}]"))
     driver.do(reload(config("[{name: p}]")))
     assert heard(driver) == []
@@ -183,7 +183,7 @@ def test_a_queue_that_left_the_configuration_is_removed_when_it_is_empty() -> No
     ids=["same", "changed", "gone"],
 )
 def test_a_reload_says_which_limits_changed(after: str, expected: list[str]) -> None:
-    """UG_USER_LIMIT and UG_GROUP_LIMIT are set where new or changed, and removed where gone."""
+    """UG_USER_LIMIT and UG_GROUP_LIMIT are set for new or changed limits, and removed for missing ones."""
     driver = started(config(LIMITED % "{memory: 2}"))
     driver.do(reload(config(after, rest="preemption: {enabled: false}")))
     assert heard(driver) == expected
@@ -204,7 +204,7 @@ def test_limits_go_with_their_queue() -> None:
 
 
 def test_a_removed_partition_says_farewell_to_all_it_had() -> None:
-    """Applications, nodes and queues go, children first, the size of the cluster with the nodes."""
+    """Applications, nodes and queues are removed, children first, the size of the cluster with the nodes."""
     two = config("[{name: a}]") + config("[{name: a}]", name="second").removeprefix("partitions:\n")
     driver = started(two)
     driver.do(
@@ -236,7 +236,7 @@ Change = tuple[EventChange, str, float]
 
 
 def reservations(driver: Driver, begin: float) -> list[Change]:
-    """What was heard of reservations since last time, and how many seconds after `begin`."""
+    """The events of reservations since the last call, with seconds after `begin`."""
     return [
         (record.change, record.reference_id, record.time - begin)
         for record in records(driver)

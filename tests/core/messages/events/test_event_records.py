@@ -1,4 +1,4 @@
-"""Whether anything is noted at all, for whom, and in which form (spec § 12.1.1-2)."""
+"""Whether events are recorded, for whom, and in which form (spec § 12.1.1-2)."""
 
 import pytest
 
@@ -43,7 +43,7 @@ def test_tracking_is_switched_while_things_run() -> None:
 
 
 def test_a_refused_update_says_nothing_of_queues() -> None:
-    """Nothing of a configuration that was not taken is heard of."""
+    """A refused configuration causes no event of queues."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")))
     driver.facts.clear()
@@ -53,7 +53,7 @@ def test_a_refused_update_says_nothing_of_queues() -> None:
 
 @pytest.mark.row(6)
 def test_each_rm_hears_of_its_own() -> None:
-    """Two RMs with the same names get what happened to each apart, after all that they are told."""
+    """Two RMs with equal names get their own events only, after all other effects."""
     driver = Driver()
     for rm in ("rm1", "rm2"):
         driver.do(register(config("[{name: a}]"), rm=rm), nodes(node("n1", memory=9), rm=rm))
@@ -67,7 +67,7 @@ def test_each_rm_hears_of_its_own() -> None:
 
 
 def test_an_allocation_is_one_fact() -> None:
-    """However many events it makes, one small object is kept for it, in the order of decisions."""
+    """However many events it causes, one small object is kept for it, in the order of decisions."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")), nodes(node("n1", memory=9)))
     driver.do(apps(app("app", "root.a")))
@@ -81,7 +81,7 @@ def test_an_allocation_is_one_fact() -> None:
 
 
 def test_events_carry_the_time_at_which_they_happened() -> None:
-    """In unix seconds; what was noted stays as it was when the thing itself goes on changing."""
+    """Times are in unix seconds; a recorded event is unchanged when its object changes later."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")), nodes(node("n1", memory=4)))
     start = driver.now
@@ -95,7 +95,7 @@ def test_events_carry_the_time_at_which_they_happened() -> None:
 
 
 def test_a_long_message_is_cut() -> None:
-    """A refusal's reason is kept to 1024 characters (spec § 12.1.1)."""
+    """A refusal's reason is cut to 1024 characters (spec § 12.1.1)."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")))
     driver.facts.clear()

@@ -40,13 +40,13 @@ def reachable_from(start: Any, transitions: Mapping[tuple[Any, Any], Any]) -> se
 def test_no_state_and_no_event_is_only_on_paper(
     first: Any, every: Any, transitions: Any, events: Any
 ) -> None:
-    """Every state can be reached from the first one, and every event happens in some state."""
+    """Every state can be reached from the first one, and every event is used in some state."""
     assert reachable_from(first, transitions) == set(every)
     assert {event for _, event in transitions} == set(events)
 
 
 def test_what_is_over_stays_so() -> None:
-    """A terminated application only expires. A released request stays so, and each may be released."""
+    """A terminated application can only expire, and a released request is final."""
     for state in (AppState.COMPLETED, AppState.FAILED, AppState.REJECTED):
         assert reachable_from(state, states.TRANSITIONS) == {state, AppState.EXPIRED}
     assert reachable_from(RequestState.RELEASED, TRANSITIONS) == {RequestState.RELEASED}
@@ -79,7 +79,7 @@ def test_what_ends_a_request_and_what_makes_it_wait_again() -> None:
 
 
 def test_booked_is_what_takes_room_on_a_node() -> None:
-    """The table leads there by a booking, out by its end, or to wait for a placeholder's end."""
+    """The way in is a booking, the way out its end or the wait for a placeholder's end."""
     for (state, event), to in TRANSITIONS.items():
         if state is RequestState.PENDING:
             assert (to in requests.BOOKED) == (event in BOOKS_ROOM), event
@@ -90,7 +90,7 @@ def test_booked_is_what_takes_room_on_a_node() -> None:
 
 
 def test_the_docstring_names_the_states_that_there_are() -> None:
-    """Whoever reads the table of meanings finds each state there, in the order of the code."""
+    """The docstring has each state, in the order of the code."""
     # A compiled module has no docstring.
     source = Path(__file__).parents[4] / "core/licorne_core/model/apps/requests.py"
     text = ast.get_docstring(ast.parse(source.read_text()), clean=False)
@@ -100,7 +100,7 @@ def test_the_docstring_names_the_states_that_there_are() -> None:
 
 @pytest.mark.parametrize("row", PAIRS, ids=" ".join)
 def test_both_of_a_pair_can_take_the_step(row: tuple[RequestState, RequestState, PairEvent]) -> None:
-    """No row leads a placeholder or a real request where its own table does not go."""
+    """No row moves a placeholder or a real request in a way that its own table forbids."""
     placeholder, real, _ = row
     step = PAIRS[row]
     assert (real, step.real) in TRANSITIONS
@@ -108,7 +108,7 @@ def test_both_of_a_pair_can_take_the_step(row: tuple[RequestState, RequestState,
 
 
 def test_places_go_by_priority_then_age_then_arrival() -> None:
-    """The highest priority comes first, of equal ones the oldest, then the first that came."""
+    """The highest priority is first, of equal ones the oldest, then the first to arrive."""
     late, soon, old, high = (
         Request(ask("app", key, priority=priority, vcore=1), created, arrival).place
         for key, priority, created, arrival in (

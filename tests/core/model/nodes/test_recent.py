@@ -1,4 +1,4 @@
-"""The log of what has changed: each reader hears of all that has, and of nothing else."""
+"""The log of changes: each reader gets all changes, and nothing else."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +15,7 @@ changes = st.lists(st.tuples(st.sampled_from(["note", "note", "forget"]), st.int
 def test_a_reader_hears_of_what_has_changed_since(
     before: list[tuple[str, int]], after: list[tuple[str, int]]
 ) -> None:
-    """Each thing once, the latest change first, and nothing that is gone."""
+    """Each object is included once, the latest change first, without removed ones."""
     log: Recent[int] = Recent()
     follow(log, before)
     read = log.count
@@ -25,7 +25,7 @@ def test_a_reader_hears_of_what_has_changed_since(
 
 
 def follow(log: Recent[int], changes: list[tuple[str, int]]) -> list[int]:
-    """Carry out the changes; what has changed by them and is not gone, the latest last."""
+    """Apply the changes; return the changed and existing objects, the latest last."""
     changed: list[int] = []
     for what, thing in changes:
         if thing in changed:
@@ -39,7 +39,7 @@ def follow(log: Recent[int], changes: list[tuple[str, int]]) -> list[int]:
 
 
 def test_a_node_that_is_gone_is_forgotten() -> None:
-    """Nobody keeps nodes that a cluster had once."""
+    """No log keeps former nodes of a cluster."""
     book = NodeBook(NodeSortPolicy())
     stays, goes = (Node(NodeId(name), {}, {}, schedulable=True) for name in ("n1", "n2"))
     book.add(stays)

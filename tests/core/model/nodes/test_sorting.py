@@ -58,7 +58,7 @@ def test_what_others_run_counts_as_taken() -> None:
 
 
 def test_fair_takes_the_emptiest_node_first() -> None:
-    """Equally empty ones come by their ids."""
+    """Equally empty nodes are ordered by their ids."""
     book, (n0, n1, _) = nodes_of(FAIR, "", "", "")
     fill(book, n0, vcore=4)
     assert by_score(book) == ["n1", "n2", "n0"]
@@ -67,7 +67,7 @@ def test_fair_takes_the_emptiest_node_first() -> None:
 
 
 def test_bin_packing_takes_the_fullest_node_first() -> None:
-    """Equally full ones come by their ids."""
+    """Equally full nodes are ordered by their ids."""
     book, (_, n1, n2) = nodes_of(PACKING, "", "", "")
     fill(book, n2, vcore=4)
     assert by_score(book) == ["n2", "n0", "n1"]
@@ -83,7 +83,7 @@ def test_without_groups_a_change_voids_the_node_only(policy: NodeSortPolicy) -> 
 
 
 def test_spread_takes_the_emptiest_zone_first_and_in_it_the_emptiest_node() -> None:
-    """Zones are compared by the mean over their nodes; those without the attribute are one."""
+    """Zones are compared by the mean over their nodes; nodes without the attribute form one."""
     book, (e0, _, w2, _, none4) = nodes_of(SPREAD, "east", "east", "west", "west", "", vcore=8)
     fill(book, e0, vcore=4)
     fill(book, w2, vcore=1)
@@ -95,7 +95,7 @@ def test_spread_takes_the_emptiest_zone_first_and_in_it_the_emptiest_node() -> N
 
 
 def test_a_change_in_a_zone_voids_and_moves_its_mates() -> None:
-    """A node on which nothing has changed comes later because its zone became fuller."""
+    """An unchanged node is ordered later because its zone became fuller."""
     book, (e0, e1, w2) = nodes_of(SPREAD, "east", "east", "west")
     fill(book, w2, vcore=1)
     assert by_score(book) == ["n0", "n1", "n2"]

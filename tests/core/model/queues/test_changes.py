@@ -1,4 +1,4 @@
-"""What it takes to compare the queues of two moments."""
+"""The cost of comparing the queues of two moments."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ def limited(description: str, amount: int) -> QueueConfig:
 
 
 def facts(before: QueueConfig, after: QueueConfig) -> list[str]:
-    """The names of those whose limit was set, from one configuration to the other."""
+    """The names whose limit was set, from one configuration to the other."""
     tree = whole_tree(before)
     earlier = snapshot(tree.root)
     reload_tree(tree, after)

@@ -44,7 +44,7 @@ def test_no_type_is_no_maximum(size: Resources | None) -> None:
 
 @pytest.mark.row(33)
 def test_a_maximum_of_zeros_is_in_force() -> None:
-    """A maximum of nothing but zeros leaves no room for its types, and says nothing of others."""
+    """A maximum of nothing but zeros leaves no room for its types, and does not limit others."""
     assert max_in_force({"memory": 0, "gpu": 0}) == {"memory": 0, "gpu": 0}
 
 
@@ -56,7 +56,7 @@ def test_no_amount_is_no_guarantee(size: Resources | None) -> None:
 
 @pytest.mark.row(33)
 def test_zero_beside_an_amount_is_enforced() -> None:
-    """With an amount of another type, zero means that there is none to be had."""
+    """With an amount of another type, zero means that nothing of it may be used."""
     tree = tree_of("- {name: a, resources: {max: {memory: 10, gpu: 0}}}")
     tree.root.max = {"memory": 100, "gpu": 8}
     assert headroom(queue_at(tree, "root.a")) == {"memory": 10, "gpu": 0}
@@ -72,7 +72,7 @@ def test_undefined_type_is_limited_by_the_cluster_only() -> None:
 
 
 def test_headroom_is_the_tightest_of_the_lineage() -> None:
-    """Each type is limited by whichever queue has least of it left."""
+    """Each type is limited by the queue with the least of it left."""
     leaf = line(
         ({"memory": 100, "vcore": 100}, {"memory": 60}),
         ({"memory": 80}, {"memory": 50}),
@@ -99,7 +99,7 @@ def test_headroom_admits_what_every_level_admits(
 
 
 def test_fair_max_is_the_cluster_overridden_downwards() -> None:
-    """Root's zeros are left out; a queue's own maximum replaces what is above, zero or larger."""
+    """Root's zeros are left out; a queue's own maximum replaces those above, zero or larger."""
     leaf = line(
         ({"memory": 100, "vcore": 50, "gpu": 0}, {}), ({"memory": 40}, {}), ({"memory": 60, "vcore": 0}, {})
     )
@@ -131,12 +131,12 @@ def test_guaranteed_comes_before_fair_max() -> None:
     ],
 )
 def test_shares(allocated: Resources, divisors: Resources, expected: list[float]) -> None:
-    """The largest quotient comes first; nothing of nothing is no share, something of nothing is 1."""
+    """The largest quotient is first; zero of zero is no share, a positive amount of zero is 1."""
     assert quotients(dict(allocated), dict(divisors)) == expected
 
 
 def priority(inside: int | None, **settings: bool | int) -> int:
-    """What a queue with these settings has, with an ask of that priority or none inside."""
+    """The priority of a queue with these settings, with an ask of that priority or none inside."""
     queue = Queue("a", None, is_leaf=True, managed=True)
     queue.settings = QueueSettings(**settings)  # type: ignore[arg-type]
     if inside is not None:
@@ -154,6 +154,6 @@ def test_the_highest_inside_is_offset_within_int32(inside: int | None, offset: i
 
 
 def test_a_fence_shows_the_offset_only() -> None:
-    """What is behind a fence has no say outside; without asks there is no priority at all."""
+    """Priorities inside a fence do not matter outside; without asks there is no priority at all."""
     assert priority(100, priority_fence=True, priority_offset=3) == 3
     assert priority(None, priority_fence=True, priority_offset=3) == NO_PRIORITY

@@ -1,4 +1,4 @@
-"""What a queue costs that comes and goes does not grow with the queues beside it."""
+"""The cost of a short-lived queue does not grow with the queues beside it."""
 
 from collections.abc import Sequence
 
@@ -32,7 +32,7 @@ def of_namespaces(names: Sequence[str]) -> list[Command]:
 
 
 def costs(beside: int) -> list[int]:
-    """The lines for a queue that comes, for the turn behind it, and for its end, beside others."""
+    """The lines for creating a queue, for the next turn, and for its end, beside others."""
     scheduler = Scheduler()
     for command in (
         register(CONFIG),
@@ -52,7 +52,7 @@ def costs(beside: int) -> list[int]:
 
 
 def test_a_queue_that_comes_and_goes_costs_the_same_beside_very_many() -> None:
-    """Neither the command, nor the turn behind it, looks at the queues of other namespaces."""
+    """Neither the command, nor the next turn, examines the queues of other namespaces."""
     few, many = costs(10), costs(300)
     for one, other in zip(few, many, strict=True):
         assert abs(other - one) < 250, (few, many)

@@ -72,7 +72,7 @@ def test_reload_leaves_root_alone() -> None:
 
 @pytest.mark.row(50)
 def test_missing_queue_drains() -> None:
-    """A queue that left the configuration drains with all managed queues below it."""
+    """A queue that is missing in the configuration drains with all managed queues below it."""
     tree = tree_of(TWO)
     enter(queue_at(tree, "root.b.x"))
     follow(tree, ONLY_A)
@@ -126,7 +126,7 @@ def test_dynamic_queues_below_a_draining_one_are_cleaned() -> None:
 
 
 def test_leaf_with_applications_stays_a_leaf() -> None:
-    """That a used leaf becomes a parent is refused with its place in the text; nothing changes."""
+    """A used leaf that would become a parent is refused with its place in the text; nothing changes."""
     tree = tree_of(TWO)
     enter(queue_at(tree, "root.a"))
     enter(queue_at(tree, "root.b.x"), "app-2")
@@ -180,7 +180,7 @@ def test_a_stopped_queue_stays_stopped_as_long_as_it_is_there() -> None:
 
 
 def test_a_stopped_queue_that_leaves_the_configuration_drains() -> None:
-    """It must be able to end; if it comes back it is active."""
+    """It must be able to end; if it returns it is active."""
     tree = tree_of("- {name: a}\n- {name: b}")
     stop(tree)
     follow(tree, "- {name: b}")

@@ -1,4 +1,4 @@
-"""What queues get from configuration, parents and templates."""
+"""Settings of queues from configuration, parents and templates."""
 
 import pytest
 
@@ -77,7 +77,7 @@ def test_template_of_zeros() -> None:
 
 @pytest.mark.row(46)
 def test_template_is_not_for_managed_leaves() -> None:
-    """A leaf in the configuration takes nothing from a template."""
+    """A configured leaf uses nothing of a template."""
     tree = tree_of(TEMPLATES.replace("- name: notemplate\n    parent: true", "- name: plain"))
     leaf = queue_at(tree, "root.plain")
     assert leaf.max is None
@@ -98,7 +98,7 @@ def test_dynamic_leaf_inherits_no_properties() -> None:
 
 @pytest.mark.row(52)
 def test_reload_reaches_dynamic_leaves_through_the_template() -> None:
-    """A changed template counts for the dynamic leaves that are there already."""
+    """A changed template applies to existing dynamic leaves."""
     tree = tree_of(TEMPLATES)
     leaf = created(tree, "root.parent.region.sales")
     reload_tree(tree, root_config(TEMPLATES.replace("memory: 610000", "memory: 700000")))

@@ -34,7 +34,7 @@ def refusal(tree: QueueTree, path: str, user: UserGroup = ANN) -> str:
 
 @pytest.mark.row(27)
 def test_walk_shows_the_tree_from_the_top() -> None:
-    """Parents come before children, children by name; who has children or says so is a parent."""
+    """Parents precede children, children by name; a queue with children or a `parent` flag is a parent."""
     tree = tree_of(OPEN)
     check_tree(tree)
     assert outline(tree) == [
@@ -48,7 +48,7 @@ def test_walk_shows_the_tree_from_the_top() -> None:
 
 
 def test_lookup_knows_no_case() -> None:
-    """A path is found in whatever case it is spelt; what is not there is not found."""
+    """A path is found in any case; a missing one is not found."""
     tree = tree_of(OPEN)
     assert tree.get("ROOT.B.Z") is queue_at(tree, "root.b.z")
     for missing in ("", "root.c", "b.z", "root.", "root.b.z."):
@@ -70,7 +70,7 @@ def test_a_tree_shows_itself() -> None:
 
 @pytest.mark.row(46)
 def test_create_adds_level_by_level() -> None:
-    """The missing parents are created with the leaf, all dynamic; nobody's share changes by it."""
+    """The missing parents are created with the leaf, all dynamic; no share changes."""
     tree = tree_of(OPEN)
     tree.shares_stale = False
     assert create(tree, "root.A.users.Ann") == "root.a.users.ann"
@@ -113,7 +113,7 @@ def test_create_stops_at_a_draining_queue() -> None:
 
 
 def test_create_stops_somewhere() -> None:
-    """Depth and length of a path have their limits; what is at the limit is created."""
+    """Depth and length of a path have limits; a path at the limit is created."""
     tree = tree_of(OPEN)
     deepest = ".".join(["root", *["x"] * (MAX_LEVELS - 1)])
     assert create(tree, deepest) == deepest
@@ -150,7 +150,7 @@ def test_recovery_queue_asks_for_no_access() -> None:
 
 @pytest.mark.row(104)
 def test_clean_removes_empty_dynamic_queues() -> None:
-    """Empty dynamic queues go, leaf and parents in one pass, and leave no trace."""
+    """Empty dynamic queues are removed, leaf and parents in one pass, without a trace."""
     tree = tree_of(OPEN)
     ann = queue_at(tree, create(tree, "root.a.users.ann"))
     bob = queue_at(tree, create(tree, "root.a.users.bob"))
@@ -190,7 +190,7 @@ BOB = UserGroup("bob", ("guests",))
 
 @pytest.mark.row(40)
 def test_administrators_may_submit() -> None:
-    """Who only stands in the administration list, even that of a parent, may submit too."""
+    """A user in the administration list only, even that of a parent, may submit too."""
     tree = tree_of("- {name: a, adminacl: ann, queues: [{name: b, submitacl: bob}]}")
     leaf = queue_at(tree, "root.a.b")
     assert may_submit(leaf, ANN)
@@ -207,7 +207,7 @@ def test_nobody_may_submit_to_the_recovery_queue() -> None:
 
 
 def test_only_active_leaves_take_applications() -> None:
-    """A parent takes none, nor does a leaf that drains or has a draining queue above it."""
+    """A parent accepts none, nor does a leaf that drains or has a draining ancestor."""
     tree = tree_of("- {name: root, submitacl: '*', queues: [{name: a, parent: true}, {name: b}]}")
     below = tree.create(QueuePath("root.a.x"), ANN)
     assert takes_applications(below)
@@ -219,7 +219,7 @@ def test_only_active_leaves_take_applications() -> None:
 
 
 def test_one_queue_too_many_is_refused() -> None:
-    """Placement creates so many queues and no more, and nothing of the one too many."""
+    """Placement creates a fixed number of queues, and no part of the one too many."""
     holdings = Holdings("rm", RmCaps(queues=4))
     tree = tree_of("- {name: root, submitacl: '*'}", holdings)
     ann = UserGroup("ann", ("ann",))

@@ -1,4 +1,4 @@
-"""Whatever happens to a tree, it stays one: random reloads, creations, cleanings."""
+"""Random reloads, creations and cleanings leave a valid tree."""
 
 import pytest
 from hypothesis import given
@@ -22,7 +22,7 @@ paths = st.lists(names, min_size=1, max_size=4).map(lambda parts: ".".join(["roo
 
 
 def queue_configs(name: str, levels: int) -> st.SearchStrategy[QueueConfig]:
-    """Configurations of a queue with up to so many levels below it."""
+    """Configurations of a queue with up to this number of levels below it."""
     if levels == 0:
         below: st.SearchStrategy[tuple[QueueConfig, ...]] = st.just(())
     else:
@@ -61,7 +61,7 @@ def configured_paths(root: QueueConfig) -> set[str]:
 
 
 def follow(tree: QueueTree, root: QueueConfig) -> None:
-    """Reload if nothing is against it; managed and active is then what the configuration has."""
+    """Reload if nothing prevents it; the managed active queues are then those of the configuration."""
     before = outline(tree)
     problems = check_reload(tree, root)
     assert outline(tree) == before
@@ -75,7 +75,7 @@ def follow(tree: QueueTree, root: QueueConfig) -> None:
 
 
 def create(tree: QueueTree, path: str, user: UserGroup) -> None:
-    """Create what is missing: the whole path, or nothing."""
+    """Create the missing queues: the whole path, or nothing."""
     if tree.get(path) is not None:
         return
     before = outline(tree)
@@ -95,7 +95,7 @@ def create(tree: QueueTree, path: str, user: UserGroup) -> None:
 
 
 def clean(tree: QueueTree) -> None:
-    """Clean: what goes is empty and unwanted, and nothing of that kind is left."""
+    """Clean: the removed queues are empty and unwanted, and no such queue remains."""
     before = {queue.path for queue in tree.walk()}
     removed = [queue.path for queue in tree.clean()]
     assert before - {queue.path for queue in tree.walk()} == set(removed)
@@ -106,7 +106,7 @@ def clean(tree: QueueTree) -> None:
 
 
 def nth_leaf(tree: QueueTree, number: int) -> Queue | None:
-    """Some leaf, if there is one."""
+    """Some leaf, if any."""
     leaves = list(tree.leaves())
     return leaves[number % len(leaves)] if leaves else None
 
@@ -139,7 +139,7 @@ def test_a_tree_stays_a_tree(root: QueueConfig, history: list[tuple[str, object]
 @pytest.mark.slow
 @given(roots, roots)
 def test_reload_of_an_unused_tree_ends_like_a_new_one(old: QueueConfig, new: QueueConfig) -> None:
-    """With nothing running, reload and clean lead to what the new configuration builds."""
+    """Without applications, reload and clean lead to the tree of the new configuration."""
     tree = whole_tree(old)
     assert check_reload(tree, new) == []
     reload_tree(tree, new)

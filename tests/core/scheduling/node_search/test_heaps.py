@@ -50,14 +50,14 @@ class Nodes:
             self.heaps.write(node)
 
     def set_open(self, node: Node, *, is_open: bool) -> None:
-        """Drain the node, or let it take asks again."""
+        """Drain the node, or open it again."""
         node.set_schedulable(schedulable=is_open)
         node.version += 1
         if is_open:
             self.heaps.write(node)
 
     def in_order(self, supply: Supply) -> list[Node]:
-        """By a look at all nodes: those that the supply takes, the first in order first."""
+        """The nodes of the supply in order, by an examination of all nodes."""
         taken = [node for node in self.all if supply.takes(node)]
         return sorted(taken, key=lambda node: (supply.rank(node), node.node_id))
 
@@ -112,7 +112,7 @@ def test_the_first_nodes_are_those_of_a_sorted_list(
 
 
 def test_a_supply_that_fits_on_the_first_nodes_gets_no_heap() -> None:
-    """A supply that takes one of the first nodes costs no work."""
+    """A supply that fits on one of the first nodes costs no work."""
     nodes = Nodes(node_index.PROBES + 2)
     for node in nodes.all[: node_index.PROBES]:
         book_on_node((("vcore", 4),), node)
@@ -246,7 +246,7 @@ def test_few_heaps_are_filled_at_a_time() -> None:
 
 
 def test_a_heap_that_is_begun_later_knows_nodes_that_came_meanwhile() -> None:
-    """The shared list of nodes is made anew after the arrival of a node."""
+    """The shared list of nodes is rebuilt after the addition of a node."""
     nodes = Nodes(40, part=8)
     early, late = supply_of(1, ReservableSupply), supply_of(2, ReservableSupply)
     with suppress(StillLooking):

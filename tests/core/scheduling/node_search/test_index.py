@@ -182,7 +182,7 @@ def test_a_short_supply_is_given_hope_by_the_node_that_fits() -> None:
 
 
 def test_hope_ends_when_the_room_is_taken() -> None:
-    """A supply lets no ask through once the node that could fit is full again."""
+    """A supply lets no ask through once the only suitable node is full again."""
     book, index, node, supply = short_of_big()
     book.resize(node, {"vcore": 3})
     index.improved(node)
@@ -193,7 +193,7 @@ def test_hope_ends_when_the_room_is_taken() -> None:
 
 
 def test_a_change_is_not_lost_with_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A changed node is found although the log was emptied before the search."""
+    """A changed node is found although the log was cleared before the search."""
     monkeypatch.setattr(node_index, "LOG_SLACK", -1000)
     book, index, node, supply = short_of_big()
     book.resize(node, {"vcore": 3})

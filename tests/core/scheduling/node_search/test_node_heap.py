@@ -14,7 +14,7 @@ TYPES = ["vcore", "memory", "gpu"]
 
 
 class Lacking(NamedTuple):
-    """An item that wants amounts; items of the same number are equal."""
+    """An item that requests amounts; items of the same number are equal."""
 
     number: int
     items: tuple[tuple[str, int], ...]

@@ -1,4 +1,4 @@
-"""Whoever waits for a node is heard, in however many leaves, applications and groups they wait."""
+"""Every waiting ask for a node is considered, however many leaves, applications and groups there are."""
 
 import pytest
 
@@ -17,10 +17,10 @@ MANY = 40
 
 
 def crowd(leaves: int, applications: int, groups: int) -> Driver:
-    """Node n1 is reserved for a borrower, and the last of many who are due room would fit there.
+    """Node n1 is reserved for a borrower, and the last of many asks below their guarantee fits on it.
 
-    In each of so many leaves are so many applications, each with asks of so many sizes. Nobody else
-    fits on any node.
+    In each leaf are a number of applications, each with asks of a number of sizes. No other ask fits on any
+    node.
     """
     core = Driver()
     queues = ", ".join(f"{{name: l{n}, {DUE}}}" for n in range(leaves))
@@ -46,7 +46,7 @@ def crowd(leaves: int, applications: int, groups: int) -> Driver:
 def test_every_claim_is_heard_in_its_turn(
     ways: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A review hears eight groups, the next one those behind them: the last gets its room."""
+    """A review considers eight groups, the next one those after them: the last gets its room."""
     monkeypatch.setattr(review, "MOST_GROUPS", 8)
     core = crowd(*ways)
     assert [key for _, key, _ in placed(core.wait(MANY / 8 + 1))] == ["last"]
@@ -64,7 +64,7 @@ def test_a_reviews_work_counts_as_that_of_its_turn() -> None:
 
 
 def test_a_group_that_is_tried_again_keeps_its_place() -> None:
-    """Those who are tried over and over are heard in the order in which they came to wait."""
+    """Groups that are tried repeatedly are considered in the order in which they began to wait."""
     backlog = Backlog()
     groups = [AskGroup(None, (AskClass.of({"vcore": n}), "", False)) for n in range(1, 6)]
     for group in groups:
@@ -78,7 +78,7 @@ def test_a_group_that_is_tried_again_keeps_its_place() -> None:
 
 
 def test_whoever_has_found_room_is_not_heard() -> None:
-    """It is forgotten when it is its turn, and has another one when it is noted again."""
+    """Its entry is dropped at its turn, and a new one is added when it is noted again."""
     backlog = Backlog()
     first, second = (AskGroup(None, (AskClass.of({"vcore": n}), "", False)) for n in (1, 2))
     for group in (first, second):

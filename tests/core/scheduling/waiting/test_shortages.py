@@ -1,4 +1,4 @@
-"""Work is bounded, however many nodes are given up and however many wait for them (§ 9.2)."""
+"""Work is bounded, however many nodes are released and however many asks wait for them (§ 9.2)."""
 
 from itertools import count
 
@@ -30,7 +30,7 @@ def leaf() -> Queue:
 
 
 def waits(known: ReservedNodeWaits, leaf: Queue, size: int) -> NodesReserved:
-    """Asks of that size wait for kept nodes from now on, and somebody is parked."""
+    """Asks of that size wait for reserved nodes from now on, and one is parked."""
     kept = known.note(leaf, wanting(size), REFUSAL, NOW, LATER)
     kept.waiting += 1
     return kept
@@ -62,7 +62,7 @@ def test_a_node_is_offered_to_a_bounded_number(leaf: Queue, many: int) -> None:
 @pytest.mark.pure
 @pytest.mark.parametrize("many", [1_000, 4_000])
 def test_whoever_waits_looks_at_a_bounded_number_of_nodes(leaf: Queue, many: int) -> None:
-    """Of very many that were given up only the latest are looked at."""
+    """Of very many released nodes only the latest are examined."""
     known = ReservedNodeWaits()
     waits(known, leaf, 2)
     for number in range(many):
@@ -72,7 +72,7 @@ def test_whoever_waits_looks_at_a_bounded_number_of_nodes(leaf: Queue, many: int
 
 
 def test_whoever_has_missed_a_node_searches_again(leaf: Queue) -> None:
-    """What was forgotten may be of use; a search after that is one for as long as any other."""
+    """A dropped node may be of use; a search after it is valid for as long as any other."""
     known = ReservedNodeWaits()
     first = waits(known, leaf, 2)
     numbers = count()

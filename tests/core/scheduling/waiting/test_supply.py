@@ -1,4 +1,4 @@
-"""Nodes for a class of asks, and who waits while there are none (spec §§ 8.4-8.8)."""
+"""Nodes for a class of asks, and waiting asks while there are none (spec §§ 8.4-8.8)."""
 
 from collections.abc import Mapping
 
@@ -32,7 +32,7 @@ def node_of(number: int = 0, **capacity: int) -> Node:
 
 
 def run_short(ask_class: AskClass = CLASSES[0]) -> Supply:
-    """A supply after a look at all nodes in vain."""
+    """A supply after a search of all nodes in vain."""
     supply = Supply(ask_class.shape, NodePool(Supply.amounts))
     assert not supply.is_short
     supply.run_short()
@@ -48,7 +48,7 @@ def test_a_short_supply_lets_nobody_through() -> None:
 
 
 def test_a_node_that_could_help_opens_the_pool() -> None:
-    """One that has less than anybody wants who is short is not even noted."""
+    """A node with less than any waiting ask of a short supply needs is not even noted."""
     supply = run_short()
     pool = supply.nodes
     roomy, other, full = node_of(0, vcore=5), node_of(1, vcore=5), node_of(2, vcore=2)
@@ -60,7 +60,7 @@ def test_a_node_that_could_help_opens_the_pool() -> None:
 
 
 def test_nothing_is_noted_while_no_supply_is_short() -> None:
-    """Nodes come and go for nothing then."""
+    """Changes of nodes have no effect then."""
     pool = NodePool(Supply.amounts)
     assert pool.improved(node_of(0, vcore=5)) == []
     assert not pool.rooms
@@ -87,7 +87,7 @@ def test_rooms_that_are_gone_let_nobody_through() -> None:
 
 
 def test_the_smallest_that_is_short_decides_which_nodes_are_noted() -> None:
-    """What is too little for one supply may be enough for another one of the pool."""
+    """A node that is too small for one supply may be enough for another one of the pool."""
     large = run_short()
     pool = large.nodes
     small = Supply(AskClass.of({"vcore": 2}).shape, pool)
@@ -98,7 +98,7 @@ def test_the_smallest_that_is_short_decides_which_nodes_are_noted() -> None:
 
 
 def test_what_an_rm_refuses_rules_nobody_else_out() -> None:
-    """A class for which all nodes are refused says nothing of others that want more."""
+    """A class whose nodes are all refused says nothing about classes with larger requests."""
     pool = NodePool(Supply.amounts)
     Supply(CLASSES[2], pool).run_short()
     assert not pool.rules_out(Shape({"vcore": 3}))
@@ -116,7 +116,7 @@ def test_a_search_for_longer_asks_rules_no_shorter_ones_out() -> None:
 
 
 def test_who_was_tried_in_vain_is_let_through_by_the_next_change_only() -> None:
-    """Whatever the nodes look like: a pass asks nobody twice."""
+    """Whatever the state of the nodes: a pass tries no ask twice."""
     supply = run_short()
     pool = supply.nodes
     pool.improved(node_of(0, vcore=5))
@@ -138,7 +138,7 @@ def test_what_is_known_of_a_supply_that_nobody_waits_for_ends_with_the_pass() ->
 
 
 def test_a_supply_that_somebody_waits_for_stays_short() -> None:
-    """The pass has shown that nobody who waits could use what has changed."""
+    """The pass has shown that no waiting ask could use the changes."""
     supply = run_short()
     supply.waiting = 1
     supply.nodes.improved(node_of(0, vcore=5))
@@ -154,7 +154,7 @@ def test_a_supply_that_somebody_waits_for_stays_short() -> None:
 
 
 def test_a_drained_node_opens_only_the_pool_of_those_who_require_it() -> None:
-    """It takes nobody else (spec § 7.4)."""
+    """It accepts no other asks (spec § 7.4)."""
     drained = node_of(1, vcore=5)
     drained.set_schedulable(schedulable=False)
     for ask_class in (CLASSES[0], CLASSES[4]):
@@ -210,13 +210,13 @@ def test_a_required_node_may_be_reserved_whatever_it_holds() -> None:
     ],
 )
 def test_how_short_a_node_is_adds_up_over_the_types(left: Mapping[str, int], score: float) -> None:
-    """Nothing for a type that fits, one for a type of which there is nothing (spec § 8.5)."""
+    """Zero for a type that fits, one for a type of which there is nothing (spec § 8.5)."""
     node = node_of(0, **left)
     assert fit_score(node, (("memory", 8), ("vcore", 4))) == score
 
 
 def test_the_least_short_node_is_reserved_and_of_equals_the_first_in_node_order() -> None:
-    """How much is missing comes before how full the node is."""
+    """The shortage precedes the utilization of the node."""
     supply = ReservableSupply(CLASSES[0], NodePool(ReservableSupply.amounts))
     empty_small, full = node_of(0, vcore=3), node_of(1, vcore=30)
     book_on_node((("vcore", 1),), empty_small)
@@ -228,7 +228,7 @@ def test_the_least_short_node_is_reserved_and_of_equals_the_first_in_node_order(
 
 
 def test_who_finds_no_node_to_reserve_hears_of_one_that_could_hold_the_ask() -> None:
-    """It may be full: those who look for a node to reserve wait for another supply (spec § 8.5)."""
+    """The node may be full: asks that search for a node to reserve wait for another supply (spec § 8.5)."""
     book = NodeBook(NodeSortPolicy())
     node = node_of(0, vcore=4)
     book.add(node)
@@ -267,7 +267,7 @@ steps = st.lists(
 
 
 class Cluster:
-    """Four nodes, an index over them, and the supplies that were found short of something."""
+    """Four nodes, an index over them, and the short supplies."""
 
     def __init__(self) -> None:
         """Nodes of 1 to 4 vcore, the last one with a gpu."""
@@ -280,7 +280,7 @@ class Cluster:
         self.booked: dict[Node, list[Items]] = {node: [] for node in self.nodes}
 
     def look(self, what: str, ask_class: AskClass) -> None:
-        """Look for a node to reserve or to go to, and go there in order to place an ask."""
+        """Search for a node to reserve, or to place an ask on, and then place it."""
         look = self.index.to_reserve if what == "reserve" else self.index.best
         found = look(ask_class)
         if isinstance(found, Supply):
@@ -302,7 +302,7 @@ class Cluster:
         self.index.improved(node)
 
     def check(self) -> None:
-        """What holds of every supply at any time."""
+        """Check the invariants of every supply."""
         for supply in self.seen:
             if supply.is_short:
                 taking = {node for node in self.nodes if supply.takes(node)}
@@ -314,7 +314,7 @@ class Cluster:
 def test_every_node_that_a_short_supply_would_take_is_noted(
     history: list[tuple[str, int, int]],
 ) -> None:
-    """So whoever waits for the supply cannot miss a node, after any history of nodes and looks."""
+    """No ask that waits for the supply can miss a node, after any history of nodes and searches."""
     cluster = Cluster()
     for what, which, number in history:
         ask_class, node = CLASSES[which], cluster.nodes[number]

@@ -1,4 +1,4 @@
-"""Who waits for what, and who is woken when it changes."""
+"""Waiting items, their blockers, and wake-ups."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ from support.core.trees import NODE, QUOTAS, World
 
 
 def in_order(world: World, items: list[Any]) -> list[Any]:
-    """Items by their places; an application comes before what is in it."""
+    """Items by their places; an application precedes its contents."""
     return sorted(items, key=world.place)
 
 
@@ -36,7 +36,7 @@ ops = st.one_of(
 
 
 def carry_out(world: World, what: str, which: int, value: int) -> None:
-    """One change, as those who rank and park bring it about."""
+    """Apply one change, in the way of the rankings and the parking."""
     line = world.waiting
     match what:
         case "park":
@@ -66,7 +66,7 @@ def carry_out(world: World, what: str, which: int, value: int) -> None:
 
 
 def expected_of(world: World, opened: set[int]) -> list[Parked]:
-    """By a look at all items in order: who is active or let through, with what is inside."""
+    """The active or passed items with their contents, by an examination of all items in order."""
     room = {n: world.quotas[n].max_applications - 1 for n in range(QUOTAS)}
     found: list[Parked] = []
     for app in in_order(world, world.apps):
@@ -98,9 +98,9 @@ COSTS = [0, waiting.HEAD_COST, 1000]
 def test_a_pass_looks_at_whom_a_look_at_everybody_would_find(
     rounds: list[list[tuple[str, int, int]]], cost: int
 ) -> None:
-    """Who is active and whom an open blocker lets through, in the order of all, and nobody else.
+    """The pass gets active items and those that an open blocker lets through, in order, and no others.
 
-    Each of them takes the blocker's room, and is parked with one that is shut.
+    Each of them uses the blocker's room, and is parked with one that is shut.
     """
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(waiting, "HEAD_COST", cost)
@@ -145,7 +145,7 @@ def _compare_passes(rounds: list[list[tuple[str, int, int]]]) -> None:
 
 
 def test_the_first_of_all_that_wait_is_woken_and_nobody_else() -> None:
-    """A change that has room for one lets one through: the first in the order of all."""
+    """A change with room for one lets one through: the first in the global order."""
     world = World()
     for group in world.groups:
         world.waiting.park(group, world.limit(0))
@@ -159,7 +159,7 @@ def test_the_first_of_all_that_wait_is_woken_and_nobody_else() -> None:
 def test_who_is_let_through_meanwhile_overtakes_those_behind_him(
     cost: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A pass has begun to look at who waits; another blocker opens, and a key becomes smaller."""
+    """During a pass over waiting items another blocker opens, and a key becomes smaller."""
     monkeypatch.setattr(waiting, "HEAD_COST", cost)
     world = World()
     root, first, last = world.tree.root, world.groups[0], world.groups[-1]
@@ -182,7 +182,7 @@ def test_who_is_let_through_meanwhile_overtakes_those_behind_him(
 def test_those_who_are_active_come_before_whoever_waits_behind_them(
     cost: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An open blocker lets nobody past those who wait for nothing."""
+    """An open blocker lets no item pass those that wait for nothing."""
     monkeypatch.setattr(waiting, "HEAD_COST", cost)
     world = World()
     first, second = (group for group in world.groups if group.app is world.apps[0])
@@ -198,7 +198,7 @@ def test_those_who_are_active_come_before_whoever_waits_behind_them(
 
 
 def test_an_open_blocker_that_lets_nobody_through_is_shut() -> None:
-    """It is asked before anybody is looked at, and those who wait for it stay where they are."""
+    """The blocker is checked before any item is examined, and its items remain parked."""
     world = World()
     world.waiting.park(world.groups[0], world.limit(0))
     world.free(0, 1)
@@ -210,7 +210,7 @@ def test_an_open_blocker_that_lets_nobody_through_is_shut() -> None:
 
 
 def test_who_is_parked_twice_waits_for_the_second_only() -> None:
-    """The first blocker forgets him, and is retired if it blocks nobody else."""
+    """The first blocker drops the item, and is retired if it blocks no other."""
     world = World()
     world.waiting.park(world.groups[0], world.limit(0))
     world.waiting.park(world.groups[0], world.limit(1))
@@ -223,7 +223,7 @@ def test_who_is_parked_twice_waits_for_the_second_only() -> None:
 
 
 def test_a_blocker_is_kept_as_long_as_it_blocks_somebody() -> None:
-    """It is retired with the last one who waits, be that an ask group or a reserved ask."""
+    """It is retired with its last waiting item, an ask group or a reserved ask."""
     world = World()
     limit = world.limit(0)
     reservation = Reservation(AppId("x"), AllocationKey("k"), NODE, 0.0, required=False, items=())  # type: ignore[arg-type]
@@ -243,7 +243,7 @@ def test_a_blocker_is_kept_as_long_as_it_blocks_somebody() -> None:
 
 
 def test_what_is_inside_a_parked_application_waits_for_nothing() -> None:
-    """Nobody looks inside; once it may be looked at, all that is in it is tried."""
+    """Its contents are not examined; once it is unparked, all of them are tried."""
     world = World()
     app = world.apps[0]
     inside = [group for group in world.groups if group.app is app]
@@ -259,7 +259,7 @@ def test_what_is_inside_a_parked_application_waits_for_nothing() -> None:
 
 
 def test_who_is_unparked_takes_his_application_with_him() -> None:
-    """An application that waits beside what waits in it is looked at again as well."""
+    """An application that waits beside its own items is tried again as well."""
     world = World()
     app, group = world.apps[0], world.groups[0]
     world.waiting.park(app, world.limit(0))
@@ -271,7 +271,7 @@ def test_who_is_unparked_takes_his_application_with_him() -> None:
 
 
 def test_a_change_says_that_a_pass_could_find_something() -> None:
-    """Even when nobody waits for it: whoever decides is asked to look."""
+    """Even without waiting items the change requests a pass."""
     world = World()
     assert not world.waiting.runnable
     world.waiting.changed(world.limit(0))
@@ -290,13 +290,13 @@ def test_what_is_open_after_a_pass_blocks_nobody_who_could_be_tried() -> None:
 
 
 def test_groups_have_keys_of_their_own() -> None:
-    """Two asks of one class are one group: what one waits for, the other waits for as well."""
+    """Two asks of one class are one group: both wait for the same."""
     one, two = ask("a", "1", vcore=1), ask("a", "2", vcore=1, priority=9)
     assert group_key(one) == group_key(two) != group_key(ask("a", "3", vcore=2))
 
 
 def _pass(world: World) -> list[Parked]:
-    """Look at everything that can be looked at; each takes its blocker's room, and is set aside."""
+    """Process every item that can be processed; each uses its blocker's room, and is set aside."""
     blockers = {item: item.blocker for item in world.items}
 
     def try_item(item: Parked) -> bool:

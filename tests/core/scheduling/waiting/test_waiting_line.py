@@ -1,4 +1,4 @@
-"""What leads to those whom one blocker blocks, in one ranking."""
+"""The path to the items of one blocker, in one ranking."""
 
 from typing import Any
 
@@ -25,25 +25,25 @@ def item_of(line: WaitingLine, ranking: Ranking[Any]) -> Any:
 
 
 class Sizes(LineOwner):
-    """Items that want so much vcore and memory each, of a room that has so much.
+    """Items that request vcore and memory, of a room of a given size.
 
     It inherits from the core, so tests with it are for the pure form.
     """
 
     def __init__(self) -> None:
-        """No items, and no room; `asked` counts the comparisons with the room."""
+        """Start without items and room; `asked` counts the comparisons with the room."""
         super().__init__()
         self.wanted: dict[int, tuple[int, int]] = {}
         self.room = {"vcore": 0, "memory": 0}
         self.asked = 0
 
     def wanted_by(self, item: int) -> Items:
-        """What it wants; nothing is not mentioned."""
+        """The requested amounts, without zeros."""
         pairs = zip(("vcore", "memory"), self.wanted[item], strict=True)
         return tuple((name, value) for name, value in pairs if value)
 
     def may_fit(self, least: Amounts) -> bool:
-        """Whether the room has that."""
+        """Whether the room has these amounts."""
         self.asked += 1
         return all(self.room[name] >= value for name, value in least.items())
 
@@ -97,7 +97,7 @@ def test_the_first_is_the_member_with_the_smallest_key(steps: list[tuple[str, in
 
 @pytest.mark.parametrize("every", [1, 2, 3, 20, 30, 37])
 def test_keys_that_shrink_are_read_however_rarely_anybody_looks(every: int) -> None:
-    """The ranking forgets what became smaller long ago; the line starts from its members then."""
+    """The ranking has dropped old changes; the line is then rebuilt from its members."""
     ranking: Ranking[str] = Ranking()
     for number, item in enumerate("abcd"):
         ranking.put(item, (1000 + number,))
@@ -114,7 +114,7 @@ def test_keys_that_shrink_are_read_however_rarely_anybody_looks(every: int) -> N
 
 
 def test_a_member_for_two_reasons_stays_for_the_second() -> None:
-    """An application may be blocked itself and lead to somebody inside."""
+    """An application may be blocked itself and lead to a blocked item inside."""
     ranking: Ranking[str] = Ranking()
     ranking.put("app", (1,))
     line = WaitingLine(ranking, LineOwner())
@@ -127,7 +127,7 @@ def test_a_member_for_two_reasons_stays_for_the_second() -> None:
 
 
 def test_a_waiting_line_on_which_items_come_and_go_finds_those_that_stayed() -> None:
-    """What was taken off a thousand times hides nobody behind it."""
+    """After a thousand removals the items behind are still found."""
     ranking: Ranking[int] = Ranking()
     for item in range(2):
         ranking.put(item, (item,))
@@ -191,7 +191,7 @@ def test_the_first_that_fits_is_the_one_that_a_look_at_all_finds(
 
 @pytest.mark.pure
 def test_of_very_many_sizes_few_are_compared() -> None:
-    """With those that do not fit all in front, one comparison passes over very many of them."""
+    """If all unsuitable items are in front, one comparison skips very many of them."""
     ranking: Ranking[int] = Ranking()
     owner = Sizes()
     line = WaitingLine(ranking, owner)
@@ -213,7 +213,7 @@ def test_of_very_many_sizes_few_are_compared() -> None:
 
 @pytest.mark.pure
 def test_a_waiting_line_forgets_those_that_have_left() -> None:
-    """However many came and went while nobody looked, it is as small as what is there."""
+    """After any number of additions and removals, it is as small as its contents."""
     ranking: Ranking[int] = Ranking()
     owner = Sizes()
     line = WaitingLine(ranking, owner)
@@ -229,7 +229,7 @@ def test_a_waiting_line_forgets_those_that_have_left() -> None:
 
 @pytest.mark.pure
 def test_who_was_small_and_has_gone_is_forgotten() -> None:
-    """Those beside him are not compared one by one for his sake for ever."""
+    """The neighbours of a removed small item are not compared one by one for ever."""
     ranking: Ranking[int] = Ranking()
     owner = Sizes()
     line = WaitingLine(ranking, owner)

@@ -1,4 +1,4 @@
-"""What wakes whom, seen from outside: a change lets the first that it helps go, and nobody else."""
+"""Wake-ups from outside: a change serves the first item that it helps, and no other."""
 
 from collections.abc import Callable
 
@@ -39,7 +39,7 @@ SIZES = range(300, 0, -1)
 def started(
     text: str, *commands: Command, policy: PredicatePolicy | None = None, reservations: bool = True
 ) -> Driver:
-    """A core of one RM that has said this."""
+    """A core with one registered RM of this configuration."""
     core = Driver(reservations=reservations)
     core.do(register(text, predicates=policy))
     assert DEFAULT in core.scheduler.partitions
@@ -53,7 +53,7 @@ def refusal(check: AskedCheck, *refused: str) -> Command:
 
 
 def tried(core: Driver) -> int:
-    """How many groups, reserved asks and applications were tried so far."""
+    """The number of groups, reserved asks and applications tried so far."""
     return core.partition.counters.asks_tried
 
 
@@ -83,7 +83,7 @@ def waiting_in_many_applications() -> Driver:
 
 
 def waiting_in_many_queues() -> Driver:
-    """Each size is in another queue; of equal shares the queue that wants more comes first."""
+    """Each size is in another queue; of equal shares the queue with the larger request is first."""
     queues = ", ".join(f"{{name: q{size}}}" for size in SIZES)
     core = started(config(f"[{queues}, {{name: f}}]"), apps(app("fill", "root.f")))
     core.do(nodes(node("n", vcore=1000)), asks(ask("fill", "f", vcore=990)))
@@ -99,7 +99,7 @@ def waiting_in_many_queues() -> Driver:
 def test_of_three_hundred_sizes_a_release_serves_the_first_that_fits(
     waiting: Callable[[], Driver],
 ) -> None:
-    """Larger ones come before it and do not fit, smaller ones after it; few are tried at all."""
+    """Larger sizes precede it and do not fit, smaller ones follow; few are tried at all."""
     core = waiting()
     before = tried(core)
     assert keys(core.do(releases(release("fill", "g")))) == ["k10"]
@@ -115,7 +115,7 @@ def test_of_three_hundred_sizes_a_release_serves_the_first_that_fits(
 
 
 def test_room_in_a_queue_wakes_a_reserved_ask() -> None:
-    """The node that is kept for it has room already; nothing else happens there."""
+    """Its reserved node has room already; nothing else happens on it."""
     core = started(
         config("[{name: a, resources: {max: {vcore: 12m}}}, {name: f}]"),
         nodes(node("n1", vcore=10), node("n2", vcore=10)),
@@ -130,7 +130,7 @@ def test_room_in_a_queue_wakes_a_reserved_ask() -> None:
 
 
 def test_room_of_its_user_wakes_a_reserved_ask() -> None:
-    """What another application of the user gives back in another queue counts for it."""
+    """Usage that another application of the user frees in another queue counts for it."""
     limit = "limits: [{limit: of ann, users: [ann], maxresources: {vcore: 12m}}]"
     core = started(
         config("[{name: a}, {name: b}, {name: f}]", rest=limit),
@@ -146,7 +146,7 @@ def test_room_of_its_user_wakes_a_reserved_ask() -> None:
 
 
 def test_a_reserved_ask_goes_before_those_who_wait_for_the_same_room() -> None:
-    """Though they come first in the order of queues: the reserved pass is the first (§ 8.6)."""
+    """The others are first in the order of queues, but the reserved pass precedes (§ 8.6)."""
     queues = "[{name: a}, {name: p, resources: {max: {vcore: 14m}}, queues: [{name: x}, {name: y}]}]"
     core = started(
         config(queues),
@@ -163,7 +163,7 @@ def test_a_reserved_ask_goes_before_those_who_wait_for_the_same_room() -> None:
 
 
 def test_a_reserved_ask_takes_another_node_before_those_who_wait_for_it() -> None:
-    """Whoever is in front in the order of queues comes after it (spec § 8.6)."""
+    """Items that are first in the order of queues follow it (spec § 8.6)."""
     core = started(
         config("[{name: a}, {name: b}, {name: f}]"),
         nodes(node("n1", vcore=10), node("n2", vcore=10)),
@@ -180,7 +180,7 @@ def test_a_reserved_ask_takes_another_node_before_those_who_wait_for_it() -> Non
 
 
 def test_a_gang_without_real_asks_waits_for_no_node() -> None:
-    """Its ask was refused beside the placeholder and is gone: others of the size are placed."""
+    """Its ask was refused beside the placeholder and removed: others of the size are placed."""
     core = started(
         config("[{name: a}, {name: b, resources: {max: {vcore: 1m}}}]"),
         nodes(node("n1", vcore=1), node("n2", vcore=2)),
@@ -215,7 +215,7 @@ def test_a_refused_replacement_is_tried_again_when_the_node_changes() -> None:
 
 
 def test_an_ask_that_could_not_be_run_waits_behind_its_equals() -> None:
-    """The room goes to the next one, and then to those that came meanwhile."""
+    """The room is used by the next one, and then by those that arrived meanwhile."""
     core = started(
         config("[{name: a}]"),
         nodes(node("n", vcore=1)),
@@ -233,7 +233,7 @@ def test_an_ask_that_could_not_be_run_waits_behind_its_equals() -> None:
 
 
 def test_who_was_woken_is_served_after_a_turn_that_was_cut_short() -> None:
-    """The turn has tried enough before it comes to him; the next one goes on."""
+    """The turn has used its tries before it reaches the item; the next one continues."""
     core = started(
         config("[{name: a}, {name: b, resources: {max: {vcore: 1m}}}, {name: f}]"),
         nodes(node("n1", vcore=500), node("n2", vcore=500)),
@@ -253,7 +253,7 @@ def test_who_was_woken_is_served_after_a_turn_that_was_cut_short() -> None:
 
 @pytest.mark.parametrize("bound", ["queue", "user"])
 def test_an_ask_that_is_taken_back_lets_the_next_application_start(bound: str) -> None:
-    """While the RM was asked about it, its application was about to run and took the only place."""
+    """While the RM was asked about it, its application was about to run and occupied the only place."""
     one = "maxapplications: 1"
     limit = f"limits: [{{limit: one, users: ['*'], {one}}}]" if bound == "user" else ""
     leaf = f"{{name: a, {one}}}" if bound == "queue" else "{name: a}"
@@ -340,7 +340,7 @@ def test_an_older_application_that_comes_to_a_state_aware_leaf_is_the_next() -> 
 
 
 def test_the_end_of_a_back_off_is_a_try_for_the_whole_application() -> None:
-    """What it waited for before counts no more: everything inside is looked at again."""
+    """Its earlier blockers do not count any more: all of its contents are tried again."""
     properties = "{application.unschedasks.backoff: '2', application.unschedasks.backoff.delay: 5s}"
     core = started(
         config(f"[{{name: a, properties: {properties}}}, {{name: f}}]"),
@@ -359,7 +359,7 @@ def test_the_end_of_a_back_off_is_a_try_for_the_whole_application() -> None:
 
 
 def test_what_a_new_configuration_allows_is_tried_at_once() -> None:
-    """Who waits for a maximum, for a place to start and for a back-off: all may go."""
+    """Items that wait for a maximum, for a start and for a back-off are all served."""
     tight = config("[{name: a, maxapplications: 1}, {name: b, resources: {max: {vcore: 1m}}}]")
     core = started(
         tight,

@@ -1,4 +1,4 @@
-"""The sweep over the books notices every kind of slip that it is there for."""
+"""The check of the books detects every kind of fault that it is for."""
 
 from collections.abc import Callable
 
@@ -45,7 +45,7 @@ def group_of(partition: Partition) -> AskGroup:
 
 
 def user_at_root(partition: Partition) -> Tracker:
-    """What counts for the user in all queues, where there is no limit."""
+    """The user's usage in all queues, without a limit."""
     return partition.limits.users["ann"][ROOT]
 
 
@@ -108,7 +108,7 @@ def test_a_slip_is_noticed(scheduler: Scheduler, rule: str, slip: Slip) -> None:
 
 
 def test_a_partition_that_is_gone_is_noticed_on_the_agenda(scheduler: Scheduler) -> None:
-    """The agenda may not keep a partition that no RM has any more."""
+    """The agenda may not keep a partition that belongs to no RM."""
     del scheduler.partitions[ONE]
     with pytest.raises(InvariantBroken, match=r"L3: the agenda has .*\[rm1\]default"):
         check_invariants(scheduler)

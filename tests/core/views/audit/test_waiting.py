@@ -1,4 +1,4 @@
-"""The rules of who waits for what notice every kind of slip that they are there for."""
+"""The rules of the waiting relation detect every kind of fault that they are for."""
 
 from collections.abc import Callable
 from typing import Any
@@ -23,9 +23,9 @@ Slip = Callable[[Partition], object]
 
 @pytest.fixture
 def core() -> Driver:
-    """Two nodes with room for 5 each, and three who wait.
+    """Two nodes with room for 5 each, and three waiting asks.
 
-    One wants 6, one more than the maximum of its queue, and one waits for another to end.
+    One requests 6, one more than the maximum of its queue, and one waits for another to end.
     """
     driver = Driver()
     leaves = "[{name: a}, {name: b, resources: {max: {vcore: 1m}}}, {name: c, maxapplications: 1}]"
@@ -54,7 +54,7 @@ def leaf_of(partition: Partition, path: str) -> Queue:
 
 
 def blocker_of(partition: Partition, app_id: str) -> Blocker:
-    """What is in the way of an application or its asks."""
+    """The blocker of an application or its asks."""
     owner = partition.applications[AppId(app_id)]
     found: Any = owner.blocker or group_of(partition, app_id).blocker
     assert isinstance(found, Blocker)
@@ -62,12 +62,12 @@ def blocker_of(partition: Partition, app_id: str) -> Blocker:
 
 
 def grow(partition: Partition) -> None:
-    """A node has more room, and nobody was told."""
+    """A node gets more room without a mark."""
     partition.nodes.resize(partition.nodes.by_id[NodeId("n1")], {"vcore": 20})
 
 
 def off_waiting_line(app_id: str, level: int) -> Slip:
-    """Somebody is parked, and the blocker has forgotten what leads there on one level."""
+    """An item is parked, and the blocker has lost its path on one level."""
 
     def slip(partition: Partition) -> None:
         rankings = [
@@ -81,17 +81,17 @@ def off_waiting_line(app_id: str, level: int) -> Slip:
 
 
 def activate(partition: Partition) -> None:
-    """Somebody is looked at although nothing can be done for him."""
+    """An item is active although it cannot be served."""
     partition.applications[AppId("over")].ranking.activate(group_of(partition, "over"))
 
 
 def raise_maximum(partition: Partition) -> None:
-    """A queue has no maximum any more, and nobody was told."""
+    """A queue loses its maximum without a mark."""
     leaf_of(partition, "root.b").max = None
 
 
 def misplace(partition: Partition) -> None:
-    """An application says that it waits for what does not know of it."""
+    """An application refers to a blocker that does not list it."""
     partition.applications[APP].blocker = blocker_of(partition, "starts")
 
 
@@ -117,7 +117,7 @@ SLIPS: dict[str, tuple[str, Slip]] = {
 
 @pytest.mark.parametrize(("rule", "slip"), SLIPS.values(), ids=SLIPS.keys())
 def test_a_slip_is_noticed(core: Driver, rule: str, slip: Slip) -> None:
-    """Who waits for nothing, or is not known where he waits, is reported with the rule."""
+    """An item without a blocker, or unknown to its blocker, is reported with the rule."""
     partition = core.partition
     check_waiting(partition)
     slip(partition)
@@ -126,7 +126,7 @@ def test_a_slip_is_noticed(core: Driver, rule: str, slip: Slip) -> None:
 
 
 def test_a_reserved_ask_that_could_be_served_is_noticed(core: Driver) -> None:
-    """Those with a node of their own are looked at one by one, not only the first of a group."""
+    """Asks with a node of their own are checked one by one, not only the first of a group."""
     core.do(asks(ask("large", "other", vcore=7)))
     core.wait(3)
     partition = core.partition
@@ -138,7 +138,7 @@ def test_a_reserved_ask_that_could_be_served_is_noticed(core: Driver) -> None:
 
 
 def test_who_waits_while_there_is_work_is_no_slip(core: Driver) -> None:
-    """The next turn looks at him; only a partition at rest may have nobody who could be served."""
+    """The next turn serves the item; only an idle partition may have none that could be served."""
     partition = core.partition
     grow(partition)
     partition.wakeups.waiting.runnable = True

@@ -4,7 +4,7 @@ from licorne_server.assembly.workers.worker import HEALTHY, HOPELESS, LOOP, MOST
 
 
 def failed(restarts: Restarts, times: int, now: float = 0.0) -> list[float]:
-    """The waits after so many failures, each at the time `now`."""
+    """The waits after this number of failures, each at the time `now`."""
     return [restarts.ended(now) for _ in range(times)]
 
 
@@ -15,7 +15,7 @@ def looping(restarts: Restarts, now: float) -> bool:
 
 
 def test_a_first_restart_is_at_once_and_further_ones_wait_ever_longer() -> None:
-    """The waits double up to a bound, so that a worker that cannot live takes no core for itself."""
+    """The waits double up to a bound, so that a failing worker does not occupy a core."""
     restarts = Restarts()
     assert failed(restarts, 5) == [0.0, 0.5, 1.0, 2.0, 4.0]
     assert failed(restarts, 4) == [8.0, 16.0, MOST, MOST]
@@ -36,7 +36,7 @@ def test_time_of_service_forgives_failures_and_a_start_alone_does_not() -> None:
 
 
 def test_a_worker_that_serves_is_not_hopeless() -> None:
-    """However often it has failed: while it serves the supervisor goes on."""
+    """However often it has failed: while a worker serves, the supervisor continues."""
     restarts = Restarts()
     said = []
     for _ in range(HOPELESS):

@@ -48,7 +48,7 @@ def listens(pid: int) -> bool:
 
 
 async def ended(server: ServerProcess) -> tuple[int, str]:
-    """Wait for the end; the exit code, and the output after the first line."""
+    """Wait for the end; return the exit code, and the output after the first line."""
     async with asyncio.timeout(PATIENCE):
         return await server.ended(), await server.last_words()
 
@@ -67,9 +67,9 @@ async def refused(*arguments: str) -> tuple[int | None, str]:
 
 @pytest.mark.slow
 async def test_all_workers_serve_one_address_and_stop_in_order(tmp_path: Path) -> None:
-    """One line says where they listen once all are ready; SIGTERM drains them, and is a success.
+    """One line has the address once all are ready; SIGTERM drains them, and is a success.
 
-    Each worker has a journal of its own, which is whole then.
+    Each worker has a journal of its own, which is complete then.
     """
     journal = ("--journal", str(tmp_path))
     async with ServerProcess(*TWO, *journal, *settings_file(server={"drain": 60}), http=ANY_PORT) as server:
@@ -130,7 +130,7 @@ async def test_a_second_signal_ends_all_at_once() -> None:
 
 @pytest.mark.slow
 async def test_no_worker_outlives_its_supervisor() -> None:
-    """After kill -9 of the supervisor its workers end by themselves, and leave the address."""
+    """After kill -9 of the supervisor its workers end by themselves, and free the address."""
     async with ServerProcess(*TWO, *settings_file(server={"drain": 0})) as server:
         workers = children(server.pid)
         assert len(workers) == 2
@@ -208,7 +208,7 @@ async def test_a_port_in_use_is_a_clear_error() -> None:
     ],
 )
 async def test_what_workers_would_refuse_is_said_once(arguments: tuple[str, ...], message: str) -> None:
-    """Options that make no sense end the start with one line, before there are workers."""
+    """Invalid options end the start with one line, before there are workers."""
     code, text = await refused("--listen", ANY_PORT, "--http", "off", *arguments)
     assert code == 1
     assert message in text

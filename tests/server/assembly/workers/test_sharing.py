@@ -45,7 +45,7 @@ class Rm:
                 task.cancel()
 
     async def place(self, key: str) -> None:
-        """Ask, and wait for the allocation."""
+        """Submit an ask, and wait for the allocation."""
         await self.client.ask([Ask(key=key, application_id="app", resources={"vcore": 100})])
         async with asyncio.timeout(PATIENCE):
             while key not in self.placed:
@@ -68,7 +68,7 @@ def samples(http: str, name: str) -> dict[str, float]:
 
 
 async def scraped(http: str, name: str, least: int) -> dict[str, float]:
-    """The samples as soon as the scrape has all workers, and so many samples of the metric."""
+    """The samples as soon as the scrape has all workers, and this number of samples of the metric."""
     async with asyncio.timeout(PATIENCE):
         while True:
             all_there = await asyncio.to_thread(samples, http, "licorne_worker_scraped")
@@ -80,7 +80,7 @@ async def scraped(http: str, name: str, least: int) -> dict[str, float]:
 
 @pytest.mark.slow
 async def test_one_address_serves_rms_of_all_workers_and_a_killed_worker_loses_none() -> None:
-    """Whatever worker a connection comes to: each RM is served, its worker may die, and nothing is twice."""
+    """Whichever worker accepts a connection, the RM is served, even if its worker dies."""
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(ServerProcess("--workers", "2", http=ANY_PORT))
         rms = [

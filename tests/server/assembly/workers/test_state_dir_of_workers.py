@@ -1,4 +1,4 @@
-"""`--workers N --state-dir DIR`: what operators said outlives supervisor and workers, and any change of N."""
+"""`--workers N --state-dir DIR`: acts of operators outlive supervisor and workers, and any change of N."""
 
 import asyncio
 import os
@@ -60,7 +60,7 @@ async def connected(server: ServerProcess) -> AsyncIterator[grpc.aio.Channel]:
 
 
 async def started(server: ServerProcess) -> None:
-    """Start on the port of an earlier run, as soon as its workers have left port and directory."""
+    """Start on the port of an earlier run, as soon as its workers have freed port and directory."""
     async with asyncio.timeout(PATIENCE):
         while True:
             await asyncio.sleep(0.05)
@@ -84,7 +84,7 @@ async def mark(channel: grpc.aio.Channel) -> None:
 
 
 async def marks(channel: grpc.aio.Channel) -> dict[str, Any]:
-    """What of this is in force, and who said so, for an RM that registers as before."""
+    """The marks in force, with their operators, for an RM that registers as before."""
     await Shim(channel).set_up(config=A)
     state: Any = StateStub(channel)
     nodes = (await state.ListNodes(sp.ListNodesRequest(partition="[rm]default"))).nodes
@@ -141,7 +141,7 @@ async def test_all_that_operators_said_survives_supervisor_and_workers(tmp_path:
 
 @pytest.mark.slow
 async def test_workers_and_a_single_server_follow_each_other(tmp_path: Path) -> None:
-    """One directory serves both, and each finds what the other has stored."""
+    """One directory serves both, and each finds the state stored by the other."""
     async with serving(tmp_path, workers=1) as server:
         async with connected(server) as channel:
             await mark(channel)
@@ -166,7 +166,7 @@ async def test_workers_and_a_single_server_follow_each_other(tmp_path: Path) -> 
 
 @pytest.mark.slow
 async def test_a_full_disk_refuses_changes_with_the_reason(tmp_path: Path) -> None:
-    """Nothing changes, RMs are served all the same, and changes go on once there is room."""
+    """Nothing changes, RMs are served all the same, and changes succeed again once there is room."""
     async with serving(tmp_path) as server:
         async with connected(server) as channel:
             await Shim(channel).register(A)
@@ -196,7 +196,7 @@ async def test_a_full_disk_refuses_changes_with_the_reason(tmp_path: Path) -> No
 
 @pytest.mark.slow
 async def test_without_a_directory_nothing_is_called_persistent() -> None:
-    """What the supervisor has in its memory alone ends with it, and answers say so."""
+    """State in the supervisor's memory alone ends with it, and answers say so."""
     async with ServerProcess("--workers", "2", *AT_ONCE) as server, connected(server) as channel:
         await Shim(channel).register(A)
         assert not (await Admin(channel).apply(B)).persistent
@@ -225,7 +225,7 @@ async def test_a_changed_file_of_budgets_replaces_its_former_text(tmp_path: Path
 
 
 async def refused(folder: Path, *flags: str) -> str:
-    """What a server says that does not start with this directory."""
+    """The message of a server that does not start with this directory."""
     where = ("--listen", "127.0.0.1:0", "--http", "off", "--state-dir", str(folder))
     process = await asyncio.create_subprocess_exec(
         *(*PROGRAM, "serve", "--log-level", "error", *where, *flags),

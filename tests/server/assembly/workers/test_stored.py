@@ -32,12 +32,12 @@ async def workers(folder: Path) -> AsyncIterator[Store]:
 
 
 def stored(store: Store, epoch: int = 7) -> Owned[Revisions]:
-    """What a worker stores revisions with."""
+    """The storage of revisions in a worker."""
     return Owned(store, RevisionsForm(), lambda rm_id: epoch)
 
 
 def found_in(folder: Path) -> dict[RmId, Revisions]:
-    """What a single server finds in the directory."""
+    """The state that a single server finds in the directory."""
     disk = Disk(folder)
     documents = Kept(disk)
     documents.open()
@@ -57,7 +57,7 @@ async def test_epochs_rise_though_the_clock_goes_back(tmp_path: Path) -> None:
 
 
 async def test_a_disk_that_refuses_does_not_prevent_the_start(tmp_path: Path) -> None:
-    """Epochs begin with the clock, and the log tells of the rest."""
+    """Epochs begin with the clock, and the log has the other effects."""
     documents = documents_of_workers(tmp_path)
     documents.open()
     (tmp_path / "lock").unlink()
@@ -68,7 +68,7 @@ async def test_a_disk_that_refuses_does_not_prevent_the_start(tmp_path: Path) ->
 
 
 async def test_what_operators_said_is_stored_and_what_passes_is_not(tmp_path: Path) -> None:
-    """Budgets, log levels and drained workers are there after a restart; slices, moves and the secret not."""
+    """Budgets, log levels and drained workers survive a restart; slices, moves and the secret do not."""
     kept = {"shared/budgets": b"1", "shared/drain/worker-1": b"2", "shared/log-levels": b"3"}
     others = {"shared/budgets/company": b"4", "shared/moves": b"5", "shared/workers": b"6", "secret": b"7"}
     async with workers(tmp_path) as store:
@@ -89,7 +89,7 @@ async def test_what_operators_said_is_stored_and_what_passes_is_not(tmp_path: Pa
 
 
 async def test_revisions_of_workers_are_those_of_a_single_server(tmp_path: Path) -> None:
-    """What a worker writes a single server finds, and a worker what a single server wrote."""
+    """A single server reads what a worker wrote, and a worker what a single server wrote."""
     first, second = revisions_of("rm/1", A), revisions_of("rm/1", A, B)
     rm_id = first.rm_id
     async with workers(tmp_path) as store:

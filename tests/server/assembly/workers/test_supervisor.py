@@ -67,12 +67,12 @@ async def supervising(*programs: str, file: Path = Path(), stall: float = 0.0) -
 
 
 def member_of(process: Worker, run: int = 0) -> Member:
-    """What a worker publishes of itself."""
+    """The member that a worker publishes."""
     return Member(id=MemberId(f"{process.name}-{run}"), name=process.name, address="unix:/nowhere")
 
 
 async def test_an_rm_of_a_dead_worker_can_be_claimed_at_once() -> None:
-    """Nobody waits for the lease of a worker whose exit was seen; the other worker keeps its own."""
+    """Nobody waits for the lease of a worker whose exit was noticed; the other worker keeps its own."""
     async with supervising(SERVES, SERVES) as supervisor:
         assert await supervisor.start()
         dead, other = supervisor.workers
@@ -111,7 +111,7 @@ async def test_a_worker_that_neither_renews_nor_ends_is_killed(monkeypatch: pyte
 
 
 async def test_errors_of_the_store_are_of_the_same_kind_for_a_worker() -> None:
-    """What is too large is told from what is wrong: only the first is not tried again."""
+    """Too large is distinguished from invalid: only the first is not tried again."""
     with TemporaryDirectory(prefix="licorne-") as folder:
         service = LocalService(Records(), Kept(), SystemClock())
         await service.start(Path(folder) / STORE)
@@ -127,7 +127,7 @@ async def test_errors_of_the_store_are_of_the_same_kind_for_a_worker() -> None:
 
 
 async def test_sigterm_is_passed_on_and_all_end_well(tmp_path: Path) -> None:
-    """A stop lets every worker drain, and is a success if each of them ends with one."""
+    """A stop lets every worker drain, and is a success if each of them exits successfully."""
     async with supervising(DRAINS, DRAINS, file=tmp_path / "hups") as supervisor:
         assert await supervisor.start()
         supervisor.reload()
@@ -153,7 +153,7 @@ async def test_a_worker_that_does_not_drain_is_killed_and_that_is_no_success(
 
 
 async def test_a_worker_that_cannot_start_is_an_error_at_once() -> None:
-    """The first start is not tried again: whoever runs the service sees that it failed."""
+    """The first start is not tried again: the service manager must notice the failure."""
     async with supervising(SERVES, FAILS) as supervisor:
         assert not await supervisor.start()
         assert supervisor.failed.is_set()
@@ -169,7 +169,7 @@ async def test_a_worker_that_does_not_get_ready_is_killed(monkeypatch: pytest.Mo
 async def test_a_loop_of_restarts_is_told_and_is_no_end_while_another_serves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The log says it, the document for health and metrics has it, and the other worker goes on."""
+    """The log has it, the document for health and metrics too, and the other worker continues."""
     monkeypatch.setattr(worker, "FIRST", 0.0)
     with structlog.testing.capture_logs() as lines:
         async with supervising(SERVES, SERVES_ONCE, file=tmp_path / "once") as supervisor:
@@ -193,7 +193,7 @@ async def test_a_loop_of_restarts_is_told_and_is_no_end_while_another_serves(
 async def test_when_every_worker_fails_again_and_again_the_supervisor_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Then it is for whoever runs the service to see that, and to start it anew."""
+    """Then the service manager has to notice, and to start it again."""
     monkeypatch.setattr(worker, "FIRST", 0.0)
     async with supervising(SERVES_ONCE, file=tmp_path / "once") as supervisor:
         assert await supervisor.start()

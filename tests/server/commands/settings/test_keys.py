@@ -1,4 +1,4 @@
-"""Every key of the settings: what it may be, what it changes, and what it refuses."""
+"""Every key of the settings: its values, its effect, and its refusals."""
 
 import re
 import tomllib
@@ -212,13 +212,13 @@ TOGETHER = [
 
 @pytest.fixture(autouse=True)
 def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A machine whose memory is known, and a folder with a configuration."""
+    """A machine with a fixed amount of memory, and a folder with a configuration."""
     monkeypatch.setattr(System, "usual_limit", lambda _: 2**33)
     (tmp_path / "queues.yaml").write_text(DEFAULT_CONFIG)
 
 
 def file_of(folder: Path, said: dict[str, Any]) -> Path:
-    """A file that says this, by ``table.key``."""
+    """A file with these settings, by ``table.key``."""
     file = folder / "licorne.toml"
     tables: dict[str, list[str]] = {}
     for path, value in said.items():
@@ -229,7 +229,7 @@ def file_of(folder: Path, said: dict[str, Any]) -> Path:
 
 
 def tables_of(folder: Path, said: dict[str, Any]) -> Tables:
-    """What a file that says this gives."""
+    """The tables of a file with these settings."""
     return read({}, {}, file_of(folder, said)).tables
 
 
@@ -269,7 +269,7 @@ def test_a_variable_says_what_the_file_says(path: str, tmp_path: Path) -> None:
     [(path, value, said) for path, (said, values) in REFUSED.items() for value in values],
 )
 def test_a_value_that_cannot_be_is_refused(path: str, value: Any, said: str, tmp_path: Path) -> None:
-    """The error names file, table, key, what was expected and the value."""
+    """The error has file, table, key, the expected form and the value."""
     file = file_of(tmp_path, {path: value})
     with pytest.raises(SettingsError) as refused:
         read({}, {}, file)
@@ -280,7 +280,7 @@ def test_a_value_that_cannot_be_is_refused(path: str, value: Any, said: str, tmp
 
 @pytest.mark.parametrize("url", STORES)
 def test_a_store_that_cannot_be_is_refused(url: str, tmp_path: Path) -> None:
-    """The error says which part of the address is wrong."""
+    """The error names the invalid part of the address."""
     file = file_of(tmp_path, {STORE[0]: url})
     with pytest.raises(SettingsError) as refused:
         read({}, {}, file)
@@ -290,7 +290,7 @@ def test_a_store_that_cannot_be_is_refused(url: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("said", "text"), TOGETHER)
 def test_keys_that_do_not_go_together_are_refused(said: dict[str, Any], text: str, tmp_path: Path) -> None:
-    """The error names all keys that are part of it."""
+    """The error names all keys of the conflict."""
     with pytest.raises(SettingsError) as refused:
         tables_of(tmp_path, said)
     assert str(refused.value) == text

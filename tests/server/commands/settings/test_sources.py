@@ -1,4 +1,4 @@
-"""Flags, variables and the file: which of them counts, and what each refuses."""
+"""Flags, variables and the file: their precedence, and their refusals."""
 
 from argparse import ArgumentParser
 from pathlib import Path
@@ -23,7 +23,7 @@ SDK_OFF = "OTEL_SDK_DISABLED"
 
 
 def reading(*arguments: str, **variables: str) -> Reading:
-    """What `serve` reads."""
+    """The reading of settings by `serve`."""
     return reading_of(parser_for("serve").parse_args(["serve", *arguments]), variables)
 
 
@@ -44,19 +44,19 @@ def problem(*arguments: str, **variables: str) -> str:
 
 
 def refuse(read: Reading) -> None:
-    """Refuse what a server would refuse."""
+    """Refuse settings that a server would refuse."""
     build(read.tables).check()
 
 
 def test_there_are_few_flags() -> None:
-    """What is not said at the terminal is said in the file."""
+    """All other settings are in the file."""
     assert len(FLAGS) + len(["--settings"]) == 22
     assert FLAGS.keys().isdisjoint(MOVED)
     assert {*MOVED.values(), *(key.path for key in FLAGS.values())} == KEYS.keys()
 
 
 def test_a_flag_goes_before_a_variable_and_that_before_the_file() -> None:
-    """The file goes before the default. A list is replaced, not extended."""
+    """The file precedes the default. A list is replaced, not extended."""
     file = settings_file(server={"listen": "127.0.0.1:1", "drain": 7}, access={"operators": ["a"]})
     variable = {"LICORNE_SERVER_LISTEN": "127.0.0.1:2", "LICORNE_ACCESS_OPERATORS": "b,c"}
     listens = [
@@ -95,7 +95,7 @@ def test_paths_of_a_file_are_relative_to_its_folder(tmp_path: Path) -> None:
 
 
 def test_an_error_says_where_the_value_comes_from(tmp_path: Path) -> None:
-    """By the flag, the variable, or file, table and key; all problems are said at once."""
+    """It names the flag, the variable, or file, table and key; all problems are reported at once."""
     file = tmp_path / "licorne.toml"
     file.write_text("[server]\nlisten = 7070\nworkers = 0\n[bounds]\nmax_asks = 0\nmax_ask = 1\n")
     assert problem("--settings", str(file), "--listen", "a:b", LICORNE_SERVER_WORKERS="x").splitlines() == [
@@ -107,7 +107,7 @@ def test_an_error_says_where_the_value_comes_from(tmp_path: Path) -> None:
 
 
 def test_a_refusal_of_several_keys_names_each_as_it_was_given() -> None:
-    """By flag, variable or key; what was not given by a flag, or by a key if there is a file."""
+    """It uses flag, variable or key; for a default the flag, or the key if there is a file."""
     cert = "LICORNE_SERVER_TLS_CERT"
     assert problem(**{cert: "c"}) == f"{cert} and --tls-key are needed together"
     assert problem("--tls-cert", "c", *settings_file()) == "--tls-cert and server.tls_key are needed together"
@@ -129,7 +129,7 @@ def test_coordination_is_turned_off_whatever_a_file_has_for_it() -> None:
 
 
 def test_a_byte_order_mark_is_no_error(tmp_path: Path) -> None:
-    """Some editors begin a file with it."""
+    """Some editors write one at the beginning of a file."""
     file = tmp_path / "licorne.toml"
     file.write_text("[server]\ndrain = 3\n", "utf-8-sig")
     assert settings("--settings", str(file)).drain == 3
@@ -163,7 +163,7 @@ UNKNOWN = {
 
 @pytest.mark.parametrize("text", UNKNOWN, ids=UNKNOWN.values())
 def test_what_a_file_may_not_have_is_named(text: str, tmp_path: Path) -> None:
-    """An unknown table or key is an error, with the nearest known one."""
+    """An unknown table or key is an error, with the most similar one."""
     file = tmp_path / "licorne.toml"
     file.write_text(text)
     assert problem("--settings", str(file)) == f"{file}: {UNKNOWN[text]}"
@@ -180,7 +180,7 @@ def test_a_file_that_cannot_be_read_is_named(content: bytes | None, tmp_path: Pa
 
 @pytest.mark.parametrize("flag", MOVED)
 def test_a_flag_that_has_moved_is_refused_with_its_key(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Whatever its value."""
+    """This holds whatever its value."""
     for given in ([flag], [flag, "5"], [f"{flag}=5"]):
         with pytest.raises(SystemExit) as ended:
             main(["serve", *given])
@@ -191,7 +191,7 @@ def test_a_flag_that_has_moved_is_refused_with_its_key(flag: str, capsys: pytest
 
 
 def test_old_flags_are_known_by_their_names() -> None:
-    """Those whose key has another name too."""
+    """This includes those whose key has another name."""
     expected = {
         "--max-asks": "bounds.max_asks",
         "--no-reservations": "scheduling.reservations",
@@ -206,7 +206,7 @@ def test_old_flags_are_known_by_their_names() -> None:
 
 
 def test_variables_of_others_are_no_settings() -> None:
-    """Those of clients are none. One that begins as ours and is none is reported, with what may be meant."""
+    """Those of clients are ignored. An unknown one with our prefix is reported, with a suggestion."""
     client = {
         "LICORNE_TLS_CERT": "a",
         "LICORNE_TARGET": "b",
@@ -220,7 +220,7 @@ def test_variables_of_others_are_no_settings() -> None:
 
 
 def test_a_variable_without_its_table_is_known_by_the_key() -> None:
-    """Those of TLS are the client's."""
+    """Those of TLS are shared with the client."""
     given = reading(LICORNE_OTLP_ENDPOINT="http://a", LICORNE_MAX_RMS="3", LICORNE_TLS_CERT="b")
     assert given.unknown == {
         "LICORNE_OTLP_ENDPOINT": "LICORNE_TELEMETRY_OTLP_ENDPOINT",
@@ -229,7 +229,7 @@ def test_a_variable_without_its_table_is_known_by_the_key() -> None:
 
 
 def test_a_refusal_shows_no_password() -> None:
-    """Logs of pods are read by many."""
+    """Logs of pods have many readers."""
     said = problem("--coordination", "etcd://root:secret@h:2379")
     assert "secret" not in said
     assert "h:2379" in said
@@ -272,7 +272,7 @@ def test_a_variable_that_sets_nothing_is_logged() -> None:
     ],
 )
 def test_the_older_core_s_variable_turns_reservations_off(variables: dict[str, str], reserves: bool) -> None:
-    """Our own variable goes before it."""
+    """Licorne's own variable precedes it."""
     assert settings(**variables).reservations is reserves
 
 
@@ -291,14 +291,14 @@ def test_the_older_core_s_variable_turns_reservations_off(variables: dict[str, s
     ],
 )
 def test_where_traces_go(variables: dict[str, str], expected: str | None) -> None:
-    """Licorne's variable goes before OpenTelemetry's, and all of them before the file."""
+    """Licorne's variable precedes OpenTelemetry's, and both precede the file."""
     found = settings(*settings_file(telemetry={"otlp_endpoint": "http://f"}), **variables).traces
     assert (None if found is None else found.url) == expected
     assert found is None or found.sample == USUAL_SAMPLE
 
 
 def test_another_protocol_is_refused() -> None:
-    """A collector of OpenTelemetry's variables must take our protocol, and be an address."""
+    """A collector in OpenTelemetry's variables must use our protocol, and be an address."""
     said = problem(**{STANDARD: "http://c:4317", PROTOCOL: "grpc"})
     assert said.startswith(f"{PROTOCOL} is 'grpc', but spans are sent by http/protobuf only")
     assert problem(**{STANDARD: "c:4317"}).startswith(f"{STANDARD}: expected the http or https address")
@@ -329,7 +329,7 @@ PROBLEMS = {
 
 @pytest.mark.parametrize(("arguments", "said"), PROBLEMS.items(), ids=PROBLEMS)
 def test_settings_that_are_not_safe_are_refused(arguments: str, said: str) -> None:
-    """Wrong or unsafe settings stop the start, with what helps."""
+    """Invalid or unsafe settings stop the start, with advice."""
     assert problem(*arguments.split()).startswith(said)
 
 

@@ -43,7 +43,7 @@ def write(folder: Path, data: bytes, name: str = "000001-0001.ljr") -> Path:
 
 @pytest.mark.slow
 def test_cut_anywhere(tmp_path: Path) -> None:
-    """A journal that is cut at any byte has all records before the cut, and tells its place."""
+    """A journal cut at any byte has all records before the cut, and reports its place."""
     data, ends = HEAD, [len(HEAD)]
     for block in BLOCKS:
         data += framed(block)
@@ -68,7 +68,7 @@ def test_cut_anywhere(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_damage_anywhere(tmp_path: Path) -> None:
-    """A byte that has changed is found: what was read before it is right, and nothing comes behind it."""
+    """A changed byte is detected: records before it are right, and none after it is read."""
     data = HEAD + b"".join(map(framed, BLOCKS))
     expected = [HEADER, *(record for block in BLOCKS for record in records(block))]
     for at in (*range(0, len(HEAD), 61), *range(len(HEAD), len(data), 3)):
@@ -79,7 +79,7 @@ def test_damage_anywhere(tmp_path: Path) -> None:
 
 
 def test_runs_and_files_are_read_in_order(tmp_path: Path) -> None:
-    """A torn run does not keep the next one from being read, and a run goes on from file to file."""
+    """A torn run does not prevent reading the next one, and a run continues from file to file."""
     one, two = framed(BLOCKS[0]), framed(BLOCKS[2])
     write(tmp_path, HEAD + one + two[:-1])
     second = Header(run=2, version="0.1.0", start=9.0, options=Options())
@@ -100,7 +100,7 @@ def test_runs_and_files_are_read_in_order(tmp_path: Path) -> None:
 
 
 def test_rest_of_a_command_is_the_same_object(tmp_path: Path) -> None:
-    """The rest of a large command is read as the object that has begun, whatever came between."""
+    """The remainder of a large command is read as the same object, whatever is between."""
     large, other = UpdateNodes(rm_id=RM, nodes=()), UpdateNodes(rm_id=RmId("rm-2"), nodes=())
     hold = SetHold(rm_id=RM, hold=Hold.DRAINING, on=True)
     write(tmp_path, HEAD + framed((large, other, hold, Again(RM), Tick(), Again(RM))))
@@ -110,7 +110,7 @@ def test_rest_of_a_command_is_the_same_object(tmp_path: Path) -> None:
 
 
 def raw_frame(stored: bytes, size: int) -> bytes:
-    """A frame that says of what is stored in it whatever is wanted, with the right checksum."""
+    """A frame with any claim about its contents, with the right checksum."""
     sizes = len(stored).to_bytes(4, "little") + size.to_bytes(4, "little")
     return sizes + zlib.crc32(stored, zlib.crc32(sizes)).to_bytes(4, "little") + stored
 
@@ -138,7 +138,7 @@ BOMB = zlib.compress(bytes(2 * MOST_BLOCK), 1)
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_files_made_to_do_harm(tmp_path: Path, data: bytes, reason: str) -> None:
-    """A file that is none, or that promises more than it has, ends with its reason, and takes no memory."""
+    """An invalid file, or one that announces more than it has, ends with its reason, and uses no memory."""
     write(tmp_path, data)
     *_, torn = read(tmp_path)
     assert isinstance(torn, Torn)
@@ -146,14 +146,14 @@ def test_files_made_to_do_harm(tmp_path: Path, data: bytes, reason: str) -> None
 
 
 def test_other_files_are_left_alone(tmp_path: Path) -> None:
-    """Only files with names of segments are looked at."""
+    """Only files with names of segments are read."""
     for name in ("000001-0001.ljr.bak", "1-1.ljr", "notes.txt", "000001-0001.LJR"):
         write(tmp_path, HEAD, name)
     assert list(read(tmp_path)) == []
 
 
 def test_writer_and_reader_agree_on_names(tmp_path: Path) -> None:
-    """A file that is written is found by the reader, at its size."""
+    """A written file is found by the reader, with its size."""
     folder = Folder(tmp_path / "deep" / "journal", 10_000)
     assert folder.open()
     folder.begin(HEAD)

@@ -1,4 +1,4 @@
-"""A server that writes a journal: its RMs, its crashes, and what it says when the journal has stopped."""
+"""A server with a journal: its RMs, its crashes, and its reports of a stopped journal."""
 
 import shutil
 from pathlib import Path
@@ -73,7 +73,7 @@ async def test_run_with_crashes_is_replayed(tmp_path: Path) -> None:
 
 
 async def test_journal_that_has_stopped_is_told(tmp_path: Path) -> None:
-    """Health, the probes and the metrics tell of a journal that has stopped; RMs are served as before."""
+    """Health, the probes and the metrics report a stopped journal; RMs are served as before."""
     folder = tmp_path / "journal"
     async with (
         serving(journal=folder, http=LOOPBACK) as server,

@@ -305,7 +305,7 @@ def test_fields_of_other_versions() -> None:
     ],
 )
 def test_headers_that_cannot_be_read(entries: list[str], columns: dict[str, list[str]], reason: str) -> None:
-    """A header with what this version does not know is refused, and the reason names it."""
+    """A header with contents unknown to this version is refused, and the reason names them."""
     with pytest.raises(Unreadable, match=reason):
         heading_with(entries, **columns)
 
@@ -327,7 +327,7 @@ def test_headers_that_cannot_be_read(entries: list[str], columns: dict[str, list
     ids=repr,
 )
 def test_blocks_that_cannot_be_read(block: bytes) -> None:
-    """A block is refused that is cut, nested without end, or lacks what a command needs."""
+    """A block that is cut, nested without end, or lacks a part of a command is refused."""
     entries = heading_with(["SetHold"], SetHold=["rm_id", "hold"])
     with pytest.raises(Unreadable):
         list(entries.of(block))

@@ -1,4 +1,4 @@
-"""The page over a core that the test drives by hand, with a feed that looks at once."""
+"""The page over a core that the test drives by hand, with a feed that looks without a delay."""
 
 import pytest
 
@@ -10,13 +10,13 @@ from support.server.http_site import Site, happened
 
 @pytest.fixture(autouse=True)
 def _looks_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test waits for a second that is for the sake of a busy server."""
+    """Looks have no delay of a second in tests."""
     monkeypatch.setattr(feed, "LOOK_SECONDS", 0.01)
 
 
 @pytest.fixture(autouse=True)
 def _waits_for_members(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No member is taken for lost because the machine is slow."""
+    """No member counts as lost because the machine is slow."""
     monkeypatch.setattr(mirrors, "FIRST_SECONDS", PATIENCE)
 
 

@@ -1,4 +1,4 @@
-"""What operators do on the page: the acts, their rights, and what is refused."""
+"""Acts of operators on the page: the acts, their rights, and refusals."""
 
 import asyncio
 import json
@@ -30,7 +30,7 @@ CONFIG = (
 
 @pytest.fixture
 async def client() -> AsyncIterator[aiohttp.ClientSession]:
-    """A client that brings no headers of its own."""
+    """A client that sends no headers of its own."""
     async with aiohttp.ClientSession() as client:
         yield client
 
@@ -74,7 +74,7 @@ async def rows(client: aiohttp.ClientSession, server: Server, path: str, rm: str
 async def test_nodes_are_cordoned_drained_and_uncordoned(
     client: aiohttp.ClientSession, server: Server
 ) -> None:
-    """The page's rows and the node itself say who did it, and how far a drain is."""
+    """The page's rows and the node itself have the operator, and the progress of a drain."""
     act: dict[str, Any] = {"name": "n0", "message": "disk"}
     assert await done(client, server, act="cordon", **act) == (200, {"changed": True, "allocations": 1})
     (row,) = (await rows(client, server, "nodes?state=cordoned"))["rows"]
@@ -89,7 +89,7 @@ async def test_nodes_are_cordoned_drained_and_uncordoned(
 
 
 async def test_queues_applications_and_configurations(client: aiohttp.ClientSession, server: Server) -> None:
-    """Each act answers as its method does."""
+    """Each act has the answer of its method."""
     stop = await done(client, server, act="stop", name="root", message="why")
     assert stop == (200, {"changed": True, "state": "Stopped"})
     queue = await rows(client, server, "queue/root")
@@ -121,7 +121,7 @@ async def test_queues_applications_and_configurations(client: aiohttp.ClientSess
 
 
 async def test_applications_are_held_and_changed(client: aiohttp.ClientSession, server: Server) -> None:
-    """The page's rows say who did it; a move that cannot be is refused with its reason."""
+    """The page's rows have the operator; an impossible move is refused with its reason."""
     act: dict[str, Any] = {"name": "app", "message": "data"}
     held = await done(client, server, act="hold", **act)
     assert held == (200, {"changed": True, "asks": 0, "allocations": 1})
@@ -139,7 +139,7 @@ async def test_applications_are_held_and_changed(client: aiohttp.ClientSession, 
 
 
 async def test_an_act_leaves_the_same_line_as_the_call(client: aiohttp.ClientSession, server: Server) -> None:
-    """The audit names the caller, what was asked for, and what came of it."""
+    """The audit has the caller, the request, and the outcome."""
     with capture_logs() as lines:
         await done(client, server, act="cordon", name="n0", message="disk")
         await done(client, server, act="cordon", name="nowhere")
@@ -164,7 +164,7 @@ async def test_what_fails_says_why(client: aiohttp.ClientSession, server: Server
 
 
 async def test_acts_reach_the_rm_of_another_member(client: aiohttp.ClientSession) -> None:
-    """Any member's page acts on any RM, and says why an act has failed as the owner's page does."""
+    """Any member's page acts on any RM, and reports a failure like the owner's page."""
     async with two_members() as town:
         act = {"act": "cordon", "rm": "right", "name": "node-of-right"}
         assert await done(client, town.left, **act) == (200, {"changed": True, "allocations": 0})
@@ -226,15 +226,14 @@ NAME = "licorne.example"
 def test_origins_of_this_server(
     origin: str, asked: str, names: Iterable[str], known: bool, anybody: bool
 ) -> None:
-    """A proxy may ask under another name, of which another port is another site; without identities no
-    site takes this address for its own, whatever names are answered."""
+    """A proxy's name is allowed, with its port; without identities no site may use this address."""
     for identified, is_ours in ((True, known), (False, anybody)):
         assert is_own(origin, asked, frozenset(names), identified=identified, secure=False) is is_ours
 
 
 @pytest.mark.parametrize(("scheme", "own"), [("http", False), ("https", True)])
 def test_a_page_without_tls_is_another_site_beside_tls(scheme: str, own: bool) -> None:
-    """A service on the name's port for plain HTTP does not act on the one behind TLS."""
+    """A service on the name's port for plain HTTP may not act on the one behind TLS."""
     assert is_own(f"{scheme}://{NAME}", NAME, frozenset(), identified=True, secure=True) is own
 
 
@@ -282,7 +281,7 @@ def test_nobody_chooses_what_an_act_means() -> None:
 
 
 async def test_only_operators_may_act(tmp_path: Path, client: aiohttp.ClientSession) -> None:
-    """As over gRPC: an RM may not, not even on its own; nobody may without a token."""
+    """As over gRPC: an RM may not act, not even on its own data; nobody may without a token."""
     for name, token in (("rm", MINE), ("operator", OPERATOR)):
         (tmp_path / name).write_text(token)
     async with (

@@ -1,4 +1,4 @@
-"""What viewers of the page are told: everything once, then what has changed."""
+"""The messages to viewers of the page: the whole state once, then the changes."""
 
 import json
 from typing import Any
@@ -9,7 +9,7 @@ from licorne_server.http.ui.rows import Key
 
 
 def look(board: Board, **values: int) -> None:
-    """A round in which these are there; a name begins with the letter of its RM."""
+    """A round with these entries; a name begins with the letter of its RM."""
     board.begin()
     for name, value in values.items():
         board.put(Key("queues", name[0], "p", name), {"name": name, "value": value})
@@ -17,14 +17,14 @@ def look(board: Board, **values: int) -> None:
 
 
 def since(board: Board, version: int, *visible: str) -> dict[str, Any]:
-    """What a viewer gets that has a version, and may see these RMs, or everything."""
+    """The message to a viewer of a version with access to these RMs, or to all."""
     text = "".join(board.since(version, visible.__contains__ if visible else None))
     found: dict[str, Any] = json.loads(f"{{{text}}}")
     return found
 
 
 def test_a_new_viewer_gets_everything() -> None:
-    """Also what has not changed for long."""
+    """A new viewer gets all entries, including those that have not changed for long."""
     board = Board()
     look(board, a=1)
     look(board, a=1, b=2)
@@ -34,7 +34,7 @@ def test_a_new_viewer_gets_everything() -> None:
 
 
 def test_a_viewer_that_keeps_up_gets_what_has_changed() -> None:
-    """And which entries are gone."""
+    """A viewer of the last version gets the changed entries, and the names of removed ones."""
     board = Board()
     look(board, a=1, b=2, c=3)
     version = board.version
@@ -46,7 +46,7 @@ def test_a_viewer_that_keeps_up_gets_what_has_changed() -> None:
 
 
 def test_nothing_new_is_no_new_version() -> None:
-    """A viewer is not told what it knows; the first look is told even if there is nothing."""
+    """An up-to-date viewer gets no message; the first look is sent even if it is empty."""
     board = Board()
     look(board)
     assert board.version == 1
@@ -79,7 +79,7 @@ def test_an_entry_that_comes_back_is_not_gone() -> None:
 
 
 def test_a_viewer_that_is_too_far_behind_begins_anew(monkeypatch: Any) -> None:
-    """Names of what is gone are not kept for ever."""
+    """Names of removed entries are not kept for ever."""
     monkeypatch.setattr(boards, "MAX_GONE", 2)
     board = Board()
     look(board, a=1, b=1, c=1, d=1)
@@ -90,7 +90,7 @@ def test_a_viewer_that_is_too_far_behind_begins_anew(monkeypatch: Any) -> None:
 
 
 def test_a_viewer_sees_only_what_it_may_see() -> None:
-    """That goes for what is there, and for what is gone."""
+    """The rights apply to present and to removed entries."""
     board = Board()
     look(board, a1=1, b1=1, b2=1)
     assert [row["name"] for row in since(board, 0, "a")["queues"]] == ["a1"]
@@ -105,7 +105,7 @@ def test_a_viewer_sees_only_what_it_may_see() -> None:
 
 
 def test_a_large_board_is_told_in_many_pieces() -> None:
-    """So that whoever makes a message of it can pause; what changes meanwhile is not mixed in."""
+    """The encoder of a message can pause between pieces; later changes are not mixed in."""
     board = Board()
     names = {f"a{number}": number for number in range(2_000)}
     look(board, **names)
@@ -121,7 +121,7 @@ def test_a_large_board_is_told_in_many_pieces() -> None:
 
 
 def test_what_a_viewer_may_not_see_is_passed_by_in_parts() -> None:
-    """A viewer of a small RM beside large ones makes nobody wait either."""
+    """A viewer of a small RM beside large ones delays nobody either."""
     board = Board()
     look(board, **{f"a{number}": number for number in range(2_000)})
     pieces = list(board.since(0, lambda rm_id: rm_id == "b"))

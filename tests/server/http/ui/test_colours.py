@@ -1,4 +1,4 @@
-"""The colours of the page: texts can be read on every ground, and marks are seen, in light and in dark."""
+"""The colours of the page: texts are readable on every ground, and marks visible, in light and in dark."""
 
 import re
 from pathlib import Path
@@ -57,14 +57,14 @@ def test_every_text_can_be_read_on_its_grounds(theme: str) -> None:
 
 @pytest.mark.parametrize("theme", THEMES)
 def test_every_mark_is_seen_on_its_grounds(theme: str) -> None:
-    """WCAG AA: 3 to 1 for what is no text."""
+    """WCAG AA: 3 to 1 for graphics."""
     at = THEMES.index(theme)
     found = {(mark, ground): contrast(COLOURS[mark][at], COLOURS[ground][at]) for mark, ground in MARKS}
     assert {pair: round(value, 2) for pair, value in found.items() if value < 3} == {}
 
 
 def test_styles_take_colours_from_the_tokens() -> None:
-    """A name that a style uses is one that is there."""
+    """Every name that a style uses is defined."""
     names = set(re.findall(r"--([\w-]+):", TOKENS)) | {"depth"}
     for file in Path(str(page.FOLDER)).glob("*.css"):
         assert set(re.findall(r"var\(--([\w-]+)", file.read_text())) <= names, file.name

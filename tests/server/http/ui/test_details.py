@@ -1,4 +1,4 @@
-"""What the page shows of one thing, what it finds, and what happened."""
+"""Details on the page: objects, searches, and history."""
 
 from dataclasses import replace
 
@@ -12,13 +12,13 @@ from support.server.http_site import API, MINE, Site
 
 
 def tell(site: Site) -> None:
-    """Everything that has happened goes into the log of the RM."""
+    """Record all events in the RM's log."""
     site.events.begin(RmId(RM))
     site.events.get(RM).append(tuple(site.driver.facts))
 
 
 async def test_a_waiting_ask_is_explained(town: Site) -> None:
-    """The checks come in their order with their operands; the first that fails stops it."""
+    """The checks are in order with their operands; the first failing one blocks the ask."""
     found = await town.get(f"{MINE}/application/waiter/explain?key=w2")
     assert (found["verdict"], found["allocationKey"]) == ("pending", "w2")
     blocker = next(check for check in found["checks"] if not check["passed"])
@@ -30,7 +30,7 @@ async def test_a_waiting_ask_is_explained(town: Site) -> None:
 
 
 async def test_a_gang_shows_its_task_groups(town: Site) -> None:
-    """How many placeholders there are, were replaced and have timed out."""
+    """The numbers of placeholders: present, replaced and timed out."""
     town.driver.do(
         apps(app("gang", "root.runs", gang={"vcore": 2000}, style="Hard", timeout=100)),
         asks(*(ask("gang", f"p{n}", group="g", placeholder=True, vcore=1000) for n in range(2))),
@@ -51,7 +51,7 @@ async def test_a_gang_shows_its_task_groups(town: Site) -> None:
 
 
 async def test_the_heat_map_has_every_node_in_short(town: Site) -> None:
-    """Its id, its state, and how much of each resource is used, in thousandths."""
+    """Each node has id, state, and the used part of each resource, in thousandths."""
     town.driver.do(nodes(node("small", memory=50)))
     found = await town.get(f"{MINE}/heat")
     assert found["resources"][:2] == ["vcore", "memory"]
@@ -106,7 +106,7 @@ async def test_hits_say_what_tells_them_apart(town: Site) -> None:
 
 
 async def test_nodes_are_grouped_by_an_attribute(town: Site) -> None:
-    """The names offered are those that most nodes have with few values; others make a group too."""
+    """The names offered are those that most nodes have with few values; others can be used too."""
     racks = ({"rack": "r2", "host": "a"}, {"rack": "r1", "host": "a"}, {"rack": "r2", "host": "a"})
     town.driver.do(nodes(*(node(f"x{n}", attributes=rack, vcore=1) for n, rack in enumerate(racks))))
     found = await town.get(f"{MINE}/heat?by=rack")
@@ -119,7 +119,7 @@ async def test_nodes_are_grouped_by_an_attribute(town: Site) -> None:
 
 
 async def test_a_node_shows_what_is_on_it(town: Site) -> None:
-    """With queue, user and size, in an order of the viewer's choice; those of others are foreign."""
+    """Allocations have queue, user and size, in an order of the viewer's choice; others are foreign."""
     town.driver.do(
         asks(ask("runner", "r2", vcore=3000, priority=5)),
         asks(ask("", "pod", vcore=100, on_node="n1", tags={"foreign": "default"})),
@@ -136,7 +136,7 @@ async def test_a_node_shows_what_is_on_it(town: Site) -> None:
 
 
 async def test_victims_are_summed_up_by_who_lost_to_whom(town: Site) -> None:
-    """With what they had, and what they had done in vain."""
+    """The rows have their amounts, and their lost work."""
     ledger = town.driver.scheduler.partitions[PartitionName(f"[{RM}]default")].ledger
     ledger.note(replace(victim("a", time=100.0), ran=1800.0))
     ledger.note(replace(victim("b", time=200.0), ran=1800.0))
@@ -155,7 +155,7 @@ async def test_victims_are_summed_up_by_who_lost_to_whom(town: Site) -> None:
 
 
 async def test_earlier_configurations_are_shown(town: Site) -> None:
-    """The latest first, with who and why; the text of one by its number."""
+    """The latest is first, with author and reason; the text of one is found by its number."""
     text = config("[{name: old}]")
     first = Revisions(rm_id=RmId(RM)).adding(load(text), Source.REGISTRATION, time=5_000_000, by="")
     both = first.adding(load(config("[]")), Source.OPERATOR, time=9_000_000, by="bob", comment="more")
@@ -171,7 +171,7 @@ async def test_earlier_configurations_are_shown(town: Site) -> None:
 
 
 async def test_a_search_says_when_it_is_not_complete(town: Site) -> None:
-    """Both the hits of a kind and the names that are looked at are bounded."""
+    """Both the hits of a kind and the examined names are bounded."""
     town.driver.do(apps(*(app(f"many-{n:02}", "root.runs") for n in range(page.HITS + 1))))
     found = await town.get(f"{API}/search?q=many")
     assert len(found["hits"]) == page.HITS
@@ -179,7 +179,7 @@ async def test_a_search_says_when_it_is_not_complete(town: Site) -> None:
 
 
 async def test_events_come_with_their_ids(town: Site) -> None:
-    """A reader goes on from `next`, and nothing is told twice."""
+    """A reader continues from `next`, and no event is repeated."""
     town.events.begin(RmId(RM))
     answer = await town.get(f"{API}/events?rm={RM}")
     assert (answer["rows"], answer["next"], answer["behind"]) == ([], 0, 0)
@@ -192,7 +192,7 @@ async def test_events_come_with_their_ids(town: Site) -> None:
 
 
 async def test_events_are_picked(town: Site) -> None:
-    """By the kind of thing, and by a part of ids, message or what happened."""
+    """The filters are the type of object, and a part of ids, message or change."""
     tell(town)
     found = await town.get(f"{API}/events?rm={RM}&type=node")
     assert {row["type"] for row in found["rows"]} == {"NODE"}

@@ -52,7 +52,7 @@ async def test_first_comes_what_server_it_is_and_then_everything(town: Site) -> 
 
 
 async def test_then_comes_what_has_changed_and_nothing_else(town: Site) -> None:
-    """A queue that nothing has happened to is not told of again."""
+    """An unchanged queue is not sent again."""
     async with viewing(town) as viewer:
         await viewer.change()
         town.driver.do(asks(ask("runner", "r2", vcore=1000, memory=10)))
@@ -91,7 +91,7 @@ async def test_a_message_is_made_once_for_all_viewers(town: Site, monkeypatch: p
 
 
 def board_of(town: Site) -> tuple[Board, TimeSlices]:
-    """The board as it is, and the time slices of those who read it."""
+    """The present board, and the time slices of its readers."""
     time_slices = TimeSlices(lambda: False)
     sources = Sources(
         views=town.driver.views,
@@ -107,7 +107,7 @@ def board_of(town: Site) -> tuple[Board, TimeSlices]:
 
 
 async def test_a_message_is_made_in_its_turn_among_readers(town: Site) -> None:
-    """While another reader has its slice no message is made; nobody else waits for a long one."""
+    """While another reader has its slice no message is encoded; a long one delays nobody."""
     board, time_slices = board_of(town)
     made = feed.Renderings(time_slices)
     async with time_slices.slice("somebody else"):
@@ -119,7 +119,7 @@ async def test_a_message_is_made_in_its_turn_among_readers(town: Site) -> None:
 
 
 async def test_viewers_who_may_see_less_are_told_less(town: Site) -> None:
-    """What was made for others is not for them, also at the same moment."""
+    """A message for other rights is not shared, even at the same moment."""
     town.driver.do(register(config("[{name: secret}]"), rm="other"))
     board, time_slices = board_of(town)
     made = feed.Renderings(time_slices)
@@ -135,7 +135,7 @@ async def test_viewers_who_may_see_less_are_told_less(town: Site) -> None:
 
 
 async def test_a_long_message_is_sent_in_chunks(town: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """None is longer than others are, and a viewer reads one message."""
+    """No chunk is longer than those of other answers, and a viewer gets one message."""
     monkeypatch.setattr(stream, "CHUNK", 100)
     monkeypatch.setattr(feed, "CHUNK", 100)
     written: list[int] = []
@@ -154,14 +154,14 @@ async def test_a_long_message_is_sent_in_chunks(town: Site, monkeypatch: pytest.
 
 
 async def test_messages_are_passed_on_at_once(town: Site) -> None:
-    """No cache keeps them, and no proxy waits for more."""
+    """No cache stores them, and no proxy buffers them."""
     async with town.client.get(f"{town.address}{API}/feed") as answer:
         assert answer.headers["Cache-Control"] == "no-store"
         assert answer.headers["X-Accel-Buffering"] == "no"
 
 
 async def test_large_rms_leave_small_ones_their_place(town: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where not all queues can be shown each RM has an equal share; what it leaves others have."""
+    """If not all queues fit, each RM has an equal share; unused room is shared by the others."""
     many = ", ".join(f"{{name: q{number}}}" for number in range(30))
     for rm in ("large", "huge"):
         town.driver.do(register(config(f"[{many}]"), rm=rm))
@@ -181,7 +181,7 @@ async def test_large_rms_leave_small_ones_their_place(town: Site, monkeypatch: p
 
 
 async def test_what_is_gone_is_told(town: Site) -> None:
-    """A queue that the configuration has no more goes from the page once it is empty."""
+    """A queue that was removed from the configuration disappears from the page once it is empty."""
     async with viewing(town) as viewer:
         await viewer.change()
         town.driver.do(reload(config("[{name: runs}, {name: full}, {name: fresh}]")))
@@ -208,7 +208,7 @@ async def test_nothing_is_looked_at_while_nobody_looks(town: Site, monkeypatch: 
 async def test_nothing_is_looked_at_while_nothing_happens(
     town: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An idle server only says that it is there."""
+    """An idle server only sends heartbeats."""
     monkeypatch.setattr(feed, "BEAT_SECONDS", 0.05)
     looks = counted(monkeypatch)
     async with viewing(town) as viewer:
@@ -219,7 +219,7 @@ async def test_nothing_is_looked_at_while_nothing_happens(
 
 
 async def test_there_are_only_so_many_viewers(town: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One more is refused, and let in once another has gone."""
+    """One viewer too many is refused, and admitted once another has left."""
     monkeypatch.setattr(feed, "BEAT_SECONDS", 0.05)
     async with AsyncExitStack() as stack:
         for _ in range(feed.MAX_VIEWERS_OF_PEER - 1):
@@ -244,7 +244,7 @@ async def test_a_server_without_rms_tells_that_there_are_none(site: Site) -> Non
 
 
 async def test_large_trees_are_cut(town: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The deepest queues are left out, and the partition says so."""
+    """The deepest queues are left out, and the partition is marked."""
     monkeypatch.setattr(looking, "MAX_QUEUES", 2)
     async with viewing(town) as viewer:
         found = await viewer.change()
@@ -263,7 +263,7 @@ async def test_names_travel_as_json(town: Site) -> None:
 
 
 async def test_idle_partitions_are_passed_by(town: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What one RM does costs nothing for the queues of another; a whole look passes by nothing."""
+    """Changes of one RM cost nothing for the queues of another; a whole look skips nothing."""
     town.driver.do(register(config("[{name: a}]"), rm="idle"))
     happened(town)
     views = town.driver.views

@@ -1,4 +1,4 @@
-"""The page's files: what is served, with which headers, and what is never in them."""
+"""The page's files: served files, their headers, and forbidden contents."""
 
 import gzip
 import re
@@ -16,14 +16,14 @@ MAX_LINES = 400
 
 @pytest.mark.parametrize(("path", "where"), [("/", "ui"), ("/ui/", "../ui")])
 async def test_the_root_leads_to_the_page(site: Site, path: str, where: str) -> None:
-    """The way is relative, so that it is right behind a proxy as well."""
+    """The redirect is relative, so that it works behind a proxy as well."""
     async with site.client.get(site.address + path, allow_redirects=False) as answer:
         assert (answer.status, answer.headers["Location"]) == (302, where)
 
 
 @pytest.mark.parametrize("path", ["/ui", *page.STATIC])
 async def test_every_file_is_served_with_headers_that_keep_it_safe(site: Site, path: str) -> None:
-    """Nothing runs that is not the page's own, nobody frames it, and no address is passed on."""
+    """Only the page's own scripts run, no page frames it, and no address is passed on."""
     status, headers, body = await site.ask(path)
     assert status == 200
     assert body
@@ -37,7 +37,7 @@ async def test_every_file_is_served_with_headers_that_keep_it_safe(site: Site, p
 
 
 async def test_a_file_that_is_known_is_not_sent_again(site: Site) -> None:
-    """A browser asks whether its copy is right, so that an upgrade is seen at once."""
+    """A browser asks whether its copy is current, so that an upgrade is visible at once."""
     _, headers, _ = await site.ask("/ui")
     assert headers["Cache-Control"] == "no-cache"
     status, _, body = await site.ask("/ui", If_None_Match=headers["Etag"])
@@ -47,7 +47,7 @@ async def test_a_file_that_is_known_is_not_sent_again(site: Site) -> None:
 
 
 async def test_files_are_compressed_for_those_who_take_it(site: Site) -> None:
-    """What is inside is the same."""
+    """The decompressed content is the same."""
     _, _, plain = await site.ask("/ui/static/main.js")
     _, headers, body = await site.ask("/ui/static/main.js", Accept_Encoding="gzip")
     assert headers["Content-Encoding"] == "gzip"
@@ -56,7 +56,7 @@ async def test_files_are_compressed_for_those_who_take_it(site: Site) -> None:
 
 @pytest.mark.parametrize("path", ["/ui/static/", "/ui/static/..%2fpage.py", "/ui/static/nothing.js"])
 async def test_no_other_file_is_served(site: Site, path: str) -> None:
-    """Only what was found at the start has a path."""
+    """Only files found at the start have a path."""
     assert (await site.refused(path))["status_code"] == 404
 
 

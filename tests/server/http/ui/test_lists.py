@@ -30,12 +30,12 @@ async def names(site: Site, path: str, key: str = "id") -> list[str]:
     ],
 )
 async def test_applications_are_picked(town: Site, query: str, found: list[str]) -> None:
-    """By a part of id or user, by queue with all below it, by state, and by what waits."""
+    """The filters are a part of id or user, a queue with its descendants, the state, and waiting asks."""
     assert await names(town, f"applications?{query}") == found
 
 
 async def test_an_application_that_has_ended_is_found_by_its_name(town: Site) -> None:
-    """Its id may be that of another one by now."""
+    """Its id may belong to another one by now."""
     town.driver.do(releases(release("runner", "r1")))
     town.driver.wait(60)
     town.driver.do(apps(app("runner", "root.runs", user="new")))
@@ -61,7 +61,7 @@ async def test_pages_follow_one_another(town: Site) -> None:
 
 
 async def test_a_search_looks_at_so_much_at_a_time(town: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A page may be empty and have one behind it: whoever looks on asks for that."""
+    """A page may be empty and have a successor, which continues the search."""
     monkeypatch.setattr(pages, "MAX_LOOKED_AT", 1)
     answer = await town.get(f"{MINE}/applications?q=waiter")
     assert (answer["rows"], answer["next"], answer["lookedAt"]) == ([], "runner", 1)
@@ -70,7 +70,7 @@ async def test_a_search_looks_at_so_much_at_a_time(town: Site, monkeypatch: pyte
 
 
 async def test_asks_come_in_their_order_with_what_passed_them_over(town: Site) -> None:
-    """Pages count rows, as asks have no names to go by."""
+    """Pages count rows, as asks have no names for tokens."""
     town.driver.do(asks(*(ask("waiter", f"x{number}", vcore=1500) for number in range(3))))
     path = "application/waiter/asks?limit=3"
     answer = await town.get(f"{MINE}/{path}")
@@ -90,7 +90,7 @@ async def test_allocations_say_where_they_are(town: Site) -> None:
 
 
 async def test_nodes_are_picked(town: Site) -> None:
-    """By a part of the id, and by their state."""
+    """The filters are a part of the id, and the state."""
     town.driver.do(nodes(node("other", vcore=1000)))
     assert await names(town, "nodes") == ["n1", "n2", "other"]
     assert await names(town, "nodes?q=N2") == ["n2"]
@@ -100,7 +100,7 @@ async def test_nodes_are_picked(town: Site) -> None:
 
 
 async def test_users_and_groups_say_what_they_have(town: Site) -> None:
-    """In all queues together in the list, queue by queue where one is looked at."""
+    """The list has totals over all queues, the detail each queue."""
     assert await names(town, "usage?kind=user", "name") == ["ann", "bob"]
     assert await names(town, "usage?kind=user&q=B", "name") == ["bob"]
     assert await names(town, "usage?kind=group", "name") == []
@@ -131,7 +131,7 @@ async def test_what_cannot_be_meant_is_refused(town: Site, path: str, text: str)
     "path", ["application/none/asks", "application/none", "node/none", "queue/root.none"]
 )
 async def test_what_is_not_there_is_not_found(town: Site, path: str) -> None:
-    """The answer says what is not."""
+    """The answer names the missing object."""
     refusal = await town.refused(f"{MINE}/{path}")
     assert refusal["status_code"] == 404
     assert "none" in refusal["message"]

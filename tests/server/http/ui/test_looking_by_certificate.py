@@ -1,4 +1,4 @@
-"""Who sees what of the page where callers are known by their certificates, and beside that."""
+"""Access to the page with certificates, and over plain HTTP beside them."""
 
 import asyncio
 import shutil
@@ -40,7 +40,7 @@ class Browser:
     certificate: ssl.SSLContext | None = None
 
     async def ask(self, path: str) -> tuple[int, str]:
-        """Status, and what a refusal says."""
+        """Status, and the text of a refusal."""
         async with (
             aiohttp.ClientSession() as client,
             client.get(self.base + path, ssl=self.certificate or True) as answer,
@@ -53,7 +53,7 @@ class Browser:
         return {(await self.ask(path))[0] for path in asked}
 
     async def first_change(self) -> tuple[str, Any]:
-        """The role that the feed tells, and all that it shows at first."""
+        """The role in the feed, and its first entries."""
         async with (
             asyncio.timeout(PATIENCE),
             aiohttp.ClientSession() as client,
@@ -73,7 +73,7 @@ async def registered(server: Server) -> None:
 
 @pytest.fixture
 async def secure() -> AsyncIterator[Server]:
-    """A server that knows an RM and an operator by their certificates; both are registered."""
+    """A server that identifies an RM and an operator by their certificates; both are registered."""
     async with serving(http=LOOPBACK, tls=tls(), rm_identities=IDENTITIES, operators=OPERATORS) as server:
         await registered(server)
         yield server
@@ -85,7 +85,7 @@ def browser(server: Server, name: str = "") -> Browser:
 
 
 async def test_without_a_certificate_there_are_only_the_files(secure: Server) -> None:
-    """The page's files are open, and its data is refused with what is missing."""
+    """The page's files are open, and its data is refused with the missing credential."""
     nobody = browser(secure)
     assert await nobody.statuses(["/ui", *page.STATIC]) == {200}
     for path in (*MINE, *FILTERED):
@@ -93,7 +93,7 @@ async def test_without_a_certificate_there_are_only_the_files(secure: Server) ->
 
 
 async def test_an_rm_sees_its_own_by_its_certificate(secure: Server) -> None:
-    """What is of others is refused, and is neither in the feed nor found."""
+    """Data of others is refused, and is neither in the feed nor found."""
     rm = browser(secure, "rm")
     assert await rm.statuses([*MINE, FILTERED[1]]) == {200}
     for path in (*OTHERS, f"{API}/config", f"{API}/events"):
@@ -104,7 +104,7 @@ async def test_an_rm_sees_its_own_by_its_certificate(secure: Server) -> None:
 
 
 async def test_an_operator_sees_everything_by_its_certificate(secure: Server) -> None:
-    """Whatever RM it is of."""
+    """The operator sees all RMs."""
     operator = browser(secure, "operator")
     assert await operator.statuses([*MINE, *OTHERS]) == {200}
     role, shown = await operator.first_change()
@@ -112,7 +112,7 @@ async def test_an_operator_sees_everything_by_its_certificate(secure: Server) ->
 
 
 async def test_plain_http_beside_certificates_shows_everything_to_everybody() -> None:
-    """Nobody has an identity there, and nobody may act: the role is that of a viewer."""
+    """No caller has an identity there, and none may act: the role is that of a viewer."""
     async with serving(
         http=LOOPBACK, http_insecure=True, tls=tls(), rm_identities=IDENTITIES, operators=OPERATORS
     ) as server:
@@ -138,7 +138,7 @@ async def directory(tmp_path: Path) -> AsyncIterator[Server]:
 
 
 async def test_alternative_names_of_other_kinds_do_not_count(directory: Server) -> None:
-    """Beside one that counts they are passed by; alone they are no name, nor is the common name."""
+    """Beside a valid one they are ignored; alone they are no name, nor is the common name."""
     both = browser(directory, "directory")
     assert await both.statuses(MINE) == {200}
     assert await both.statuses(OTHERS) == {403}

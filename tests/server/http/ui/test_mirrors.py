@@ -1,4 +1,4 @@
-"""The page's feed on a member: the RMs of all members, and those members that are lost."""
+"""The page's feed on a member: the RMs of all members, and lost members."""
 
 import json
 from contextlib import aclosing
@@ -23,7 +23,7 @@ async def register(server: Server, rm: str, config: str = "") -> None:
 
 
 async def test_the_feed_has_the_rms_of_all_members_live() -> None:
-    """RMs, partitions and queues of another member are told, and what comes and goes there."""
+    """RMs, partitions and queues of another member are included, with additions and removals."""
     async with deployment("a", "b") as [left, right]:
         await register(left, "left")
         async with watching(right) as board:
@@ -36,7 +36,7 @@ async def test_the_feed_has_the_rms_of_all_members_live() -> None:
 
 
 async def test_another_member_is_told_of_the_own_rms_alone() -> None:
-    """So no row goes round, whoever looks at the page."""
+    """So no row circulates, whatever member's page is viewed."""
     async with deployment("a", "b") as [left, right]:
         await register(left, "left")
         await register(right, "right")
@@ -57,7 +57,7 @@ async def test_another_member_is_told_of_the_own_rms_alone() -> None:
 
 
 async def test_members_share_the_queues_that_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each shows as many, and a partition with more is marked as cut."""
+    """Each includes the same number, and a partition with more is marked as cut."""
     monkeypatch.setattr(looking, "MAX_QUEUES", 2)
     async with deployment("a", "b") as servers:
         await register(servers[0], "left", TWO)
@@ -69,7 +69,7 @@ async def test_members_share_the_queues_that_are_shown(monkeypatch: pytest.Monke
 
 
 def test_an_object_is_read_item_by_item() -> None:
-    """Members come in order, those of lists one by one; a cut object is an error."""
+    """Members are read in order, those of lists one by one; a cut object is an error."""
     value = {"version": 3, "rms": [{"id": "a]"}, {"id": "b"}], "gone": [["rms", "x"]], "time": 1.5}
     text = json.dumps(value, separators=(",", ":"))
     expected = [

@@ -27,7 +27,7 @@ async def pages(site: Site, path: str, limit: int = 500) -> list[dict[str, Any]]
 
 
 def value(row: dict[str, Any], column: str) -> Any:
-    """What a list is ordered by, as one would read it off its rows."""
+    """The sort key of a list, as read off its rows."""
     name, _, amount = column.partition(".")
     found = row[name]
     if amount:
@@ -67,7 +67,7 @@ async def test_3000_applications_are_sorted_by_each_column(crowd: Site) -> None:
 
 
 async def test_an_order_is_found_out_by_looking_at_everything_once(crowd: Site) -> None:
-    """The answer says how much that was, how many rows there are, and when it may be asked for again."""
+    """The answer has the work, the number of rows, and the time at which it may be queried again."""
     answer = await crowd.get(f"{MINE}/applications?sort=-pending.vcore&waiting=1&limit=2")
     assert (answer["lookedAt"], answer["total"]) == (3002, 3002)
     assert answer["found"] > len(answer["rows"]) == 2
@@ -75,7 +75,7 @@ async def test_an_order_is_found_out_by_looking_at_everything_once(crowd: Site) 
 
 
 async def test_pages_stay_together_while_things_change(town: Site) -> None:
-    """A row that keeps its value is on one page, once, though others come and go in between."""
+    """A row with an unchanged value is on one page, once, though others are added and removed."""
     some = [f"many-{n:02}" for n in range(40)]
     town.driver.do(apps(*(app(name, "root.runs", user=f"user-{n % 4}") for n, name in enumerate(some))))
     seen: list[str] = []
@@ -97,7 +97,7 @@ async def test_pages_stay_together_while_things_change(town: Site) -> None:
 
 
 async def test_a_very_long_list_is_cut(town: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The answer says so: what is behind the bound is in no page."""
+    """The answer says so: rows beyond the bound are in no page."""
     monkeypatch.setattr(listing, "MAX_SORTED", 1)
     answer = await town.get(f"{MINE}/applications?sort=-name")
     assert (answer["cut"], answer["lookedAt"], [row["name"] for row in answer["rows"]]) == (
@@ -113,7 +113,7 @@ async def names(site: Site, path: str, key: str) -> list[Any]:
 
 
 async def test_other_lists_are_sorted_too(town: Site) -> None:
-    """Nodes by use, users by what waits, asks by priority as a number, allocations by size."""
+    """Nodes are sorted by use, users by pending amounts, asks by priority, allocations by size."""
     town.driver.do(
         nodes(node("n3", attributes={"rack": "r1"}, vcore=8000, memory=500)),
         asks(

@@ -15,7 +15,7 @@ PATH = f"{MINE}/application/runner/timeline"
 
 
 def noted(site: Site) -> None:
-    """Put what happened into the RM's event log."""
+    """Record the events in the RM's log."""
     site.events.begin(RmId(RM))
     site.events.get(RM).append(list(site.driver.facts))
 
@@ -26,7 +26,7 @@ def kinds(row: dict[str, Any]) -> list[str]:
 
 
 async def test_what_waits_runs_and_has_ended_is_shown(town: Site) -> None:
-    """The latest first, each phase until the next one; what goes on has no end."""
+    """The latest is first, each phase lasts until the next one; a running one has no end."""
     town.driver.wait(10)
     town.driver.do(asks(ask("runner", "r2", vcore=1000), ask("runner", "huge", vcore=9000)))
     town.driver.wait(10)
@@ -53,7 +53,7 @@ async def test_what_waits_runs_and_has_ended_is_shown(town: Site) -> None:
 
 
 async def test_a_victim_says_for_whom_it_was_stopped(town: Site) -> None:
-    """As the ledger has it, with the queue of the ask."""
+    """The row has the data of the record, with the queue of the beneficiary."""
     record = replace(
         victim("r1", "runner", time=town.driver.now + 5),
         app_id=AppId("runner"),
@@ -70,7 +70,7 @@ async def test_a_victim_says_for_whom_it_was_stopped(town: Site) -> None:
 
 @pytest.mark.parametrize("rule", PreemptionRule)
 async def test_each_rule_has_its_words(town: Site, rule: PreemptionRule) -> None:
-    """Whatever a victim was stopped for, its timeline says so."""
+    """The timeline has the rule of every stop."""
     stopped = victim("r1", "runner", time=town.driver.now + 5)
     record = replace(stopped, app_id=AppId("runner"), key=AllocationKey("r1"), rule=rule)
     town.driver.scheduler.partitions[PartitionName("[rm1]default")].ledger.note(record)
@@ -80,7 +80,7 @@ async def test_each_rule_has_its_words(town: Site, rule: PreemptionRule) -> None
 
 
 async def test_rows_are_bounded(town: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The latest are shown, and the others are counted."""
+    """The latest are displayed, and the others are counted."""
     monkeypatch.setattr(times, "MAX_ROWS", 2)
     for number in range(7):
         town.driver.wait(1)
@@ -91,7 +91,7 @@ async def test_rows_are_bounded(town: Site, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 async def test_an_application_that_ended_has_its_timeline(town: Site) -> None:
-    """Under the name by which it is found, without what came later under its id."""
+    """It is found under its name, without later data under its id."""
     town.driver.do(releases(release("runner", "r1")))
     town.driver.wait(60)
     noted(town)

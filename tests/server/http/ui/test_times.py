@@ -52,7 +52,7 @@ async def test_all_recorded_queues_have_sparklines(town: Site) -> None:
 
 
 async def test_marks_say_what_changed_and_who_did_it(town: Site) -> None:
-    """Configurations, registrations, restarts, what operators did, and victims of a step together."""
+    """Marks are configurations, registrations, restarts, acts of operators, and the victims of a step."""
     site = town
     first = Revisions(rm_id=RmId(RM)).adding(load(config("[]")), Source.REGISTRATION, time=1, by="")
     site.revisions[RM] = first
@@ -85,7 +85,7 @@ async def test_marks_say_what_changed_and_who_did_it(town: Site) -> None:
 
 
 async def test_the_place_of_an_ask_is_followed(town: Site) -> None:
-    """From the first look on, with what stops it."""
+    """Positions are recorded from the first query on, with the blocker."""
     town.driver.do(asks(ask("waiter", "w3", vcore=1500)))
     path = f"{MINE}/application/waiter/standing?key=w3"
     assert (await town.get(path))["times"] == []
@@ -100,5 +100,5 @@ async def test_the_place_of_an_ask_is_followed(town: Site) -> None:
 
 @pytest.mark.parametrize("query", ["span=week", f"queue={'x' * 300}"])
 async def test_a_history_that_is_none_is_refused(town: Site, query: str) -> None:
-    """The answer says what is wrong with the parameter."""
+    """The answer names the problem of the parameter."""
     assert (await town.refused(f"{MINE}/history?{query}"))["status_code"] == 400

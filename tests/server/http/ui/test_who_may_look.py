@@ -1,4 +1,4 @@
-"""Where the server knows tokens, the page's files are open, and its data is not."""
+"""With tokens the page's files are open, and its data is not."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ DATA = ["applications", "nodes", "heat", "usage", "preemptions", "queue/root", "
 
 @pytest.fixture
 async def served(tmp_path: Path) -> AsyncIterator[Server]:
-    """A server that knows the tokens of an operator and of two RMs, which are registered."""
+    """A server with tokens of an operator and of two registered RMs."""
     for name, token in (("mine", MINE), ("others", OTHERS), ("operator", OPERATOR)):
         (tmp_path / name).write_text(token)
     tokens = {name: (tmp_path / name,) for name in ("mine", "others")}
@@ -51,12 +51,12 @@ async def status(client: aiohttp.ClientSession, server: Server, path: str, token
 
 
 async def answers(client: aiohttp.ClientSession, server: Server, path: str) -> list[int]:
-    """How a request for what is of `mine` is answered: without a token, and with each of three."""
+    """The answers to a request for an object of `mine`: without a token, and with each of three."""
     return [await status(client, server, path, who) for who in ("", OTHERS, MINE, OPERATOR)]
 
 
 async def first_change(client: aiohttp.ClientSession, server: Server, token: str) -> tuple[str, Any]:
-    """The role that the feed tells a viewer, and all that it shows at first."""
+    """The role in the feed of a viewer, and its first entries."""
     url = f"http://{server.http_address}{API}/feed"
     async with (
         asyncio.timeout(PATIENCE),
@@ -68,7 +68,7 @@ async def first_change(client: aiohttp.ClientSession, server: Server, token: str
 
 
 async def test_the_files_need_no_token(served: Server, client: aiohttp.ClientSession) -> None:
-    """There is nothing of any RM in them, and somebody has to ask for the token."""
+    """The files contain no data of an RM, and the page has to ask for the token."""
     for path in ("/ui", *page.STATIC):
         assert await status(client, served, path) == 200
 
@@ -76,7 +76,7 @@ async def test_the_files_need_no_token(served: Server, client: aiohttp.ClientSes
 async def test_data_is_shown_to_its_rm_and_to_operators(
     served: Server, client: aiohttp.ClientSession
 ) -> None:
-    """Nobody else gets it, whether it is there or not."""
+    """No other caller gets it, whether it exists or not."""
     for name in DATA:
         path = f"{API}/partition/[mine]default/{name}"
         wanted = 404 if "ann" in name else 200
@@ -105,7 +105,7 @@ async def test_the_feed_shows_each_viewer_what_it_may_see(
 
 
 async def test_a_search_finds_what_the_caller_may_see(served: Server, client: aiohttp.ClientSession) -> None:
-    """Names of others are not told."""
+    """Names of others are not returned."""
     url = f"http://{served.http_address}{API}/search?q=root"
     assert await status(client, served, f"{API}/search?q=root") == 401
     for token, wanted in (
@@ -118,7 +118,7 @@ async def test_a_search_finds_what_the_caller_may_see(served: Server, client: ai
 
 
 async def test_viewers_are_told_that_the_server_stops(client: aiohttp.ClientSession) -> None:
-    """They need not wait for a beat that does not come."""
+    """Viewers need not wait for a missing heartbeat."""
     async with serving(http=LOOPBACK) as server:
         answer = await client.get(f"http://{server.http_address}{API}/feed")
         viewer = Viewer(answer.content)

@@ -21,7 +21,7 @@ OPTIONS = Options(tuning=Tuning(slice_size=3), rm_caps=RmCaps(queues=4))
 
 
 def recorded() -> RecordedRun:
-    """Two RMs; queue a of the first may have 2 of 4, and four asks of 10 s each wait for it."""
+    """Two RMs; queue a of the first has a maximum of 2 of 4, and four asks of 10 s each wait for it."""
     run = RecordedRun(OPTIONS, START)
     keys = [f"k{i}" for i in range(4)]
     run.run_for(10.0, *keys)
@@ -44,14 +44,14 @@ def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def replayed(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, object]:
-    """The JSON of a replay that goes well."""
+    """The JSON of a successful replay."""
     assert main(["replay", "journal", "-o", "json", *words]) == OK
     found: dict[str, object] = json.loads(capsys.readouterr().out)
     return found
 
 
 def test_a_run_decides_the_same_again(capsys: pytest.CaptureFixture[str]) -> None:
-    """Without changes all sums of decisions are those of the journal, and the measures are printed."""
+    """Without changes all digests are those of the journal, and the measures are printed."""
     assert main(["replay", "journal"]) == OK
     out, err = capsys.readouterr()
     lines = out.splitlines()
@@ -64,7 +64,7 @@ def test_a_run_decides_the_same_again(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_another_decision_than_in_the_journal_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    """A journal whose decisions this core does not make ends with an exit code of its own."""
+    """A journal with decisions other than those of this core ends with an exit code of its own."""
     run = recorded()
     run.records = [
         Digest(record.count, b"0" * 16) if isinstance(record, Digest) and record.count > 12 else record
@@ -100,7 +100,7 @@ def test_another_configuration_is_compared(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_nodes_of_one_rm_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
-    """More nodes go to the RM that is named, and change its utilisation alone."""
+    """The nodes are added to the named RM, and change its utilisation alone."""
     found = replayed(capsys, "--nodes", "+4xmemory=1", "--rm", "rm1")
     for side, nodes_of_rm1 in (("live", 0.099), ("changed", 0.049)):
         partitions = {one["rmId"]: one for one in found[side]["partitions"]}  # type: ignore[index]
@@ -116,7 +116,7 @@ def test_a_part_of_a_run(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_torn_journal_is_replayed_as_far_as_it_is_whole(capsys: pytest.CaptureFixture[str]) -> None:
-    """A journal that is cut off replays to its last whole record, and says so."""
+    """A journal that is cut off replays to its last whole record, with a message."""
     file = Path("journal/000001-0001.ljr")
     content = file.read_bytes()
     file.write_bytes(content[: len(content) // 2])
@@ -151,7 +151,7 @@ def test_a_torn_journal_is_replayed_as_far_as_it_is_whole(capsys: pytest.Capture
 def test_what_cannot_be_used(
     words: list[str], code: int, text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whatever is wrong with the arguments is said in a line, with its exit code."""
+    """A problem of the arguments is printed in a line, with its exit code."""
     Path("bad.yaml").write_text("partitions: 7")
     Path("many.yaml").write_text(config("[{name: a}, {name: b}, {name: c}, {name: d}]"))
     assert main(["replay", *words]) == code

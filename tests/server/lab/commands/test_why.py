@@ -57,7 +57,7 @@ def test_it_answers_as_the_live_core_did(live: object, capsys: pytest.CaptureFix
 
 
 def test_it_prints_as_explain_does(live: object, capsys: pytest.CaptureFixture[str]) -> None:
-    """People read what `licorne explain` prints, before, while and after the ask waits."""
+    """The output is that of `licorne explain`, before, while and after the ask waits."""
     assert why("big", "--at", "2026-09-21T14:13:40Z") == OK
     out = capsys.readouterr().out
     assert out.startswith("x/big in root.a: pending\n")
@@ -84,6 +84,6 @@ def test_it_prints_as_explain_does(live: object, capsys: pytest.CaptureFixture[s
 def test_what_was_not_there(
     words: list[str], code: int, text: str, live: object, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An ask that was not there then, or not alone, is an error that says what was."""
+    """An ask that did not exist then, or is ambiguous, is an error with the existing ones."""
     assert why(*words) == code
     assert text in capsys.readouterr().err

@@ -45,7 +45,7 @@ WIDER = config("[{name: a, resources: {max: {memory: 4}}}, {name: b}]")
 
 
 class Placings:
-    """Notes what is placed, and what ends, by key."""
+    """Records placements and ends, by key."""
 
     def __init__(self) -> None:
         self.at: dict[str, tuple[float, str]] = {}
@@ -64,7 +64,7 @@ class Placings:
 
 
 def compared(run: RecordedRun, changes: Changes) -> tuple[Compared, Placings]:
-    """The run with changes, and what was placed in it."""
+    """The run with changes, and its placements."""
     lives: list[Lives] = []
 
     def watched(scheduler: Scheduler) -> list[Lives]:
@@ -90,7 +90,7 @@ def busy(run: RecordedRun) -> RecordedRun:
 
 
 def test_the_same_configuration_changes_nothing() -> None:
-    """A run with the configuration that it had has no difference, and all inputs come as they were."""
+    """A run with its own configuration has no difference, and all inputs are unchanged."""
     run = busy(RecordedRun())
     with_changes, seen = compared(run, Changes(config=load(QUEUES)))
     assert with_changes.difference is None
@@ -100,7 +100,7 @@ def test_the_same_configuration_changes_nothing() -> None:
 
 
 def test_another_configuration_shows_its_first_decision_that_differs() -> None:
-    """The ask that the maximum held live goes at once, and what ran as long as live ends earlier."""
+    """The ask blocked by the maximum in the live run starts at once, and ends earlier."""
     run = busy(RecordedRun())
     assert run.placed["k2"] == (15.0, "n1")
     with_changes, seen = compared(run, Changes(config=load(WIDER)))
@@ -113,7 +113,7 @@ def test_another_configuration_shows_its_first_decision_that_differs() -> None:
 
 
 def test_more_nodes_take_what_waits() -> None:
-    """Added nodes come with the first of their RM, and what waited live runs there."""
+    """Added nodes are created with the first of their RM, and waiting asks run on them."""
     run = RecordedRun()
     run.at(0.0, register(config("[{name: a}]")), nodes(node("n1", memory=1)), apps(app("x", "root.a")))
     run.run_for(50.0, "k0", "k1")
@@ -131,7 +131,7 @@ def test_more_nodes_take_what_waits() -> None:
 
 
 def test_a_smaller_configuration_delays_what_follows() -> None:
-    """Releases that came live before their ask is placed here come when its work is done here."""
+    """Live releases before the placement of their ask are made here after the ask's run time."""
     run = RecordedRun()
     run.at(0.0, register(WIDER), nodes(node("n1", memory=4)), apps(app("x", "root.a")))
     keys = [f"k{i}" for i in range(4)]
@@ -149,7 +149,7 @@ def test_a_smaller_configuration_delays_what_follows() -> None:
 
 
 def test_an_ask_that_was_taken_back_live_is_taken_back_here() -> None:
-    """A release of an ask that never ran comes at its time, also where it runs here."""
+    """A release of an ask that never ran is made at its time, even if the ask runs here."""
     run = RecordedRun()
     run.at(0.0, register(QUEUES), nodes(node("n1", memory=4)), apps(app("x", "root.a")))
     run.at(5.0, *(asks(ask("x", f"k{i}", memory=1)) for i in range(3)))
@@ -163,7 +163,7 @@ def test_an_ask_that_was_taken_back_live_is_taken_back_here() -> None:
 
 
 def test_answers_to_checks_are_those_of_the_journal() -> None:
-    """An RM refuses the node that it refused to such asks live, and accepts one that it never saw."""
+    """An RM refuses the node that it refused to such asks live, and accepts one that it never judged."""
     run = RecordedRun()
     run.refused = {"n1": "wrong arch"}
     run.at(0.0, register(QUEUES, predicates=PredicatePolicy(deadline=10)))
@@ -177,7 +177,7 @@ def test_answers_to_checks_are_those_of_the_journal() -> None:
 
 
 def test_a_restart_of_the_rm_tells_what_runs_here() -> None:
-    """After a restart the RM tells its allocations on the nodes of this run, in whole numbers."""
+    """After a restart the RM replays its allocations on the nodes of this run, in whole numbers."""
     run = RecordedRun()
     run.at(0.0, register(QUEUES), nodes(node("n1", memory=4)), apps(app("x", "root.a")))
     run.run_for(40.0, "k0", "k1", "k2")
@@ -199,7 +199,7 @@ def test_a_restart_of_the_rm_tells_what_runs_here() -> None:
 
 
 def test_victims_are_not_stopped_where_the_change_spares_them() -> None:
-    """A victim of the live run goes on here for as long as others of its application do on average."""
+    """A victim of the live run continues here for the mean run time of its application's other asks."""
     queues = (
         "[{name: a, resources: {guaranteed: {memory: %d}}, properties: {preemption.delay: 1s}}, {name: b}]"
     )
@@ -226,7 +226,7 @@ def test_a_refused_configuration_ends_the_comparison() -> None:
 
 
 def test_reloads_of_a_changed_rm_are_left_out() -> None:
-    """The configuration of the change holds to the end, and other RMs keep theirs."""
+    """The configuration of the change applies to the end, and other RMs keep theirs."""
     run = RecordedRun()
     for rm in ("one", "two"):
         run.at(0.0, register(WIDER, rm), nodes(node("n1", memory=4), rm=rm), apps(app("x", "root.a"), rm=rm))
@@ -249,7 +249,7 @@ def test_reloads_of_a_changed_rm_are_left_out() -> None:
     ],
 )
 def test_unusable_nodes_are_refused(text: str, part: str) -> None:
-    """A text that is no number of nodes with amounts says what is wrong with it."""
+    """The error of an invalid text describes the problem."""
     with pytest.raises(ValueError, match=part):
         parse_nodes(text)
 

@@ -93,7 +93,7 @@ def test_an_allocation_that_could_not_be_run_waits_again() -> None:
 
 
 def test_a_restart_of_the_rm_does_not_end_a_wait() -> None:
-    """An RM that tells all it has again has the same asks, and its allocations are not placed again."""
+    """An RM that replays its state has the same asks, and its allocations are not placed again."""
     world = World("[{name: a}]", memory=1)
     world.at(0.0, apps(app("x", "root.a")), asks(ask("x", "runs", memory=1), ask("x", "waits", memory=1)))
     rm = RmId(RM)
@@ -117,7 +117,7 @@ def test_utilisation_is_used_by_capacity_over_time() -> None:
 
 
 def test_a_queue_is_below_its_guarantee_while_it_waits_for_it() -> None:
-    """Seconds count where less than guaranteed is used and more of it is waited for, and only there."""
+    """Seconds count while usage is below the guarantee and more of it is requested, and only then."""
     world = World(TWO, memory=4)
     world.at(0.0, apps(app("x", "root.a"), app("y", "root.b")))
     world.at(10.0, asks(*(ask("y", f"y{i}", memory=1) for i in range(4))))
@@ -149,7 +149,7 @@ def test_lost_work_is_what_victims_had_done() -> None:
 
 
 def test_the_course_shows_when_it_was() -> None:
-    """Each stretch has the asks that waited in it, the waits that ended in it, and what was used."""
+    """Each interval has the asks that waited in it, the waits that ended in it, and the usage."""
     world = World("[{name: a}]", memory=1)
     world.at(0.0, apps(app("x", "root.a")), asks(ask("x", "k1", memory=1)))
     world.at(10.0, asks(ask("x", "k2", memory=1)))
@@ -162,7 +162,7 @@ def test_the_course_shows_when_it_was() -> None:
 
 
 def test_a_long_course_has_few_points() -> None:
-    """Stretches become longer, and their sums stay what they were, also over a long quiet time."""
+    """Intervals become longer, with unchanged totals, also over a long quiet time."""
     course = Course(0.0, 1.0)
     for second in range(1, 1001):
         course.sampled(float(second), 1.0, 2, {"memory": 1}, {"memory": 4})

@@ -11,7 +11,7 @@ from support.core.driver import placed
 
 
 def test_turns_come_at_their_deadlines() -> None:
-    """Time goes from deadline to deadline, and each turn yields its effects at its time."""
+    """Time moves from deadline to deadline, and each turn yields its effects at its time."""
     player = Player(Scheduler())
     for command in (register(config("[{name: a}]")), nodes(node("n1", memory=1))):
         player.feed(100.0, command)
@@ -24,7 +24,7 @@ def test_turns_come_at_their_deadlines() -> None:
 
 
 def test_commands_may_come_between_turns() -> None:
-    """What a turn frees or places can be answered before time goes on."""
+    """The effects of a turn can be answered before time moves."""
     player = Player(Scheduler())
     player.feed(0.0, register(config("[{name: a}]")))
     player.feed(0.0, nodes(node("n1", memory=1)))
@@ -39,7 +39,7 @@ def test_commands_may_come_between_turns() -> None:
 
 
 def test_a_large_command_is_carried_out_to_its_end() -> None:
-    """A command that needs many slices is done when `feed` returns, and nothing is held."""
+    """A command of many slices is complete when `feed` returns, and nothing is on hold."""
     player = Player(Scheduler(tuning=Tuning(slice_size=2)))
     player.feed(0.0, register(config("[{name: a}]")))
     player.feed(0.0, apps(app("job", "root.a")))

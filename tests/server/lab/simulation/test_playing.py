@@ -1,4 +1,4 @@
-"""An RM that plays jobs: its waits are those that one calculates by hand."""
+"""An RM that plays jobs: its waits equal those calculated by hand."""
 
 import pytest
 
@@ -46,7 +46,7 @@ def times(run: Run) -> dict[str, tuple[float, float]]:
 
 
 def test_waits_by_hand() -> None:
-    """One node of four cores, first come, first served: every time is the one calculated by hand."""
+    """One node of four cores, first come, first served: every time equals the calculated one."""
     run = played(
         job("a", 0, 100, Part(1, 4.0)),
         job("b", 10, 50, Part(1, 2.0)),
@@ -86,7 +86,7 @@ def test_runs_of_no_length() -> None:
 
 
 def test_a_gang_that_times_out_is_submitted_again() -> None:
-    """A gang gives the room of its members up, and gets all of it later."""
+    """A gang releases the room of its members, and gets all of it later."""
     jobs = (job("a", 0, 500, Part(1, 4.0)), job("gang", 10, 50, Part(2, 4.0)), job("b", 20, 10, Part(1, 4.0)))
     run = played(*jobs, nodes="2xvcore=4", timeout=100.0)
     assert run.figures.gang_timeouts > 0
@@ -151,7 +151,7 @@ def test_jobs_that_never_start() -> None:
 
 
 def test_priorities() -> None:
-    """Of two jobs that wait, the one of the higher priority starts first, if the policy says so."""
+    """Of two waiting jobs, the one of the higher priority starts first, if the policy has priorities."""
     rules = Rules(queues=(QueueRule(patterns={"queue": "fast"}, to="", priority=5),))
     jobs = [
         job("a", 0, 100, Part(1, 4.0)),
@@ -168,7 +168,7 @@ def test_priorities() -> None:
 
 @pytest.mark.parametrize("name", LOADS)
 def test_runs_are_repeatable(name: str) -> None:
-    """The same seed gives the same figures; all jobs of a made load end."""
+    """The same seed gives the same figures; all jobs of a generated load end."""
     made = LOADS[name]
     setup = Setup(nodes=[made.nodes], rules=made.rules)
     config = Config(name="", text=made.config) if made.config else None
@@ -179,7 +179,7 @@ def test_runs_are_repeatable(name: str) -> None:
 
 @pytest.mark.parametrize("name", POLICIES)
 def test_policies_are_valid(name: str) -> None:
-    """The settings of each policy are known, in a configuration that is made and in one of an operator."""
+    """The settings of each policy are valid, in a generated configuration and in an operator's."""
     policy = POLICIES[name]
     made = made_config(policy, ["root.users.ann", "root.users.bob"], {VCORE: 9000})
     assert load(made, strict=True).partitions[0].preemption_enabled is policy.preemption
@@ -189,14 +189,14 @@ def test_policies_are_valid(name: str) -> None:
 
 
 def test_a_configuration_without_root_gets_one() -> None:
-    """Queues that stand beside root are below it with a policy as well."""
+    """Queues beside root are placed below it with a policy as well."""
     text = "partitions: [{name: default, queues: [{name: a}, {name: b}]}]"
     assert with_policy(text, FIFO).count("name: root") == 1
     assert [queue.name for queue in load(with_policy(text, FIFO)).partitions[0].root.queues] == ["a", "b"]
 
 
 def test_the_only_leaf() -> None:
-    """Jobs go to the only leaf of a configuration; where there are several, to the default queue."""
+    """Jobs use the only leaf of a configuration; of several, the default queue."""
     one = "partitions: [{name: default, queues: [{name: root, queues: [{name: a, queues: [{name: b}]}]}]}]"
     assert only_leaf(one) == "root.a.b"
     assert only_leaf(GUARANTEED) == "root.default"

@@ -1,4 +1,4 @@
-"""Beside textbook backfill, job by job: `licorne simulate` starts each job when the reference does."""
+"""Compared with textbook backfill, job by job: `licorne simulate` starts each job when the reference does."""
 
 import pytest
 
@@ -36,14 +36,14 @@ def starts(processors: int, nodes: int, *jobs: tuple[int, int, int, int]) -> lis
 
 
 def test_an_end_is_looked_at_before_anybody_passes() -> None:
-    """A job that ends long before it said lets the blocked one start earlier, and a long one may not pass."""
+    """A job that ends early lets the blocked one start earlier, and a long one may not pass."""
     jobs = ((0, 5, 100, 100), (0, 5, 2_000, 4), (1, 10, 50, 50), (2, 5, 1_500, 1_500))
     for nodes in (1, 10):
         assert starts(10, nodes, *jobs) == [0, 0, 100, 150]
 
 
 def test_a_gang_waits_for_busy_nodes_and_leaves_idle_ones() -> None:
-    """Eight nodes are free sooner than said: a long gang gets six that the blocked one does not need."""
+    """Eight nodes are free earlier than declared: a long gang gets six that the blocked one does not need."""
     jobs = ((0, 8, 50, 20), (0, 8, 100, 100), (1, 14, 50, 50), (10, 6, 1_000, 1_000))
     for nodes in (1, 20):
         assert starts(20, nodes, *jobs) == [0, 0, 100, 20]
@@ -54,7 +54,7 @@ def test_a_gang_waits_for_busy_nodes_and_leaves_idle_ones() -> None:
 )
 @pytest.mark.parametrize("nodes", [1, 4, PROCESSORS])
 def test_made_loads_start_as_in_the_reference(nodes: int, policy: str, until: int) -> None:
-    """With overstated runtimes, on one node and on many, no job differs; the first that does is named."""
+    """With overstated runtimes, on one node and on many, no job differs; the first different one is named."""
     for seed in (1, 2):
         found = compared(source(*load(seed, jobs=80)), PROCESSORS, nodes=nodes, policy=policy, until=until)
         assert not found.differing, f"seed {seed}, {nodes} nodes: {found.differing[0]}"

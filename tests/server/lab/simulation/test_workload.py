@@ -44,7 +44,7 @@ def sizes(job: Job) -> list[tuple[int, Resources]]:
 
 
 def test_members_are_as_large_as_nodes() -> None:
-    """Processors of a job are divided over as few nodes as hold them, the rest on one more."""
+    """Processors of a job are divided over the fewest nodes that hold them, the remainder on one more."""
     small, large = made(job_of(Part(1, 3.0)), job_of(Part(1, 20.0), job="large"), splits=True)
     assert (sizes(small), small.gang) == ([(1, {"vcore": 3000})], False)
     assert (sizes(large), large.gang) == ([(2, {"vcore": 8000}), (1, {"vcore": 4000})], True)
@@ -57,7 +57,7 @@ def test_memory_bounds_members() -> None:
 
 
 def test_members_for_each_processor_or_gpu() -> None:
-    """By rule there is a member for each GPU of a job that has some, or else for each processor."""
+    """By rule there is a member for each GPU of a job, or else for each processor."""
     rules = load_rules("members: processor")
     first, second = made(job_of(Part(1, 3.0)), job_of(Part(2, 4.0, 2.0), job="b"), rules=rules)
     assert sizes(first) == [(3, {"vcore": 1000})]
@@ -71,7 +71,7 @@ def test_members_of_the_trace() -> None:
 
 
 def test_sizes_of_units() -> None:
-    """Rules say what a processor and a GPU are; memory by rule replaces that of the trace."""
+    """Rules define a processor and a GPU; memory by rule replaces that of the trace."""
     rules = load_rules("sizes: {processor: {vcore: 500m, memory: 2Gi}, gpu: {share: 100}}")
     nodes = [parse_nodes("1xvcore=8,memory=32Gi,share=400")]
     [job] = made(job_of(Part(1, 4.0, 0.25, 1.0)), rules=rules, nodes=nodes)
@@ -79,7 +79,7 @@ def test_sizes_of_units() -> None:
 
 
 def test_shares_of_the_largest_machine() -> None:
-    """Sizes that are relative are those of the largest node."""
+    """Relative sizes are those of the largest node."""
     nodes = [parse_nodes("1xvcore=8,memory=8Gi"), parse_nodes("1xvcore=16,memory=4Gi")]
     [job] = made(job_of(Part(1, 0.25, memory=0.5)), nodes=nodes, relative=True)
     assert sizes(job) == [(1, {"memory": 4 * GIB, "vcore": 4000})]
@@ -95,7 +95,7 @@ def test_shares_of_the_largest_machine() -> None:
     ],
 )
 def test_jobs_that_never_fit(part: Part, reason: LeftOut) -> None:
-    """A job that the empty cluster has no room for is left out, and counted."""
+    """A job that does not fit into the empty cluster is left out, and counted."""
     workload = workload_of(Trace("test", [job_of(part)]), NODES, Rules())
     assert (workload.jobs, dict(workload.left_out)) == ((), {reason: 1})
     nothing = workload_of(Trace("test", [job_of(part)]), [NodeKind(9, {"disk": 1})], Rules())
@@ -133,7 +133,7 @@ def test_declared_run_times_are_whole_seconds() -> None:
 
 
 def test_order_load_and_limit() -> None:
-    """Jobs come in the order of submission, faster by the load, and the first ones up to the limit."""
+    """Jobs are in the order of submission, faster by the load, and the first ones up to the limit."""
     trace = [
         job_of(Part(1, 1.0), job=name, submit=at) for name, at in (("c", 300.0), ("a", 100.0), ("b", 100.0))
     ]
@@ -185,7 +185,7 @@ def test_bad_nodes(text: str, problem: str) -> None:
 
 
 def test_recorded_nodes() -> None:
-    """A trace that names its processors gives nodes, of one processor if it does not name nodes."""
+    """A trace with a number of processors gives nodes, of one processor if it has no number of nodes."""
     assert recorded(4, 34) == NodeKind(4, {"vcore": 8000})
     assert recorded(0, 34) == NodeKind(34, {"vcore": 1000})
     assert recorded(4, 0) is None
@@ -193,7 +193,7 @@ def test_recorded_nodes() -> None:
 
 @pytest.mark.parametrize("name", LOADS)
 def test_made_loads(name: str) -> None:
-    """A seed gives the same jobs each time, others than another seed, in order, and the nodes hold them."""
+    """A seed gives the same jobs each time, others than another seed, in order, and they fit on the nodes."""
     load = LOADS[name]
     one, again, other = (list(load.trace(seed, 60).jobs) for seed in (1, 1, 2))
     assert one == again != other

@@ -22,7 +22,7 @@ def filled(first: int, last: int, *, adds: bool = False) -> Line:
 
 
 def test_an_hour_of_steps_is_kept() -> None:
-    """Then the oldest step goes for each that comes; what was not sampled yet has no value."""
+    """After an hour each new step replaces the oldest; a step without a sample has no value."""
     line = filled(1000, 1000 + STEPS + 5)
     last = 1000 + STEPS + 5
     assert plain(line.steps(last - STEPS, last)) == [None, *range(last - STEPS + 1, last + 1)]
@@ -30,7 +30,7 @@ def test_an_hour_of_steps_is_kept() -> None:
 
 
 def test_a_minute_is_the_mean_of_its_steps() -> None:
-    """Or their sum, for what is counted; the minute that goes on has the steps so far."""
+    """For counters it is their total; the current minute has the steps so far."""
     first = 100 * STEPS_OF_MINUTE
     last = first + 2 * STEPS_OF_MINUTE + 2
     assert plain(filled(first, last).minutes(99, last)) == [None, first + 5.5, first + 17.5, last - 1.0]
@@ -39,7 +39,7 @@ def test_a_minute_is_the_mean_of_its_steps() -> None:
 
 
 def test_a_day_of_minutes_is_kept() -> None:
-    """A line that goes on for longer has the minutes of the last day, and nothing older."""
+    """A longer line has the minutes of the last day, and nothing older."""
     last = (MINUTES + 10) * STEPS_OF_MINUTE
     line = filled(0, last)
     found = plain(line.minutes(10, last))
@@ -50,7 +50,7 @@ def test_a_day_of_minutes_is_kept() -> None:
 
 
 def test_steps_without_samples_have_no_value() -> None:
-    """Whether the clock stood for seconds, for hours or for days; what was before is not shown twice."""
+    """Whether the clock stood for seconds, hours or days; older values are not repeated."""
     for gap in (3, 30, STEPS, 10 * STEPS, 3 * MINUTES * STEPS_OF_MINUTE):
         line = filled(0, 25)
         step = 25 + gap

@@ -1,4 +1,4 @@
-"""What is recorded of which queues, and for how long."""
+"""Records of queues, and their duration."""
 
 import pytest
 
@@ -37,7 +37,7 @@ def recorder_of(driver: Driver) -> Recorder:
 
 
 def record(driver: Driver, recorder: Recorder, steps: int = 1) -> None:
-    """Take samples of as many steps, each 5 s behind the last one."""
+    """Take samples of this number of steps, each 5 s after the last one."""
     for _ in range(steps):
         list(recorder.record(driver.now))
         driver.wait(5.0)
@@ -49,12 +49,12 @@ def paths(recorder: Recorder) -> list[str]:
 
 
 def values(track: Track, recorder: Recorder) -> list[float | None]:
-    """What a queue used of vcore in the last hour."""
+    """The usage of vcore of a queue in the last hour."""
     return Span(track, recorder.step, 720, 1).of(track.used["vcore"])
 
 
 def test_queues_are_recorded_whether_anybody_looks_or_not(driver: Driver) -> None:
-    """With what is used, what waits, what bounds it, and how many applications run."""
+    """Samples have usage, pending amounts, bounds, and the number of running applications."""
     recorder = recorder_of(driver)
     record(driver, recorder, 3)
     assert paths(recorder) == ["root", "root.big", "root.none", "root.small"]
@@ -73,7 +73,7 @@ def test_queues_are_recorded_whether_anybody_looks_or_not(driver: Driver) -> Non
 def test_the_largest_queues_are_recorded_and_others_if_somebody_looks(
     driver: Driver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One that is looked at is recorded from then on."""
+    """A viewed queue is recorded from then on."""
     monkeypatch.setattr(recording, "LARGEST", 2)
     recorder = recorder_of(driver)
     record(driver, recorder, 2)
@@ -88,7 +88,7 @@ def test_the_largest_queues_are_recorded_and_others_if_somebody_looks(
 
 @pytest.mark.parametrize("bound", ["MAX_TRACKS", "MAX_BYTES"])
 def test_records_are_bounded(driver: Driver, monkeypatch: pytest.MonkeyPatch, bound: str) -> None:
-    """In number and in bytes: the largest queues stay, before those that somebody looks at."""
+    """The bounds are a number and bytes: the largest queues are kept, before viewed ones."""
     monkeypatch.setattr(recording, "LARGEST", 2)
     recorder = recorder_of(driver)
     record(driver, recorder)
@@ -105,7 +105,7 @@ def test_records_are_bounded(driver: Driver, monkeypatch: pytest.MonkeyPatch, bo
 
 
 def test_no_peer_takes_the_records_of_another(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever looks at too many queues loses its own, that of the longest time ago first."""
+    """A peer that views too many queues loses its own records, the oldest view first."""
     monkeypatch.setattr(recording, "LARGEST", 1)
     monkeypatch.setattr(recording, "LOOKS_OF_PEER", 1)
     recorder = recorder_of(driver)
@@ -118,7 +118,7 @@ def test_no_peer_takes_the_records_of_another(driver: Driver, monkeypatch: pytes
 
 
 def test_the_resources_of_a_queue_are_bounded() -> None:
-    """Those that come first are recorded."""
+    """The first ones are recorded."""
     driver = Driver()
     many = {f"res{n}": 1 for n in range(MAX_RESOURCES + 3)}
     driver.do(register(config("[{name: a}]")), nodes(node("n1", size=many)), apps(app("one", "root.a")))
@@ -129,7 +129,7 @@ def test_the_resources_of_a_queue_are_bounded() -> None:
 
 
 def test_a_queue_that_was_removed_and_made_again_has_a_gap(driver: Driver) -> None:
-    """What it had before is shown as well, and nothing in between."""
+    """The former values are kept as well, with none in between."""
     recorder = recorder_of(driver)
     record(driver, recorder, 2)
     track = recorder.look(HERE, "root.none", driver.now, PEER)
@@ -158,7 +158,7 @@ def test_a_clock_that_stood_leaves_a_gap(driver: Driver) -> None:
 
 
 def test_victims_are_counted_in_their_queues_and_above(driver: Driver) -> None:
-    """Once each, in the step in which they were told to stop; those of an earlier time do not count."""
+    """Each counts once, in the step of the request to stop; earlier ones do not count."""
     ledger = driver.scheduler.partitions[HERE].ledger
     driver.do(reload(config("[{name: big}, {name: low}]")))
     ledger.note(victim("before"))
@@ -176,7 +176,7 @@ def test_victims_are_counted_in_their_queues_and_above(driver: Driver) -> None:
 
 
 def test_asks_that_are_looked_at_are_followed(driver: Driver) -> None:
-    """For an hour after the last look, as long as they wait, and so many at a time."""
+    """They are recorded for an hour after the last view, while they wait, a bounded number at a time."""
     recorder = recorder_of(driver)
     name = AskName(HERE, AppId("one"), AllocationKey("a7"))
     assert recorder.places.look(name, driver.now, PEER) == []
@@ -200,7 +200,7 @@ def test_asks_that_are_looked_at_are_followed(driver: Driver) -> None:
 
 
 def test_samples_are_taken_in_steps(driver: Driver) -> None:
-    """The caller may pause after each queue: nothing is read in one go."""
+    """The caller may pause after each queue."""
     recorder = recorder_of(driver)
     assert sum(1 for _ in recorder.record(driver.now)) >= 4
     assert recorder.step == step_of(driver.now)
@@ -208,7 +208,7 @@ def test_samples_are_taken_in_steps(driver: Driver) -> None:
 
 
 def test_a_path_is_that_of_a_queue(driver: Driver) -> None:
-    """Tracks are kept by partition and path."""
+    """Tracks are stored by partition and path."""
     recorder = recorder_of(driver)
     driver.do(register(config("[{name: big}]"), "rm2"))
     record(driver, recorder)

@@ -23,7 +23,7 @@ async def admin(shim: Shim, channel: grpc.aio.Channel) -> Admin:
 
 
 async def test_history_says_who_brought_what_and_why(admin: Admin) -> None:
-    """Revisions come latest first, with source, time, author and comment."""
+    """Revisions are listed latest first, with source, time, author and comment."""
     await admin.apply(B, comment="more room")
     latest, first = await admin.history()
     assert (latest.revision, latest.source, latest.by) == (2, "operator", "127.0.0.1")
@@ -36,7 +36,7 @@ async def test_history_says_who_brought_what_and_why(admin: Admin) -> None:
 
 
 async def test_texts_come_when_they_are_wanted(admin: Admin) -> None:
-    """Texts of all revisions, or of one, on request; an unknown revision is not found."""
+    """Texts of all revisions, or of one, are included on request; an unknown revision is not found."""
     await admin.apply(B)
     assert [item.config for item in await admin.history(with_config=True)] == [B, A]
     [first] = await admin.history(revision=1, with_config=True)
@@ -50,7 +50,7 @@ async def test_texts_come_when_they_are_wanted(admin: Admin) -> None:
 async def test_what_runs_already_is_applied_once(server: Server, shim: Shim, admin: Admin) -> None:
     """Applying the text of the RM makes it an applied configuration, and changes nothing else.
 
-    It stays in force if the RM registers without a text. Applied again it makes no new revision.
+    It remains in force if the RM registers without a text. Applied again it creates no new revision.
     """
     answer = await admin.apply(A, comment="keep it")
     assert (answer.changed, answer.revision) == (False, 2)

@@ -1,4 +1,4 @@
-"""What operators did survives a restart, until they take it back or the application is over."""
+"""Acts of operators survive a restart, until they are undone or the application ends."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -51,7 +51,7 @@ async def test_a_restart_keeps_what_operators_did_to_an_application(tmp_path: Pa
 
 
 async def test_a_restart_keeps_what_operators_marked(tmp_path: Path) -> None:
-    """A drained node and a stopped queue are so after a restart, and the record says who and why."""
+    """A drained node and a stopped queue remain so after a restart, with operator and reason."""
     drain = SetNodeSchedulableRequest(rm_id="rm", node_id="n0", message="disk")
     stop = SetQueueStoppedRequest(rm_id="rm", queue="root.a", stopped=True)
     async with serving(state_dir=tmp_path) as server, connected(server) as channel:
@@ -79,7 +79,7 @@ async def test_a_restart_keeps_what_operators_marked(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seconds", [None, 0, 600])
 async def test_a_restart_keeps_a_drain(tmp_path: Path, seconds: int | None) -> None:
-    """Its deadline and its count are those of its beginning, and the record ends with the cordon."""
+    """Its deadline and its count are those of its beginning, and it ends with the cordon."""
     async with serving(state_dir=tmp_path) as server, connected(server) as channel:
         await Shim(channel).set_up(config=A)
         request = DrainNodeRequest(rm_id="rm", node_id="n0", deadline_seconds=seconds)
@@ -98,7 +98,7 @@ async def test_a_restart_keeps_a_drain(tmp_path: Path, seconds: int | None) -> N
 
 
 async def test_a_restart_keeps_log_levels(tmp_path: Path) -> None:
-    """Those of operators are in force again, with who set them and why; one that was cleared is not."""
+    """Those of operators are in force again, with operator and reason; a cleared one is not."""
     debug = SetLogLevelRequest(logger="core.engine", level="debug", message="slow turns")
     try:
         async with serving(state_dir=tmp_path) as server, connected(server) as channel:
@@ -119,7 +119,7 @@ async def test_a_restart_keeps_log_levels(tmp_path: Path) -> None:
 async def test_a_mark_that_ends_during_a_change_stays_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An application may end while a configuration is stored: its mark comes back neither here nor later."""
+    """An application may end while a configuration is stored: its mark is restored neither now nor later."""
     gone = [(PartitionName("[rm]default"), "app")]
     async with serving(state_dir=tmp_path) as server, connected(server) as channel:
         await Shim(channel).set_up(config=TWO)

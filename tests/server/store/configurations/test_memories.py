@@ -1,4 +1,4 @@
-"""What RMs remember of usage outlives the server, and follows them to another one."""
+"""Retained usage of RMs outlives the server, and follows them to another one."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -39,7 +39,7 @@ OWNER = UsageOwner(QueuePath("root.a"), "")
 
 
 class Member:
-    """A core and what it keeps, at the time of the core."""
+    """A core with its retained state, at the time of the core."""
 
     def __init__(self, documents: Documents, epoch: int = 1) -> None:
         """Nobody has registered."""
@@ -51,7 +51,7 @@ class Member:
         self.memories = Memories(self.driver.views, self.configurations, clock, slices, lambda _: epoch)
 
     async def register(self, now: float) -> KeptByPartition:
-        """The RM registers, with what is kept, and has something running."""
+        """The RM registers, with its retained state, and has a running allocation."""
         self.driver.now = now
         memory = await self.memories.of(RM, load(TEXT), is_live=False)
         self.driver.do(replace(register(TEXT), memory=memory), nodes(node("n1", vcore=4)))
@@ -77,7 +77,7 @@ async def kept_in(folder: Path) -> AsyncIterator[Kept]:
 
 
 async def test_usage_outlives_the_server(tmp_path: Path) -> None:
-    """A server that is killed half a minute after the last write knows the usage within one percent."""
+    """A server killed half a minute after the last write has the usage within one percent."""
     async with kept_in(tmp_path) as documents:
         before = Member(documents)
         assert await before.register(1_000_000.0) == {}
@@ -94,7 +94,7 @@ async def test_usage_outlives_the_server(tmp_path: Path) -> None:
 
 
 async def test_usage_follows_the_rm_to_its_next_owner() -> None:
-    """The next member has what the last one wrote; a late write of that one replaces nothing."""
+    """The next member has the last state written; a late write of the former replaces nothing."""
     store = Store()
     first = Member(store, epoch=1)
     await first.register(1_000_000.0)
@@ -115,7 +115,7 @@ async def test_usage_follows_the_rm_to_its_next_owner() -> None:
 
 @pytest.mark.parametrize("damage", [lambda content: content[:-3], lambda _: b"", lambda _: b"nonsense"])
 async def test_what_cannot_be_read_starts_at_zero(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
-    """A torn, a lost and a wrong document are told, and the RM registers without memory."""
+    """A torn, a lost and a wrong document are logged, and the RM registers without state."""
     async with kept_in(tmp_path) as documents:
         member = Member(documents)
         await member.register(1_000_000.0)
@@ -144,7 +144,7 @@ async def test_nothing_is_read_or_written_without_a_need(tmp_path: Path) -> None
 
 
 async def test_usage_of_a_forgotten_rm_is_deleted(tmp_path: Path) -> None:
-    """What was used goes with the RM's configuration."""
+    """Usage is deleted with the RM's configuration."""
     async with kept_in(tmp_path) as documents:
         member = Member(documents)
         await member.register(1_000_000.0)
@@ -165,7 +165,7 @@ MEMORY: KeptByPartition = {
 
 
 def test_packing() -> None:
-    """What is packed is unpacked as it was, numbers beyond 64 bits too."""
+    """Unpacking restores the packed values, numbers beyond 64 bits too."""
     assert FORM.decode(RM, FORM.encode(RM, MEMORY, MAX_DOCUMENT)) == MEMORY
 
 

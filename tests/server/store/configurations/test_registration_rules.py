@@ -1,4 +1,4 @@
-"""Registrations: an applied configuration stays in force until it is replaced."""
+"""Registrations: an applied configuration remains in force until it is replaced."""
 
 import grpc
 import pytest
@@ -40,7 +40,7 @@ text behind it or the default, ``<`` rolls back."""
 
 @pytest.mark.parametrize(("steps", "expected"), STEPS.values(), ids=STEPS)
 async def test_what_is_in_force(shim: Shim, admin: Admin, steps: str, expected: tuple[str, int, str]) -> None:
-    """An applied configuration stays until it is replaced; only a new text replaces it."""
+    """An applied configuration remains until it is replaced; only a new text replaces it."""
     texts = {"A": A, "B": B, "C": C, "-": "", "": ""}
     for step in steps.split():
         if step == "<":

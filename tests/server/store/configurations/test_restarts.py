@@ -37,7 +37,7 @@ STEPS = st.one_of(
 
 
 class Expected:
-    """A model of the rule for one RM: an applied configuration stays until it is replaced."""
+    """A model of the rule for one RM: an applied configuration remains until it is replaced."""
 
     def __init__(self) -> None:
         """Never registered."""

@@ -52,7 +52,7 @@ def test_texts_are_counted_once_and_bounded() -> None:
 
 @pytest.mark.parametrize("source", [Source.OPERATOR, Source.ROLLBACK])
 def test_what_was_applied_goes_on(source: Source) -> None:
-    """An applied revision stays until the RM sends a text that is neither its last nor in force."""
+    """An applied revision remains until the RM sends a text that is neither its last nor in force."""
     revisions = having((A, Source.REGISTRATION), (B, source), said=A)
     assert [revisions.goes_on(said) for said in (A, B, "", C)] == [True, True, True, False]
     assert not revisions.saying(C).goes_on(A)
@@ -80,7 +80,7 @@ def test_everything_is_read_as_it_was_written(name: str) -> None:
 
 
 def test_old_revisions_are_left_out_where_all_are_too_large() -> None:
-    """A document keeps the revision in force, and as many before it as there is room for."""
+    """A document keeps the revision in force, and as many before it as fit."""
     noise = revisions_of("rm", *[text(f"q{number}") + "# " + random_text(number) for number in range(8)])
     content = FORM.encode(noise.rm_id, noise, MAX_DOCUMENT)
     assert len(content) <= MAX_DOCUMENT
@@ -113,7 +113,7 @@ SPOILT: dict[str, Any] = {
 
 @pytest.mark.parametrize("field", SPOILT)
 def test_what_is_no_document_of_the_rm_is_damaged(field: str) -> None:
-    """The error says what is wrong."""
+    """The error has the problem."""
     value, why = SPOILT[field]
     kept = revisions_of("rm", A, B)
     document = json.loads(unpack(FORM.encode(kept.rm_id, kept, MAX_DOCUMENT)))

@@ -27,7 +27,7 @@ class Line:
     """A thread that is busy until `go` is set, and the order of its jobs."""
 
     def __init__(self) -> None:
-        """Nothing waits."""
+        """Start empty."""
         self.thread = ConfigThread()
         self.go = Event()
         self.done: list[str] = []
@@ -60,7 +60,7 @@ async def line() -> AsyncIterator[Line]:
 
 
 async def test_peers_take_turns(line: Line) -> None:
-    """A job of another peer comes second, however many jobs the first one has."""
+    """A job of another peer is second, however many jobs the first one has."""
     for number in range(20):
         line.put("flood", f"RM {number}")
     await asyncio.sleep(0)

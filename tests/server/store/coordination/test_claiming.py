@@ -17,7 +17,7 @@ RMS = [f"rm{number}" for number in range(12)]
 
 
 def owner(deployment: Deployment, rm_id: str) -> Node:
-    """The node that serves an RM that was taken anywhere."""
+    """The node that serves an RM that was claimed anywhere."""
     for node in deployment.nodes:
         if deployment.record(rm_id).owner == node.member.me():
             return node
@@ -33,7 +33,7 @@ def test_a_resume_does_not_raise_the_epoch(deploy: Deploy) -> None:
 
 
 def test_an_epoch_is_above_the_one_that_the_rm_names(deploy: Deploy) -> None:
-    """A store that counts from a lower number gives no epoch that the RM has seen."""
+    """A store that counts from a lower number assigns no epoch that the RM has seen."""
     (node,) = deploy("a:1").nodes
     first = node.take("rm")
     assert isinstance(first, int)
@@ -51,7 +51,7 @@ def test_an_epoch_that_nobody_gave_is_refused(deploy: Deploy) -> None:
 
 
 def test_redirects_lead_to_the_owner_at_once(deploy: Deploy) -> None:
-    """A member claims an RM for the member that it chooses, which serves it when it arrives there."""
+    """A member claims an RM for the member that it chooses, which serves it on its arrival."""
     deployment = deploy("a:1", "b:1", "c:1")
     served = set()
     for number, rm_id in enumerate(RMS):
@@ -72,7 +72,7 @@ def test_redirects_lead_to_the_owner_at_once(deploy: Deploy) -> None:
 
 
 def test_a_member_reads_afresh_before_it_redirects(deploy: Deploy) -> None:
-    """An RM that was claimed for a member is served there, though no event has told it."""
+    """An RM that was claimed for a member is served there, though no event has arrived."""
     deployment = deploy("a:1", "b:1")
     deployment.store.rereads = False
     first, second = deployment.nodes
@@ -90,7 +90,7 @@ def test_a_member_reads_afresh_before_it_redirects(deploy: Deploy) -> None:
 
 
 def test_a_living_owner_keeps_its_rms(deploy: Deploy) -> None:
-    """No member takes an RM over while the lease of its owner lives, and one does when it has ended."""
+    """No member takes over an RM while the lease of its owner lasts, and one does after its end."""
     deployment = deploy("a:1", "b:1")
     first, second = deployment.nodes
     mine = next(rm_id for rm_id in RMS if isinstance(first.take(rm_id), int))
@@ -137,7 +137,7 @@ def test_one_slow_rm_delays_no_other(deploy: Deploy) -> None:
 
 
 def test_without_the_store_nobody_is_taken(deploy: Deploy) -> None:
-    """The caller is told to come back, the trouble is named, and what was read stays readable."""
+    """The caller is asked to come back, the problem is named, and data read before remains readable."""
     deployment = deploy("a:1")
     (node,) = deployment.nodes
     epoch = node.take("rm")
@@ -151,7 +151,7 @@ def test_without_the_store_nobody_is_taken(deploy: Deploy) -> None:
 
 
 def test_a_former_run_at_the_same_address_is_waited_for(deploy: Deploy) -> None:
-    """A member that has restarted sends no RM to itself, and takes it when the old lease has ended."""
+    """A restarted member sends no RM to itself, and claims it when the old lease has ended."""
     deployment = deploy("a:1")
     deployment.nodes[0].take("rm")
     deployment.nodes[0].loop.pause()
@@ -166,7 +166,7 @@ def test_a_former_run_at_the_same_address_is_waited_for(deploy: Deploy) -> None:
 def test_neighbouring_versions_share_rms(
     deploy: Deploy, first: tuple[int, ...], second: tuple[int, ...]
 ) -> None:
-    """Members that have a version of their protocol in common give each other RMs."""
+    """Members with a common version of their protocol hand RMs over to each other."""
     deployment = deploy()
     deployment.nodes = [deployment.add("a:1", first), deployment.add("b:1", second)]
     answers = [deployment.nodes[0].take(rm_id) for rm_id in RMS]
@@ -175,7 +175,7 @@ def test_neighbouring_versions_share_rms(
 
 
 def test_members_without_a_common_version_are_left_out(deploy: Deploy) -> None:
-    """A member too old or too new is given no RM; those that it has are found there."""
+    """A member too old or too new gets no RM; the RMs of one are found there."""
     deployment = deploy()
     old, new = deployment.add("a:1", (1,)), deployment.add("b:1", (2,))
     assert all(isinstance(old.take(rm_id), int) for rm_id in RMS[:6])
@@ -197,7 +197,7 @@ def test_the_owner_is_known_by_the_last_snapshot(deploy: Deploy) -> None:
 
 
 def test_a_forgotten_rm_keeps_its_epoch(deploy: Deploy) -> None:
-    """Nobody owns an RM that has unregistered, and its next epoch is higher."""
+    """An unregistered RM has no owner, and its next epoch is higher."""
     deployment = deploy("a:1")
     (node,) = deployment.nodes
     epoch = node.take("rm")
@@ -213,7 +213,7 @@ def test_a_forgotten_rm_keeps_its_epoch(deploy: Deploy) -> None:
 
 
 def test_an_rm_that_comes_back_at_once_is_claimed_anew(deploy: Deploy) -> None:
-    """An RM that is taken while it is being forgotten is not released under its new registration."""
+    """An RM that is claimed while it is being forgotten is not released under its new registration."""
     deployment = deploy("a:1")
     (node,) = deployment.nodes
     first = node.take("rm")

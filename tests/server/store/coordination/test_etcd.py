@@ -1,4 +1,4 @@
-"""The store in etcd: keys and values as another client sees them, renewals, and large stores."""
+"""The store in etcd: keys and values as read by another client, renewals, and large stores."""
 
 import asyncio
 import json
@@ -46,7 +46,7 @@ def prefix(etcd_backend: EtcdBackend) -> str:
 async def open_store(
     backend: EtcdBackend, tap: Tap | None = None, reread: float = 0.2
 ) -> AsyncIterator[EtcdStore]:
-    """A member's store, which is read anew often."""
+    """A member's store with a short interval of reads."""
     store = EtcdStore(backend.options, connect=tap, reread=reread, patience=PATIENCE / 4)
     try:
         yield store
@@ -64,7 +64,7 @@ async def store(etcd_backend: EtcdBackend) -> AsyncIterator[EtcdStore]:
 async def test_another_client_reads_what_is_written(
     store: EtcdStore, foreign: Etcd3Client, prefix: str
 ) -> None:
-    """Keys, values, leases and revisions are those that the page on coordination names."""
+    """Keys, values, leases and revisions are those of the page on coordination."""
     assert foreign.kv is not None
     assert foreign.lease is not None
     await store.join(replace(A, load={rm("r/1"): 0.5}))
@@ -128,7 +128,7 @@ async def test_another_client_decides_as_this_one(
 async def test_foreign_values_are_left_out_and_told_once(
     store: EtcdStore, foreign: Etcd3Client, prefix: str
 ) -> None:
-    """What somebody else has written below the prefix hides nothing, and the log names it once."""
+    """Foreign values below the prefix hide nothing, and the log names each once."""
     assert foreign.kv is not None
     assert foreign.lease is not None
     await store.join(A)
@@ -216,7 +216,7 @@ async def test_documents_larger_than_a_message_together_are_read(store: EtcdStor
 async def test_a_store_that_is_too_large_is_told(
     store: EtcdStore, etcd_backend: EtcdBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """There is no snapshot beyond the bound, the log says why, and there is one again below it."""
+    """There is no snapshot beyond the bound, the log has the reason, and there is one again below it."""
     revision = await store.compare_and_set("shared/one", b"x" * 2000, 0)
     monkeypatch.setattr(etcd_snapshots, "MAX_BYTES", 1000)
     with capture_logs() as lines:
@@ -295,7 +295,7 @@ async def test_a_renewal_by_a_deposed_leader_is_repeated(etcd_backend: EtcdBacke
 
 
 async def test_events_that_no_watch_tells_are_read(etcd_backend: EtcdBackend, store: EtcdStore) -> None:
-    """A watch that is open and tells of nothing delays what is seen, and hides nothing."""
+    """An open but silent watch delays observation, and hides nothing."""
     tap = Tap()
     tap.swallowed.add(WATCH)
     async with open_store(etcd_backend, tap) as reader, watching(reader) as snapshots:
@@ -309,7 +309,7 @@ async def test_events_that_no_watch_tells_are_read(etcd_backend: EtcdBackend, st
 
 
 async def test_a_watch_hastens_what_is_read(etcd_backend: EtcdBackend, store: EtcdStore) -> None:
-    """A change is seen long before the next read is due by itself."""
+    """A change is observed long before the next regular read."""
     async with open_store(etcd_backend, reread=10 * PATIENCE) as reader, watching(reader) as snapshots:
         await until(snapshots, lambda _: True)
         await store.join(A)
@@ -319,7 +319,7 @@ async def test_a_watch_hastens_what_is_read(etcd_backend: EtcdBackend, store: Et
 
 
 async def test_deployments_in_one_etcd_are_apart(store: EtcdStore, etcd_backend: EtcdBackend) -> None:
-    """Prefixes that begin alike share nothing."""
+    """Prefixes with a common beginning share nothing."""
     near = replace(etcd_backend.options, prefix=etcd_backend.options.prefix + "0")
     neighbour = EtcdStore(near, patience=PATIENCE / 4)
     await store.join(A)

@@ -49,7 +49,7 @@ def with_certificate(server: EtcdServer, name: str) -> Coordination:
 
 
 async def test_a_member_with_a_certificate_is_served(over_tls: EtcdServer) -> None:
-    """Calls, renewals and the watch go over TLS, with the member's certificate."""
+    """Calls, renewals and the watch use TLS, with the member's certificate."""
     async with opened(with_certificate(over_tls, "rm")) as store, watching(store) as snapshots:
         await store.join(A)
         await store.renew(A)
@@ -59,7 +59,7 @@ async def test_a_member_with_a_certificate_is_served(over_tls: EtcdServer) -> No
 
 @pytest.mark.parametrize("wrong", ["none", "plain", "stranger", "authority"])
 async def test_a_member_with_another_certificate_is_not_served(over_tls: EtcdServer, wrong: str) -> None:
-    """Without a certificate of etcd's authority, or with one's own, no call is answered."""
+    """Without a certificate of etcd's authority, no call is answered."""
     options = with_certificate(over_tls, "stranger" if wrong == "stranger" else "rm")
     if wrong == "none":
         options = replace(options, cert=None, key=None)
@@ -87,7 +87,7 @@ async def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[EtcdServer]:
-    """An etcd with users: root, and one who may use the keys of one deployment."""
+    """An etcd with users: root, and one with rights to the keys of one deployment."""
     with EtcdServer(flags=("--bcrypt-cost=4",)) as server:
         asyncio.run(_guard(server))
         yield server
@@ -167,7 +167,7 @@ async def test_a_changed_password_is_read_from_its_file(guarded: EtcdServer, use
 
 
 async def test_who_may_not_is_told(guarded: EtcdServer, user: Coordination) -> None:
-    """A wrong user, no user, and keys of somebody else: the error says so, and it is no conflict."""
+    """The error for a wrong user, no user, and foreign keys names the lack of rights, and is no conflict."""
     assert user.password is not None
     for wrong in (
         replace(user, user="nobody"),

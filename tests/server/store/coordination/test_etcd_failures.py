@@ -67,7 +67,7 @@ async def opened(
 
 
 async def test_a_watch_goes_on_after_etcd_was_killed(fragile: EtcdServer, options: Coordination) -> None:
-    """Records and leases outlive etcd; who watched sees what happens afterwards, and the log says both."""
+    """Records and leases outlive etcd; a watch gets later changes, and the log has both."""
     async with opened(options) as store, opened(options) as other, watching(other) as snapshots:
         await store.join(A)
         claimed = await store.claim(rm("one"), A.id, None, 0)
@@ -128,7 +128,7 @@ async def test_an_etcd_that_hangs_fails_calls_in_time(fragile: EtcdServer, optio
 
 @pytest.mark.parametrize("first", ["dead", "hung"])
 async def test_calls_go_to_another_server(options: Coordination, first: str) -> None:
-    """A server that is dead or hangs costs one try; then calls go to one that answers."""
+    """A dead or hanging server costs one try; then calls use one that answers."""
     [good] = options.hosts
     tap = Tap()
     async with Proxy(good) as proxy:
@@ -181,7 +181,7 @@ async def test_a_write_is_not_repeated_elsewhere(options: Coordination) -> None:
 
 
 async def test_a_store_that_was_wiped_begins_anew(fragile: EtcdServer, options: Coordination) -> None:
-    """Leases and records are gone; epochs go on above what the RM names, and watches see the new store."""
+    """Leases and records are lost; epochs continue above the RM's, and watches follow the new store."""
     async with opened(options) as store, watching(store) as snapshots:
         await insisted(lambda: store.join(A))
         for number in range(20):
@@ -219,7 +219,7 @@ async def test_values_of_a_wiped_store_are_not_taken_for_the_old(
 async def test_a_record_of_a_wiped_store_is_not_replaced_for_its_revision(
     fragile: EtcdServer, options: Coordination
 ) -> None:
-    """Another member's record with the revision of an own one from before a wipe stays as it is."""
+    """A foreign record with the revision of an own one from before a wipe is not replaced."""
     async with opened(options) as store, opened(options) as other:
         fragile.wipe()
         await insisted(lambda: store.join(A))
@@ -237,7 +237,7 @@ async def test_a_record_of_a_wiped_store_is_not_replaced_for_its_revision(
 
 
 async def test_events_lost_by_compaction_are_read(fragile: EtcdServer, options: Coordination) -> None:
-    """What happened while the watch was cut, and was compacted since, is seen when it is back."""
+    """Changes made while the watch was cut, and compacted since, are observed after its return."""
     async with Proxy(fragile.target) as proxy:
         behind = replace(options, hosts=(proxy.target,))
         async with (
@@ -265,7 +265,7 @@ async def test_events_lost_by_compaction_are_read(fragile: EtcdServer, options: 
 async def test_a_lease_ends_after_etcd_was_restarted_but_never_early(
     fragile: EtcdServer, options: Coordination
 ) -> None:
-    """etcd counts a lease anew when it is started: takeover comes later, not before its time."""
+    """etcd restarts the time of a lease at its start: takeover is later, not early."""
     short = replace(options, lease=3.0)
     async with opened(short) as store, opened(options) as other:
         await other.join(B)
@@ -292,7 +292,7 @@ async def filled(store: EtcdStore) -> int:
 
 
 async def test_a_full_etcd_keeps_leases(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is to be published waits, and so do claims; both are written once there is room."""
+    """Publications and claims wait; both are written once there is room."""
     monkeypatch.setattr(etcd_module, "LOAD_EVERY", 0.0)
     with EtcdServer(flags=("--quota-backend-bytes=500000",)) as server:
         async with opened(server.options()) as store, Etcd3Client([server.target]) as admin:

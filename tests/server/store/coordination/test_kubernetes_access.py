@@ -1,4 +1,4 @@
-"""The way into a cluster: service accounts, kubeconfigs, and what is said when they are missing."""
+"""Access to a cluster: service accounts, kubeconfigs, and messages without them."""
 
 import sys
 from pathlib import Path
@@ -33,7 +33,7 @@ def of(prefix: str = f"{NAMESPACE}/test") -> Coordination:
 
 
 async def test_a_pod_gets_in_with_its_account(tmp_path: Path) -> None:
-    """Token, authority and namespace are those that the pod has been given."""
+    """Token, authority and namespace are those mounted into the pod."""
     async with served(ApiServer(), (FILES / "server.pem", FILES / "server.key")) as url:
         parts = urlsplit(url)
         environ = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": str(parts.port)}
@@ -44,7 +44,7 @@ async def test_a_pod_gets_in_with_its_account(tmp_path: Path) -> None:
 
 
 async def test_an_authority_that_is_another_one_is_refused(tmp_path: Path) -> None:
-    """A member talks to nobody but its cluster."""
+    """A member connects to no server but its cluster."""
     async with served(ApiServer(), (FILES / "server.pem", FILES / "server.key")) as url:
         environ = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": str(urlsplit(url).port)}
         folder = account(tmp_path)
@@ -70,7 +70,7 @@ async def test_a_token_that_was_replaced_is_read_again(tmp_path: Path) -> None:
 
 
 async def test_a_kubeconfig_that_cannot_be_read_is_an_error_of_the_call(tmp_path: Path) -> None:
-    """Somebody may break the file while the member runs."""
+    """The file may be damaged while the member runs."""
     file = tmp_path / "kubeconfig"
     file.write_text("no: kubeconfig")
     store = KubernetesStore(of(), Access(environ={"KUBECONFIG": str(file)}))
@@ -80,7 +80,7 @@ async def test_a_kubeconfig_that_cannot_be_read_is_an_error_of_the_call(tmp_path
 
 
 async def test_a_namespace_that_is_not_there_is_named(tmp_path: Path) -> None:
-    """A member that starts in it says so, and not that its lease has ended."""
+    """The error of a member that starts in it names the namespace, and not the end of its lease."""
     async with served(ApiServer()) as url:
         access = Access(environ={"KUBECONFIG": str(kubeconfig(tmp_path, url))})
         store = KubernetesStore(of("nowhere/test"), access)
@@ -94,7 +94,7 @@ async def test_a_namespace_that_is_not_there_is_named(tmp_path: Path) -> None:
 async def test_the_secret_of_the_members_is_no_config_map(
     kubernetes_backend: KubernetesBackend, api: ApiServer
 ) -> None:
-    """Whoever may read the config maps of the namespace does not read what members trust each other by."""
+    """A reader of the namespace's config maps cannot read the members' shared secret."""
     one, other = kubernetes_backend.open(), kubernetes_backend.open()
     secret = await deployment_secret(one)
     assert await deployment_secret(other) == secret
@@ -105,7 +105,7 @@ async def test_the_secret_of_the_members_is_no_config_map(
 
 
 def test_a_missing_library_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The operator reads what to install."""
+    """The message has the package to install."""
     monkeypatch.setitem(sys.modules, "kubernetes_asyncio", None)
     with pytest.raises(SettingsError, match="pip install kubernetes-asyncio"):
         KubernetesStore(of(), Access(environ={"KUBECONFIG": str(kubeconfig(tmp_path, "http://x"))}))

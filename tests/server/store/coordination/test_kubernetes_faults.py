@@ -34,7 +34,7 @@ async def store(kubernetes_backend: KubernetesBackend) -> AsyncIterator[Kubernet
 async def test_a_throttled_call_is_repeated_after_the_time_that_was_named(
     store: KubernetesStore, api: ApiServer, call: str
 ) -> None:
-    """Nothing was carried out, so a write is repeated too, and whoever calls meanwhile waits as well."""
+    """Nothing was carried out, so a write is repeated too, and concurrent callers wait as well."""
     begun = time.monotonic()
     fault = api.fail("*", "configmaps", status=429, headers={"Retry-After": "1"}, reason="TooManyRequests")
     if call == "read":
@@ -48,7 +48,7 @@ async def test_a_throttled_call_is_repeated_after_the_time_that_was_named(
 async def test_a_renewal_waits_no_longer_than_its_lease_can_bear(
     kubernetes_backend: KubernetesBackend, api: ApiServer
 ) -> None:
-    """A server that wants no calls for an hour gets the next one after the time-out of a call."""
+    """A server that refuses calls for an hour gets the next one after the time-out of a call."""
     store = kubernetes_backend.open(lease=4.0)
     await store.join(A)
     api.fail("update", status=429, headers={"Retry-After": "3600"}, reason="TooManyRequests")
@@ -132,7 +132,7 @@ async def test_a_missing_right_is_named(
 async def test_a_right_that_is_missing_for_reading_is_logged_once(
     store: KubernetesStore, api: ApiServer
 ) -> None:
-    """A member that may not list says so, and goes on trying."""
+    """A member without the right to list logs it, and keeps trying."""
     api.forbidden.add(("list", "leases"))
     async with watching(store) as snapshots:
         with capture_logs() as logged:
@@ -147,7 +147,7 @@ async def test_a_right_that_is_missing_for_reading_is_logged_once(
 async def test_a_watch_that_ends_is_followed_by_a_whole_reading(
     kubernetes_backend: KubernetesBackend, api: ApiServer, how: str
 ) -> None:
-    """After 410, and after any other end, everything is read anew, long before it is due."""
+    """After 410, and after any other end, all objects are read again, long before it is due."""
     store = kubernetes_backend.open(reread=600.0, lease=600.0)
     await store.join(A)
     async with watching(store) as snapshots:
@@ -196,7 +196,7 @@ async def test_lost_events_are_made_good_by_the_next_reading(store: KubernetesSt
 async def test_events_arrive_between_two_readings(
     kubernetes_backend: KubernetesBackend, api: ApiServer
 ) -> None:
-    """A watch hastens: what it tells is seen without another reading."""
+    """An event of a watch is observed without another read."""
     store = kubernetes_backend.open(reread=600.0, lease=600.0)
     await store.join(A)
     async with watching(store) as snapshots:
@@ -224,7 +224,7 @@ async def test_renewals_of_others_are_no_news(kubernetes_backend: KubernetesBack
 
 
 async def test_a_list_of_many_pages_is_whole(store: KubernetesStore, api: ApiServer) -> None:
-    """Pages are as of one moment; a page that has expired begins the list anew."""
+    """Pages are as of one moment; an expired page restarts the list."""
     keys = {f"shared/{number}" for number in range(product.CONFIG_MAPS.page * 2 + 3)}
     for key in keys:
         await store.compare_and_set(key, b"1", 0)
@@ -241,7 +241,7 @@ async def test_a_list_of_many_pages_is_whole(store: KubernetesStore, api: ApiSer
 async def test_a_list_that_is_too_long_is_refused(
     store: KubernetesStore, api: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A store that somebody has filled cannot fill the memory of a member."""
+    """An overfull store cannot fill the memory of a member."""
     monkeypatch.setattr(product, "MAX_OBJECTS", 3)
     for number in range(4):
         await store.claim(rm(str(number)), A.id, None, 0)
@@ -285,7 +285,7 @@ async def test_an_object_that_was_edited_is_left_out(
 
 
 async def test_a_label_of_no_kind_is_left_out(store: KubernetesStore, api: ApiServer) -> None:
-    """What carries our label and is none of ours is no member."""
+    """A foreign object with our label is no member."""
     await store.claim(ONE, A.id, None, 0)
     api.cluster.edit("leases", "rm.one.", lambda item: item["metadata"]["labels"].update({KIND: "thing"}))
     seen = await present(store)
@@ -306,7 +306,7 @@ async def test_another_deployment_in_the_namespace_is_not_seen(
 
 
 async def test_writes_wait_for_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So many are let through at once, the others later, and none that would wait for too long."""
+    """A number are admitted at once, the others later, and none that would wait for too long."""
     monkeypatch.setattr(product, "_WRITES_AT_ONCE", 10)
     turns = Turns()
     begun = time.monotonic()
@@ -317,7 +317,7 @@ async def test_writes_wait_for_their_turn(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 async def test_a_server_that_comes_back_is_read_again(store: KubernetesStore, api: ApiServer) -> None:
-    """While it is down there are no snapshots, and afterwards there are, without a new watch."""
+    """During its absence there are no snapshots, and afterwards there are, without a new watch."""
     async with watching(store) as snapshots:
         await until(snapshots, lambda _: True)
         api.down = True

@@ -30,7 +30,7 @@ def clock() -> HandClock:
 async def pair(
     kubernetes_backend: KubernetesBackend, clock: HandClock
 ) -> AsyncIterator[tuple[KubernetesStore, KubernetesStore]]:
-    """The owner of an RM, and an observer with a clock of the test, who have both joined."""
+    """The owner of an RM, and an observer with a clock of the test, both joined."""
     owner, other = kubernetes_backend.open(LEASE), kubernetes_backend.open(LEASE, clock)
     await owner.join(A)
     await other.join(B)
@@ -46,7 +46,7 @@ async def refused(other: KubernetesStore, seen: Ownership) -> None:
 
 
 async def goes_by(clock: HandClock, seconds: float, look: Callable[[], Awaitable[None]]) -> None:
-    """Time passes for an observer who looks again and again."""
+    """Advance the time of an observer who looks repeatedly."""
     end = clock.now + seconds
     while clock.now < end:
         clock.now = min(end, clock.now + STEP)
@@ -91,7 +91,7 @@ async def test_wall_clocks_do_not_matter(
 async def test_a_renewal_counts_though_the_wall_clock_stands_still(
     pair: tuple[KubernetesStore, KubernetesStore], api: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every renewal gives the Lease another version, as an update without a change would not."""
+    """Every renewal gives the Lease another version, unlike an update without a change."""
     owner, _ = pair
     monkeypatch.setattr(
         "licorne_server.store.coordination.kubernetes.store.time.time", lambda: 1_700_000_000.0
@@ -106,7 +106,7 @@ async def test_a_renewal_counts_though_the_wall_clock_stands_still(
 async def test_a_member_that_comes_back_between_look_and_write_keeps_its_rms(
     pair: tuple[KubernetesStore, KubernetesStore], clock: HandClock, api: ApiServer
 ) -> None:
-    """A claim that stands still after its look at the old owner's Lease is too late for a renewal."""
+    """A claim that hangs after its look at the old owner's Lease is too late after a renewal."""
     owner, other = pair
     claimed = await owner.claim(ONE, A.id, None, 0)
     await refused(other, claimed)
@@ -151,7 +151,7 @@ async def test_a_claim_that_was_paused_after_the_mark_does_not_take_the_rm_from_
 async def test_a_lease_deleted_by_hand_holds_for_its_time(
     pair: tuple[KubernetesStore, KubernetesStore], clock: HandClock, api: ApiServer
 ) -> None:
-    """Its member may go on until it notices, so nobody takes its RMs for a lease; then it is gone."""
+    """Its member may continue until it notices, so its RMs are not claimed for a lease; then they are."""
     owner, other = pair
     claimed = await owner.claim(ONE, A.id, None, 0)
     api.cluster.remove("leases", "member.a.")
@@ -170,7 +170,7 @@ async def test_a_lease_deleted_by_hand_holds_for_its_time(
 async def test_no_update_brings_a_deleted_lease_back(
     pair: tuple[KubernetesStore, KubernetesStore], api: ApiServer, write: str
 ) -> None:
-    """Kubernetes creates a Lease that is updated and not there; ours is that very one or none."""
+    """Kubernetes creates an absent Lease on update; ours must be the same object or none."""
     owner, _ = pair
     claimed = await owner.claim(ONE, A.id, None, 0)
     part = "rm.one." if write in ("claim", "release") else "member.a."
@@ -194,7 +194,7 @@ async def test_no_update_brings_a_deleted_lease_back(
 async def test_a_record_deleted_by_hand_comes_back_above_what_the_rm_knows(
     pair: tuple[KubernetesStore, KubernetesStore], api: ApiServer
 ) -> None:
-    """The epoch that the RM names is enough to go on."""
+    """The epoch of the RM is enough to continue."""
     owner, other = pair
     claimed = await owner.claim(ONE, A.id, None, 30)
     api.cluster.remove("leases", "rm.one.")
@@ -221,7 +221,7 @@ async def test_time_in_which_the_observer_read_nothing_does_not_count(
 async def test_a_member_that_has_stopped_leaves_the_snapshots(
     pair: tuple[KubernetesStore, KubernetesStore], clock: HandClock
 ) -> None:
-    """A watch tells of the end of a lease, of which there is no event."""
+    """A watch reports the end of a lease, for which there is no event."""
     owner, other = pair
     await owner.claim(ONE, A.id, None, 0)
     async with watching(other) as snapshots:
@@ -243,7 +243,7 @@ async def test_a_member_that_has_stopped_leaves_the_snapshots(
 async def test_a_stale_list_takes_no_rm_from_a_living_member(
     pair: tuple[KubernetesStore, KubernetesStore], clock: HandClock, api: ApiServer
 ) -> None:
-    """An observer whose lists lag behind takes a member for gone, and its claim is a conflict."""
+    """A stale observer considers a member gone, and its claim is a conflict."""
     owner, other = pair
     claimed = await owner.claim(ONE, A.id, None, 0)
     api.losing, api.stale = True, dict(api.cluster.objects)
@@ -283,7 +283,7 @@ async def test_an_ended_lease_is_never_renewed(
 async def test_leases_that_have_ended_are_removed_once_no_record_names_them(
     pair: tuple[KubernetesStore, KubernetesStore], clock: HandClock, api: ApiServer
 ) -> None:
-    """Members that come and go leave nothing behind; a Lease that a record names stays."""
+    """Former members leave nothing behind; a Lease named by a record is kept."""
     owner, other = pair
     claimed = await owner.claim(ONE, A.id, None, 0)
     await owner.leave()
@@ -319,7 +319,7 @@ async def test_a_join_whose_answer_was_lost_is_repeated(
 async def test_a_renewal_whose_answer_was_lost_does_not_end_the_lease(
     pair: tuple[KubernetesStore, KubernetesStore], api: ApiServer
 ) -> None:
-    """The next renewal meets the version of the lost one, and goes on from it."""
+    """The next renewal finds the version of the lost one, and continues from it."""
     owner, _ = pair
     api.fail("update", "leases", status=500, carried_out=True)
     with pytest.raises(Exception, match="update leases"):
@@ -365,7 +365,7 @@ async def test_a_write_that_http_repeats_is_no_conflict_with_itself(
 async def test_writes_grow_with_members_and_not_with_rms(
     pair: tuple[KubernetesStore, KubernetesStore], api: ApiServer
 ) -> None:
-    """A renewal is one write, however many RMs the member owns."""
+    """A renewal is one write, whatever the number of the member's RMs."""
     owner, _ = pair
     for number in range(20):
         await owner.claim(rm(f"rm-{number}"), A.id, None, 0)
@@ -393,7 +393,7 @@ def test_the_duration_is_that_of_the_holder() -> None:
 
 
 def test_the_next_end_is_that_of_the_lease_that_ends_first() -> None:
-    """Leases that are over already, and those of members that were forgotten, do not count."""
+    """Ended leases, and those of forgotten members, do not count."""
     sightings = Sightings(lease=4.0, reread=1.0)
     assert sightings.next_end(0) == float("inf")
     sightings.see(MemberId("a"), "1", 4.0, 0)

@@ -31,7 +31,7 @@ def addresses(api: ApiServer) -> dict[str, str]:
 
 
 async def moves(api: ApiServer, rm: FakeRM, before: Ownership, killed: asyncio.subprocess.Process) -> None:
-    """Kill the owner of an RM that works: another member goes on with it."""
+    """Kill the owner of a working RM: another member continues to serve it."""
     rm_id = before.rm_id
     await rm.submit("app")
     await rm.ask("app", 1)

@@ -1,4 +1,4 @@
-"""Members with clocks of their own, calls that stand still or lose their answers, and RMs that move."""
+"""Members with clocks of their own, hanging calls or lost answers, and RMs that move."""
 
 import asyncio
 from contextlib import suppress
@@ -22,7 +22,7 @@ STEPS = 150
 
 
 class Player:
-    """A member that claims what it can, and stops by its own clock."""
+    """A member that claims RMs, and stops by its own clock."""
 
     def __init__(self, number: int, store: KubernetesStore, clock: HandClock, draw: Random) -> None:
         """A member that has not joined."""
@@ -45,7 +45,7 @@ class Player:
         return MemberId(f"{self._number}-{self._runs}")
 
     def decides(self, rm_id: RmId) -> bool:
-        """True if it serves the RM: as far as it knows it owns it, and its last good renewal is young."""
+        """True if it is the owner in its view, and its last successful renewal is recent."""
         return self._joined and rm_id in self.owned and self.clock.now < self._good + MARGIN
 
     async def renew(self) -> None:
@@ -93,7 +93,7 @@ def disturb(api: ApiServer, draw: Random) -> asyncio.Event | None:
 
 
 async def step(players: list[Player], api: ApiServer, draw: Random, number: int) -> None:
-    """Time passes, and every member that is awake does what it does."""
+    """Advance the time, and let every member that is awake act."""
     passed = draw.uniform(0.5, 3)
     for player in players:
         player.clock.now += passed * player.rate
@@ -111,7 +111,7 @@ async def step(players: list[Player], api: ApiServer, draw: Random, number: int)
 
 
 def check(players: list[Player]) -> None:
-    """No RM has two members that decide."""
+    """Check that no RM has two deciding members."""
     for rm_id in RMS:
         deciding = [player.id for player in players if player.decides(rm_id)]
         assert len(deciding) <= 1, f"{rm_id} is served by {deciding}"
@@ -121,7 +121,7 @@ def check(players: list[Player]) -> None:
 async def test_no_rm_is_served_by_two(
     kubernetes_backend: KubernetesBackend, api: ApiServer, seed: int
 ) -> None:
-    """Whatever stands still or is lost, an RM has one owner that decides, and its epochs rise."""
+    """Whatever hangs or is lost, an RM has one deciding owner, and its epochs rise."""
     draw = Random(seed)
     players = []
     for number in range(3):

@@ -1,4 +1,4 @@
-"""The lease of a member: renewals, the self-stop, and what follows when it is lost."""
+"""The lease of a member: renewals, the self-stop, and the consequences of its loss."""
 
 from collections.abc import Callable
 
@@ -15,7 +15,7 @@ Deploy = Callable[..., Deployment]
 
 @pytest.mark.parametrize("lease", [2.0, 6.0, 15.0, 600.0])
 def test_the_self_stop_is_before_any_claim(lease: float) -> None:
-    """With a slow clock here and a fast one there, time is left for what was decided."""
+    """With a slow clock here and a fast one there, a margin remains for the last decisions."""
     last_decision = stop_after(lease) / (1 - RATE_ERROR)
     first_claim = lease / (1 + RATE_ERROR)
     assert last_decision + lease / 6 <= first_claim
@@ -36,7 +36,7 @@ def test_a_paused_process_may_not_decide(deploy: Deploy) -> None:
 
 
 def test_the_self_stop_counts_from_the_sending(deploy: Deploy) -> None:
-    """The time that the answer to a renewal takes is no time to decide in."""
+    """The time until the answer to a renewal is no time for decisions."""
     deployment = deploy("a:1")
     (node,) = deployment.nodes
     node.weather.slow = 1.0
@@ -66,7 +66,7 @@ def test_a_suspended_machine_may_not_decide(deploy: Deploy) -> None:
 
 
 def test_a_member_that_cannot_renew_ends_its_rms_and_comes_back_as_another(deploy: Deploy) -> None:
-    """It stops in time, ends all RMs once, and joins under a new id when the store is there again."""
+    """It stops in time, ends all RMs once, and joins under a new id when the store is back."""
     deployment = deploy("a:1")
     (node,) = deployment.nodes
     first = node.take("rm")
@@ -90,7 +90,7 @@ def test_a_member_that_cannot_renew_ends_its_rms_and_comes_back_as_another(deplo
 
 
 def test_a_removed_lease_is_noticed_within_a_renewal(deploy: Deploy) -> None:
-    """A member whose lease somebody has removed ends its RMs with the next renewal."""
+    """A member whose lease was removed ends its RMs with the next renewal."""
     deployment = deploy("a:1")
     (node,) = deployment.nodes
     node.take("rm")
@@ -150,7 +150,7 @@ def test_a_fault_of_the_backend_ends_no_task(deploy: Deploy, monkeypatch: pytest
 
 
 def test_what_cannot_be_written_is_told_though_the_lease_lives(deploy: Deploy) -> None:
-    """A member whose store is full decides on, and says what is wrong until it is over."""
+    """A member with a full store continues to decide, and reports the problem until it is over."""
     deployment = deploy("a:1")
     (node,) = deployment.nodes
     for trouble in ("the store is full", ""):
@@ -161,7 +161,7 @@ def test_what_cannot_be_written_is_told_though_the_lease_lives(deploy: Deploy) -
 
 
 def test_the_load_is_published_and_bounded(deploy: Deploy) -> None:
-    """Others see the load of this member with its next renewal, the highest if it has very many RMs."""
+    """Others get the load of this member with its next renewal, limited to the highest of very many RMs."""
     deployment = deploy("a:1")
     (node,) = deployment.nodes
     node.load = {RmId(f"rm{number}"): float(number) for number in range(MOST_LOADS + 5)}

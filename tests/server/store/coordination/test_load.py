@@ -10,7 +10,7 @@ class Machine:
     """A process whose clocks and work a test sets."""
 
     def __init__(self) -> None:
-        """Nothing has been done yet."""
+        """Start without work."""
         self.time = self.cpu = 0.0
         self.worked: dict[RmId, float] = {}
         self.load = Load(lambda: self.worked, lambda: self.cpu, lambda: self.time)
@@ -34,7 +34,7 @@ def test_the_cpu_of_the_process_is_shared_out_by_the_work_for_each_rm() -> None:
 
 
 def test_a_burst_counts_little_and_is_forgotten() -> None:
-    """A second of work changes the mean by a small part; an RM that has gone has no load."""
+    """A second of work changes the mean by a small part; a removed RM has no load."""
     machine = Machine()
     machine.run(100 * MEMORY_SECONDS, a=1.0)
     burst = machine.run(1.0, a=0.1, b=0.1)
@@ -44,7 +44,7 @@ def test_a_burst_counts_little_and_is_forgotten() -> None:
 
 
 def test_a_machine_without_work_has_no_load() -> None:
-    """An idle RM has the load 0, and two looks at one moment are the same."""
+    """An idle RM has the load 0, and two reads at one moment are equal."""
     machine = Machine()
     assert machine.run(10.0, a=0.0) == {A: 0.0}
     assert machine.run(0.0) == {A: 0.0}

@@ -1,4 +1,4 @@
-"""The records of the backend `local`, without a socket: what time and bounds do to them."""
+"""The records of the backend `local`, without a socket: effects of time and bounds."""
 
 import pytest
 
@@ -44,7 +44,7 @@ def test_a_lease_lives_until_its_end_and_no_longer() -> None:
 
 
 def test_a_member_whose_lease_was_ended_owns_nothing_at_once() -> None:
-    """An eviction does not wait for the lease: in the same moment the RM is claimed."""
+    """An eviction does not wait for the lease: the RM can be claimed at the same moment."""
     records = joined(A, B)
     claimed = records.claim(A.id, RM, A.id, None, 0, 1.0)
     records.end(A.id)
@@ -64,7 +64,7 @@ def test_watchers_are_not_woken_by_load_alone() -> None:
 
 
 def test_counts_go_on_above_the_start() -> None:
-    """A supervisor that starts anew gives no epoch and no revision of an earlier one."""
+    """A restarted supervisor assigns no epoch and no revision of an earlier one."""
     records = Records()
     records.begin(1_000)
     records.join(A, LEASE, 0.0)
@@ -73,7 +73,7 @@ def test_counts_go_on_above_the_start() -> None:
 
 
 def test_of_too_many_records_the_one_released_first_goes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Records of RMs are bounded. An epoch that went with its record does not come again."""
+    """Records of RMs are bounded. An epoch dropped with its record is not assigned again."""
     monkeypatch.setattr(local_service, "MAX_RECORDS", 2)
     records = joined(A)
     first = records.claim(A.id, RmId("first"), A.id, None, 70, 0.0)
@@ -88,7 +88,7 @@ def test_of_too_many_records_the_one_released_first_goes(monkeypatch: pytest.Mon
 
 
 def test_members_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beyond the bound the store says so, and who is there stays."""
+    """Beyond the bound new members are refused, and present ones remain."""
     monkeypatch.setattr(local_service, "MAX_MEMBERS", 1)
     records = joined(A)
     with pytest.raises(StoreError, match="1 members"):

@@ -59,7 +59,7 @@ class Documents(interface.Documents):
         return self._revision
 
     async def close(self) -> None:
-        """See `Store`. The other member goes on."""
+        """See `Store`. The other member continues."""
 
     def budget(self) -> Escrowed:
         """The document of the budget."""
@@ -67,7 +67,7 @@ class Documents(interface.Documents):
 
 
 class Mute(Documents):
-    """The same; no answer comes to some writes, of which some are carried out, and to later reads."""
+    """The same, but some writes, some of which are carried out, and later reads get no answer."""
 
     carries_out, answers = True, True
     lost = False
@@ -107,7 +107,7 @@ class ReadTogether(Documents):
 
 
 class OneOfTwo(Alone):
-    """The ownership of a member that takes every RM that comes to it."""
+    """The ownership of a member that claims every RM that connects to it."""
 
     def __init__(self, store: Documents, name: str) -> None:
         """Join."""
@@ -131,7 +131,7 @@ class OneOfTwo(Alone):
         return epoch if owner == self.name else 0
 
     def snapshot(self) -> Snapshot:
-        """All that is stored."""
+        """All stored records."""
         return Snapshot(
             members={name: Member(id=name, name=name, address="") for name in self.shared.members},
             rms={
@@ -163,7 +163,7 @@ async def member(
 
 
 async def meanwhile(clock: VirtualClock, wanted: Awaitable[T]) -> T:
-    """What is waited for, while rounds go on."""
+    """Wait for a condition, while rounds continue."""
     task = asyncio.ensure_future(wanted)
     while not task.done():
         await clock.advance(PAUSE)
@@ -177,9 +177,9 @@ async def rounds(clock: VirtualClock, count: int) -> None:
 
 
 async def test_two_members_share_a_budget(store: Documents) -> None:
-    """Each member spends slices only; what one frees the other gets, and all of it is told.
+    """Each member spends slices only; what one frees is granted to the other, and reported.
 
-    What the first uses beyond its fair part is an overdraft from the moment at which the second wants it.
+    The first one's excess over its fair share is an overdraft from the moment at which the second wants it.
     """
     clock = VirtualClock()
     async with (
@@ -223,7 +223,7 @@ async def test_two_members_share_a_budget(store: Documents) -> None:
 async def test_after_a_lost_answer_it_is_said_what_is_known(
     carries_out: bool, answers: bool, text: str
 ) -> None:
-    """A stored change is in force; otherwise the refusal does not say more than the store has said."""
+    """A stored change is in force; otherwise the refusal claims no more than the store has confirmed."""
     store = Mute()
     store.carries_out, store.answers = carries_out, answers
     async with member(store, "m1", VirtualClock()) as server, connected(server) as channel:
@@ -251,7 +251,7 @@ async def test_members_that_start_together_have_one_definition(tmp_path: Path) -
 
 
 async def test_forgetting_an_rm_frees_its_slices(store: Documents) -> None:
-    """Nothing stays of an RM that was forgotten, whichever member had it."""
+    """No slice of a forgotten RM remains, whichever member served it."""
     clock = VirtualClock()
     async with member(store, "m1", clock) as server, connected(server) as channel:
         admin = AdminStub(channel)
@@ -271,7 +271,7 @@ async def test_forgetting_an_rm_frees_its_slices(store: Documents) -> None:
 
 
 async def test_a_dead_members_rm_is_released_on_request(store: Documents) -> None:
-    """An RM that comes back nowhere is freed by an operator at any member."""
+    """An RM that returns nowhere is freed by an operator at any member."""
     clock = VirtualClock()
     async with member(store, "m1", clock) as first, connected(first) as one:
         await AdminStub(one).UpdateBudgets(pb.UpdateBudgetsRequest(budgets=TEXT))

@@ -1,4 +1,4 @@
-"""What takes an RM from a member, and how a member leaves."""
+"""Losses of RMs by a member, and its departure."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,7 +15,7 @@ RMS = [f"rm{number}" for number in range(12)]
 
 
 def served_by(node: Node) -> list[str]:
-    """RMs that a node serves of those that are asked for."""
+    """RMs that a node serves, among the given ones."""
     return [rm_id for rm_id in RMS if isinstance(node.take(rm_id), int)]
 
 
@@ -36,7 +36,7 @@ def test_a_newer_record_of_another_owner_ends_an_rm_at_once(deploy: Deploy) -> N
 
 
 def test_a_fault_of_the_member_itself_is_reported(deploy: Deploy) -> None:
-    """A member whose renewals have ended for good says that only a restart helps, and decides no more."""
+    """A member whose renewals have ended for good reports that it needs a restart, and decides no more."""
     deployment = deploy("a:1")
     (node,) = deployment.nodes
     node.load_fails = True
@@ -46,8 +46,7 @@ def test_a_fault_of_the_member_itself_is_reported(deploy: Deploy) -> None:
 
 
 def test_an_old_snapshot_takes_and_gives_nothing(deploy: Deploy) -> None:
-    """Records of lower epochs, and such that name this member without a claim of its own, are of no
-    consequence."""
+    """Records of lower epochs, and those that name this member without a claim of its own, have no effect."""
     deployment = deploy("a:1")
     (node,) = deployment.nodes
     node.take("rm")
@@ -62,7 +61,7 @@ def test_an_old_snapshot_takes_and_gives_nothing(deploy: Deploy) -> None:
 
 
 def test_an_rm_whose_record_was_removed_ends(deploy: Deploy) -> None:
-    """Somebody has deleted the record, so that any member may claim the RM: its owner stops."""
+    """If the record was deleted, so that any member may claim the RM, its owner stops."""
     deployment = deploy("a:1")
     (node,) = deployment.nodes
     node.take("rm")
@@ -83,7 +82,7 @@ def test_a_snapshot_without_the_record_is_checked(deploy: Deploy) -> None:
 
 
 def test_a_member_that_drains_hands_all_over(deploy: Deploy) -> None:
-    """Its RMs go to others one by one, and it takes none any more."""
+    """Its RMs are handed over to others one by one, and it accepts none any more."""
     deployment = deploy("a:1", "b:1", "c:1")
     first = deployment.nodes[0]
     mine = served_by(first)
@@ -100,7 +99,7 @@ def test_a_member_that_drains_hands_all_over(deploy: Deploy) -> None:
 
 
 def test_a_member_alone_keeps_what_it_serves(deploy: Deploy) -> None:
-    """Without others a drain takes no new RM and ends none; they go as soon as another one is there."""
+    """Without others a drain accepts no new RM and ends none; they are moved once there is another member."""
     deployment = deploy("a:1")
     (node,) = deployment.nodes
     epoch = node.take("rm")
@@ -115,7 +114,7 @@ def test_a_member_alone_keeps_what_it_serves(deploy: Deploy) -> None:
 
 
 def test_a_drain_is_taken_back(deploy: Deploy) -> None:
-    """A member publishes that it drains as long as the document is there, whichever run it is."""
+    """A member publishes its drain as long as the document exists, whichever run it is."""
     deployment = deploy("a:1", "b:1")
     first, _ = deployment.nodes
     mine = served_by(first)
@@ -129,7 +128,7 @@ def test_a_drain_is_taken_back(deploy: Deploy) -> None:
 
 
 def test_a_fence_does_not_end_a_drain(deploy: Deploy) -> None:
-    """A member that was told to drain drains under its next id too."""
+    """A draining member drains under its next id too."""
     deployment = deploy("a:1", "b:1")
     first, _ = deployment.nodes
     deployment.store.drain("a:1", draining=True)

@@ -24,14 +24,14 @@ def burden(node: Node, cores: float) -> None:
 
 
 def follow(nodes: list[Node]) -> None:
-    """The load goes with the RMs, as it would be measured."""
+    """The load moves with the RMs, as if measured."""
     for rm_id in nodes[0].handed_over:
         if (cores := nodes[0].load.pop(RmId(rm_id), None)) is not None:
             nodes[1].load[RmId(rm_id)] = cores
 
 
 def test_a_member_that_joins_gets_its_share_paced(deploy: Deploy) -> None:
-    """RMs go to an empty member one by one with pauses, until a move would help too little."""
+    """RMs move to an empty member one by one with pauses, until a move would help too little."""
     deployment = deploy("a:1")
     (first,) = deployment.nodes
     burden(first, 0.1)
@@ -88,7 +88,7 @@ def test_a_move_of_another_member_is_waited_for(deploy: Deploy) -> None:
 
 
 def test_two_members_that_see_the_guard_free_take_it_once(deploy: Deploy) -> None:
-    """Of two members that take each other for idle and balance at the same moment one moves an RM."""
+    """Of two members that balance at the same moment one moves an RM."""
     deployment = deploy("a:1", "b:1")
     served = [[rm_id for rm_id in RMS if isinstance(node.take(rm_id), int)] for node in deployment.nodes]
     assert min(map(len, served)) > 1
@@ -117,7 +117,7 @@ def test_two_members_that_see_the_guard_free_take_it_once(deploy: Deploy) -> Non
 
 
 def test_a_dead_member_is_missed_and_its_rms_are_freed_in_the_end(deploy: Deploy) -> None:
-    """It keeps its name until one of that name is back, or for ten minutes; then nobody owns its RMs."""
+    """Its name is kept until its return, or for ten minutes; then its RMs have no owner."""
     for is_back in (False, True):
         deployment = deploy("a:1", "b:1")
         first, second = deployment.nodes
@@ -136,7 +136,7 @@ def test_a_dead_member_is_missed_and_its_rms_are_freed_in_the_end(deploy: Deploy
 
 
 def test_the_guard_forgets_what_may_move_again() -> None:
-    """The document stays small: RMs moved long ago leave it."""
+    """The document is small: RMs moved long ago are removed."""
     guard = Guard(rms={"old": 0.0, "new": 990.0}).taken(MemberId("m"), RmId("rm"), 1000.0)
     assert guard.rms == {"new": 990.0, "rm": 1000.0}
     assert Guard.read(Document(value=guard.written("m"), revision=1)) == guard
@@ -147,5 +147,5 @@ def test_the_guard_forgets_what_may_move_again() -> None:
     "text", [b"{", b"[]", b'{"rms": 3}', b'{"since": "x"}', b"\xff", b'{"rms": {"a": null}}']
 )
 def test_a_spoilt_guard_counts_as_none(text: bytes) -> None:
-    """Moves go on after somebody has written into the document."""
+    """Moves continue after a foreign write of the document."""
     assert Guard.read(Document(value=text, revision=1)) == Guard()

@@ -1,4 +1,4 @@
-"""Which member an RM goes to, and which RM moves next."""
+"""The choice of a member for an RM, and of the next move."""
 
 from collections import Counter
 
@@ -19,7 +19,7 @@ def member(name: str, load: dict[str, float] | None = None, **fields: object) ->
 
 
 def shares(members: list[Member]) -> Counter[str]:
-    """How many RMs each member gets."""
+    """The number of RMs of each member."""
     return Counter(chosen.name for rm_id in RMS if (chosen := choose(rm_id, members)))
 
 
@@ -30,7 +30,7 @@ def test_rms_are_spread_over_equal_members() -> None:
 
 
 def test_a_loaded_member_gets_less() -> None:
-    """A member that has a quarter of its core left gets about a quarter of what an idle one gets."""
+    """A member with a quarter of its core left gets about a quarter of the RMs of an idle one."""
     found = shares([member("a", {"x": 0.75}), member("b")])
     assert 50 <= found["a"] <= 110, found
 
@@ -42,7 +42,7 @@ def test_a_member_with_nothing_left_is_no_dead_end() -> None:
 
 
 def test_a_member_that_leaves_moves_its_own_rms_only() -> None:
-    """RMs of the members that stay keep their place."""
+    """RMs of the remaining members keep their place."""
     members = [member(name) for name in "abc"]
     for rm_id in RMS:
         before = choose(rm_id, members)
@@ -52,12 +52,12 @@ def test_a_member_that_leaves_moves_its_own_rms_only() -> None:
 
 
 def test_nobody_is_chosen_of_none() -> None:
-    """Without members there is no place."""
+    """Without members there is no choice."""
     assert choose(RMS[0], []) is None
 
 
 def test_candidates_serve_and_understand() -> None:
-    """Who drains, speaks no version of ours, or has restarted since, is given nothing."""
+    """A draining, incompatible, or restarted member gets no RM."""
     me = member("a", protocols=(2, 3))
     members = (
         member("a", protocols=(2,)),
@@ -94,14 +94,14 @@ def test_only_the_most_loaded_member_moves() -> None:
 
 @pytest.mark.parametrize(("age", "moved"), [(REST - 1, "middle"), (REST, "large"), (-1000.0, "large")])
 def test_no_rm_moves_twice_in_ten_minutes(age: float, moved: str) -> None:
-    """An RM that was moved lately stays, unless the time is that of a clock that is ahead."""
+    """A recently moved RM stays, unless the time is that of a clock that is ahead."""
     move = next_move([BUSY, IDLE], BUSY.id, RESTED | {RmId("large"): NOW - age}, NOW)
     assert move is not None
     assert move.rm_id == moved
 
 
 def test_many_small_rms_move_one_after_the_other() -> None:
-    """What one of them gains is little, what all of them gain is not: the first one moves."""
+    """The gain of one is small, that of all is not: the first one moves."""
     busy = member("busy", dict.fromkeys(RMS[:100], 0.006))
     movable = dict.fromkeys(RMS[:100], 0.0)
     assert next_move([busy, IDLE], busy.id, movable, NOW) is not None

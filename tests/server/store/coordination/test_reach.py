@@ -18,7 +18,7 @@ class Clock:
 
 
 async def test_a_member_that_listens_may_answer() -> None:
-    """One connection is made for many questions in one moment, and another one later."""
+    """One connection serves concurrent checks, and another one later ones."""
     connections = 0
 
     async def accept(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

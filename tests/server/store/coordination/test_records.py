@@ -65,7 +65,7 @@ def test_an_ownership_is_read_as_it_was_written(written: Ownership) -> None:
 
 
 def test_a_later_version_may_write_more() -> None:
-    """Keys that this version does not know are ignored; those that it misses have their defaults."""
+    """Unknown keys are ignored; missing ones have their defaults."""
     least = {"format": FORMAT, "name": "n", "address": "h:1", "later": {"nested": [1]}}
     assert read_member(A, json.dumps(least).encode()) == Member(id=A, name="n", address="h:1")
     least = {"format": FORMAT, "owner": "a", "epoch": 3, "later": None}
@@ -153,7 +153,7 @@ def test_a_field_of_an_owner_is_named(key: str, value: Any) -> None:
 
 
 def test_a_member_of_many_rms_publishes_the_heaviest() -> None:
-    """However many RMs a member has, its record is small enough to be read."""
+    """Whatever the number of a member's RMs, its record is small enough to be read."""
     # Control characters are those that JSON makes longest.
     load = {rm(f"{number:08}" + "\x01" * 120): float(number) for number in range(5 * MOST_LOADS)}
     data = write_member(replace(member("a"), load=load))
@@ -164,7 +164,7 @@ def test_a_member_of_many_rms_publishes_the_heaviest() -> None:
 
 
 def test_claims_raise_the_epoch_and_note_moves() -> None:
-    """The epoch is above that of the record and what the RM names; only a hand-over is a move."""
+    """The epoch is above those of the record and of the RM; only a hand-over is a move."""
     first = claimed(rm("one"), A, None, 0, A, now=5.0)
     assert first == Ownership(rm_id=rm("one"), owner=A, epoch=1)
     second = claimed(rm("one"), A, first, 0, A, now=6.0)
@@ -176,7 +176,7 @@ def test_claims_raise_the_epoch_and_note_moves() -> None:
 
 
 def test_only_the_owner_releases() -> None:
-    """A release names the member that owns the RM; the epoch and the time of the move stay."""
+    """A release names the owner of the RM; the epoch and the time of the move are kept."""
     owned = Ownership(rm_id=rm("one"), owner=A, epoch=4, moved=7.0, revision=3)
     assert released(owned, A) == replace(owned, owner=NOBODY, revision=0)
     for other in (B, NOBODY):

@@ -67,7 +67,7 @@ async def test_what_operators_did_is_in_force_at_the_next_owner(two: Deployment)
 
 
 async def test_an_operator_is_answered_when_the_act_is_stored(two: Deployment) -> None:
-    """An act that was answered is known to the next owner, whenever this one ends."""
+    """An answered act is in force at the next owner, whenever this one ends."""
     store = two.servers["a"].ownership.store
     assert isinstance(store, Documents)
     node = SetNodeSchedulableRequest(rm_id="rm", node_id="n0", message="disk")
@@ -96,7 +96,7 @@ async def test_an_operator_is_answered_when_the_act_is_stored(two: Deployment) -
 
 
 async def test_a_former_owner_stores_nothing(two: Deployment) -> None:
-    """A change that reaches a former owner late is refused, and the next owner's stays."""
+    """A late change at a former owner is refused, and the next owner's remains."""
     a, b = two.servers["a"], two.servers["b"]
     async with connected(a) as channel:
         await Shim(channel).register(A)
@@ -117,7 +117,7 @@ async def test_a_former_owner_stores_nothing(two: Deployment) -> None:
 
 
 async def test_forgotten_revisions_are_deleted_from_the_store(two: Deployment) -> None:
-    """An RM that is forgotten on request comes back with its own configuration."""
+    """An RM that is forgotten on request returns with its own configuration."""
     async with connected(two.servers["a"]) as channel:
         await Shim(channel).register(A)
         await Admin(channel).apply(B)

@@ -1,4 +1,4 @@
-"""The contract of a store about members and owners, kept by every backend.
+"""The contract of a store about members and owners, for every backend.
 
 A backend joins by a name in `BACKENDS` of conftest.py and a fixture of that name.
 """
@@ -58,7 +58,7 @@ async def test_a_member_that_has_joined_is_seen_whole(store: Store, other: Store
 
 
 async def test_a_renewal_publishes_what_has_changed(store: Store, other: Store) -> None:
-    """A member that begins to drain is seen to drain."""
+    """Others read that a member has begun to drain."""
     await store.join(A)
     await store.renew(replace(A, draining=True))
     async with watching(other) as snapshots:
@@ -74,7 +74,7 @@ async def test_a_renewal_without_a_change_keeps_the_member(store: Store, other: 
 
 
 async def test_who_leaves_is_gone(store: Store, other: Store) -> None:
-    """A member that has left is no member, and leaving twice, or before joining, is harmless."""
+    """A departed member is no member, and leaving twice, or before joining, has no effect."""
     await other.leave()
     await store.join(A)
     await store.leave()
@@ -98,14 +98,14 @@ async def test_a_member_comes_back_under_another_id(store: Store, other: Store) 
 
 
 async def test_evicting_a_member_that_is_gone_is_harmless(store: Store) -> None:
-    """A supervisor may evict a worker that has left."""
+    """A supervisor may evict a departed worker."""
     await store.join(A)
     await store.evict(MemberId("nobody"))
     assert set((await present(store)).members) == {A.id}
 
 
 async def test_an_unclaimed_rm_is_claimed(store: Store, other: Store) -> None:
-    """The first owner gets the first epoch, and everybody sees it."""
+    """The first owner gets the first epoch, and all members read it."""
     await store.join(A)
     claimed = await store.claim(rm("one"), A.id, None, 0)
     assert claimed == Ownership(rm_id=rm("one"), owner=A.id, epoch=1, revision=claimed.revision)
@@ -114,7 +114,7 @@ async def test_an_unclaimed_rm_is_claimed(store: Store, other: Store) -> None:
 
 
 async def test_an_epoch_is_above_what_the_rm_knows(store: Store) -> None:
-    """A store that was wiped goes on above the epoch that the RM names."""
+    """A wiped store continues above the epoch of the RM."""
     await store.join(A)
     claimed = await store.claim(rm("one"), A.id, None, 41)
     assert claimed.epoch == 42
@@ -122,7 +122,7 @@ async def test_an_epoch_is_above_what_the_rm_knows(store: Store) -> None:
 
 
 async def test_an_rm_of_a_living_member_cannot_be_claimed(store: Store, other: Store) -> None:
-    """While the owner's lease lives nobody else becomes the owner."""
+    """While the owner's lease lasts no other member becomes the owner."""
     await store.join(A)
     await other.join(B)
     claimed = await store.claim(rm("one"), A.id, None, 0)
@@ -133,7 +133,7 @@ async def test_an_rm_of_a_living_member_cannot_be_claimed(store: Store, other: S
 
 @pytest.mark.parametrize("seen", ["none", "older"])
 async def test_a_claim_upon_another_record_is_refused(store: Store, seen: str) -> None:
-    """A claim names the record that it replaces; another one is a conflict, even if it is one's own."""
+    """A claim names the record that it replaces; another one is a conflict, even an own one."""
     await store.join(A)
     first = await store.claim(rm("one"), A.id, None, 0)
     second = await store.claim(rm("one"), A.id, first, 0)
@@ -143,7 +143,7 @@ async def test_a_claim_upon_another_record_is_refused(store: Store, seen: str) -
 
 
 async def test_a_claim_upon_a_record_that_never_was_is_refused(store: Store) -> None:
-    """Nothing is claimed upon a record that the store does not have."""
+    """No claim refers to a record that the store does not have."""
     await store.join(A)
     imagined = Ownership(rm_id=rm("one"), owner=MemberId(""), epoch=5, revision=12345)
     with pytest.raises(Conflict):
@@ -224,7 +224,7 @@ async def test_only_the_owner_releases_and_only_the_present_record(store: Store,
 
 
 async def test_an_owner_hands_an_rm_on(store: Store, other: Store) -> None:
-    """A member gives an RM to a living one, which owns it at once, and the time of the move is kept."""
+    """A member hands an RM over to a living one, which owns it at once, and the time of the move is kept."""
     await store.join(A)
     await other.join(B)
     claimed = await store.claim(rm("one"), A.id, None, 0)
@@ -253,7 +253,7 @@ async def test_nothing_is_handed_to_a_member_that_is_gone(store: Store, other: S
 
 
 async def test_who_has_no_lease_claims_nothing(store: Store, other: Store) -> None:
-    """A member that has not joined, has left or was evicted claims for nobody, not for a living one."""
+    """A member that has not joined, has left or was evicted claims for nobody, not even for a living one."""
     await other.join(B)
     for owner in (A.id, B.id):
         with pytest.raises(Conflict):

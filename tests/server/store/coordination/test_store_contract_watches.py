@@ -1,4 +1,4 @@
-"""The contract of a store about snapshots and watches, kept by every backend."""
+"""The contract of a store about snapshots and watches, for every backend."""
 
 import asyncio
 from collections.abc import Callable
@@ -24,7 +24,7 @@ async def test_only_shared_documents_are_in_snapshots(store: Store) -> None:
 
 
 async def test_a_watch_shows_each_kind_of_change(store: Store, other: Store) -> None:
-    """Members, owners and documents that come, change and go are seen by who watches."""
+    """Additions, changes and removals of members, owners and documents are observed by a watch."""
     async with watching(other) as snapshots:
         seen = await until(snapshots, lambda _: True)
         assert (seen.members, seen.rms, seen.documents) == ({}, {}, {})
@@ -45,14 +45,14 @@ async def test_a_watch_shows_each_kind_of_change(store: Store, other: Store) -> 
 
 
 async def test_a_watch_goes_on_without_changes(store: Store) -> None:
-    """Everything is read anew every few seconds, whether anything has changed or not."""
+    """All records are read again every few seconds, with or without changes."""
     async with watching(store) as snapshots:
         for _ in range(3):
             await until(snapshots, lambda _: True)
 
 
 async def test_a_slow_reader_gets_the_newest(store: Store, other: Store) -> None:
-    """Who does not look for a while is not shown all that has happened since, but what is."""
+    """A reader that pauses gets the present state, and not all changes since."""
     await store.join(A)
     async with watching(other) as snapshots:
         await until(snapshots, lambda _: True)

@@ -33,8 +33,9 @@ MOST_RMS = 40
 # Members start and stop one after the other.
 @pytest.mark.timeout(600)
 async def test_members_of_two_versions_share_rms_while_each_is_replaced() -> None:
-    """Three members are replaced by newer ones in turn under load: nothing is lost, nothing runs twice,
-    both versions serve RMs, and none goes to a member that speaks no common version."""
+    """Members are replaced by newer ones under load: nothing is lost, and no RM is assigned out of
+    version.
+    """
     async with AsyncExitStack() as stack:
         etcd = stack.enter_context(EtcdServer())
         reader = EtcdStore(etcd.options(PREFIX))
@@ -79,7 +80,7 @@ async def test_members_of_two_versions_share_rms_while_each_is_replaced() -> Non
 
 
 def has_placed(rm: Rm, least: int) -> bool:
-    """True if the RM has had so many allocations."""
+    """True if the RM has had this number of allocations."""
     return rm.placed >= least
 
 

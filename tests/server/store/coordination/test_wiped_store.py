@@ -14,8 +14,7 @@ pytestmark = pytest.mark.needs("etcd")
 
 
 async def test_members_know_each_other_after_their_store_was_wiped() -> None:
-    """A member that starts on the wiped store makes a secret of its own; all others take it over, and
-    each member has the books of RMs of the others again."""
+    """A member on the wiped store creates a secret, and all adopt it; each answers for RMs of others."""
     with EtcdServer() as etcd:
         flags = settings_file(coordination={"store": f"etcd://{etcd.target}/wiped", "lease": 3})
         async with (

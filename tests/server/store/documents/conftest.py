@@ -24,7 +24,7 @@ BACKENDS = (
 
 
 class Opening(Protocol):
-    """Documents that somebody keeps."""
+    """Opened documents."""
 
     def open(self) -> Documents:
         """The access of one more process, or the only one of a process that keeps them for itself."""
@@ -100,5 +100,5 @@ def documents(opened: Callable[[], Documents]) -> Documents:
 
 @pytest.fixture
 def others(opened: Callable[[], Documents], documents: Documents) -> Documents:
-    """The same documents, as another process has access to them, if there may be one."""
+    """The same documents, as accessed by another process, if possible."""
     return documents if documents.exclusive else opened()

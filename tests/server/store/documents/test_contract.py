@@ -1,4 +1,4 @@
-"""The contract of documents, kept by every backend."""
+"""The contract of documents, for every backend."""
 
 import asyncio
 from collections.abc import Callable
@@ -76,7 +76,7 @@ async def test_a_document_of_any_bytes_up_to_the_largest(documents: Documents, o
 
 
 async def test_an_update_merges_with_those_of_others(documents: Documents, others: Documents) -> None:
-    """Each of many updates at once is there in the end, and one that changes nothing writes nothing."""
+    """Each of many concurrent updates is included in the end, and one without a change writes nothing."""
 
     def adding(mark: bytes) -> Callable[[Document], bytes]:
         return lambda before: before.value + mark
@@ -100,7 +100,7 @@ async def test_an_update_merges_with_those_of_others(documents: Documents, other
 
 
 async def test_a_cancelled_write_is_done_or_not(documents: Documents, others: Documents) -> None:
-    """Whoever gives up a write finds the old or the new document, and can go on from it."""
+    """A caller that cancels a write finds the old or the new document, and can continue from it."""
     revision = await documents.compare_and_set("shared/one", b"old", 0)
     writing = asyncio.create_task(documents.compare_and_set("shared/one", b"new", revision))
     await asyncio.sleep(0)
@@ -117,7 +117,7 @@ async def test_a_cancelled_write_is_done_or_not(documents: Documents, others: Do
 
 
 async def test_documents_that_are_closed_answer_nobody(documents: Documents) -> None:
-    """A write that had begun is finished, and calls that follow fail as those of a store that is gone."""
+    """A begun write is finished, and later calls fail as for a lost store."""
     await documents.compare_and_set("shared/one", b"1", 0)
     await documents.close()
     await documents.close()

@@ -125,7 +125,7 @@ def test_directory_that_is_gone_is_told_of(folder: Path, opened: Opened) -> None
 
 
 def test_prepared_does_not_count_before_it_is_written(opened: Opened) -> None:
-    """A process that ends before the write has the former document, and the log tells of the rest."""
+    """A process that ends before the write keeps the former document, and the log has the prepared one."""
     disk, _ = opened()
     disk.write("rm", A)
     disk.prepare("rm", B.value)
@@ -151,7 +151,7 @@ NOTHING: dict[str, list[tuple[object, ...]]] = {"documents": [], "contents": []}
 
 
 def test_first_write_that_was_cut_off_leaves_nothing(folder: Path, opened: Opened) -> None:
-    """What was prepared is removed at the next start."""
+    """A prepared content is removed at the next start."""
     disk, _ = opened()
     disk.prepare("rm", A.value)
     assert opened()[1] == {}
@@ -159,7 +159,7 @@ def test_first_write_that_was_cut_off_leaves_nothing(folder: Path, opened: Opene
 
 
 def test_contents_that_no_document_has_go(folder: Path, opened: Opened) -> None:
-    """A content goes with its document, or when another takes its place."""
+    """A content is removed with its document, or when another replaces it."""
     disk, _ = opened()
     for document in (C, A, B):
         disk.write("rm", document)
@@ -206,7 +206,7 @@ def test_copy_made_while_it_is_written_is_whole(folder: Path, opened: Opened, tm
 
 
 def overwrite(path: Path, content: bytes) -> None:
-    """Spoil a file."""
+    """Damage a file."""
     path.write_bytes(content)
 
 
@@ -346,7 +346,7 @@ def test_full_disk_leaves_what_was_kept(
 def test_what_was_prepared_needs_no_more_room(
     folder: Path, opened: Opened, full_disk: Callable[[int], Any]
 ) -> None:
-    """A disk that is full since a document was prepared takes it all the same."""
+    """A disk that is full since the preparation of a document accepts its write all the same."""
     disk, _ = opened()
     large = one(bytes(range(256)) * 100, 2)
     disk.prepare("rm", large.value)

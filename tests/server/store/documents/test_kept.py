@@ -1,4 +1,4 @@
-"""Documents of one process: their bounds, their disk, and what others see meanwhile."""
+"""Documents of one process: their bounds, their disk, and concurrent readers."""
 
 import asyncio
 import threading
@@ -15,7 +15,7 @@ from support.patience import PATIENCE
 
 
 async def test_documents_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beyond the bounds a write is refused with the reason, and what is there stays."""
+    """Beyond the bounds a write is refused with the reason, and existing documents remain."""
     monkeypatch.setattr(kept, "MAX_BYTES", 8)
     documents = Kept()
     revision = await documents.compare_and_set("key", b"12345", 0)
@@ -58,7 +58,7 @@ def opened(folder: Path, *passing: str, disk: Disk | None = None) -> Kept:
 
 
 async def test_a_restart_has_all_that_was_answered(tmp_path: Path) -> None:
-    """Documents and revisions are there again, but for those that only this run needs."""
+    """Documents and revisions are restored, except for those of one run only."""
     documents = opened(tmp_path, "shared/moves", "secret")
     for key in ("shared/budgets", "shared/moves", "secret", "gone"):
         await documents.compare_and_set(key, key.encode(), 0)
@@ -72,10 +72,10 @@ async def test_a_restart_has_all_that_was_answered(tmp_path: Path) -> None:
 
 
 class SlowDisk(Disk):
-    """A disk that stands still."""
+    """A disk that hangs."""
 
     def __init__(self, path: Path) -> None:
-        """It does until `goes_on`."""
+        """Hang until `goes_on`."""
         super().__init__(path)
         self.begun = threading.Event()
         self.goes_on = threading.Event()
@@ -91,13 +91,13 @@ class SlowDisk(Disk):
         super().prepare(name, value)
 
     def wait(self) -> None:
-        """Wait until it goes on."""
+        """Wait until it continues."""
         self.begun.set()
         assert self.goes_on.wait(PATIENCE)
 
 
 async def test_nobody_reads_what_is_not_durable_yet(tmp_path: Path) -> None:
-    """Others see the former document until the disk has the new one; reads do not wait for it."""
+    """Others read the former document until the disk has the new one; reads do not wait for it."""
     disk = SlowDisk(tmp_path)
     documents = opened(tmp_path, "shared/moves", disk=disk)
     writing = asyncio.create_task(documents.compare_and_set("shared/budgets", b"new", 0))
@@ -118,7 +118,7 @@ async def test_nobody_reads_what_is_not_durable_yet(tmp_path: Path) -> None:
 
 
 async def test_a_cancelled_preparation_ends_before_the_next_write(tmp_path: Path) -> None:
-    """The room on the disk is made for the value that was prepared last, whoever has gone meanwhile."""
+    """The room on the disk is that of the value prepared last, whoever has cancelled meanwhile."""
     disk = SlowDisk(tmp_path)
     documents = opened(tmp_path, disk=disk)
     preparing = asyncio.create_task(documents.prepare("shared/budgets", b"given up", 0))

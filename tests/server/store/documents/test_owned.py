@@ -1,4 +1,4 @@
-"""Documents of RMs: owners that follow one another, late writes, lost answers, and disks that refuse."""
+"""Documents of RMs: consecutive owners, late writes, lost answers, and failing disks."""
 
 import asyncio
 from pathlib import Path
@@ -34,7 +34,7 @@ class Texts(Form[list[str]]):
     what = "text"
 
     def encode(self, rm_id: RmId, value: list[str], largest: int) -> bytes:
-        """The text."""
+        """The text as bytes."""
         content = value[0].encode()
         if len(content) > min(largest, LONGEST):
             raise TooLarge(f"the text of RM {rm_id} has {len(content)} bytes")
@@ -91,7 +91,7 @@ async def test_nothing_is_stored_for_an_rm_that_only_knocks(store: Lossy) -> Non
 
 
 async def test_a_document_follows_its_rm(store: Lossy) -> None:
-    """The next owner has what the last one stored, and says so in the document at once."""
+    """The next owner reads the last stored document, and marks it as its own at once."""
     first = Owner(store, 5)
     assert await first.fetch(RM) is None
     assert await first.stores("one")
@@ -101,7 +101,7 @@ async def test_a_document_follows_its_rm(store: Lossy) -> None:
 
 
 async def test_what_outlives_no_server_is_not_persistent(store: Lossy) -> None:
-    """An operator is told where a change that was stored does not survive a restart of all."""
+    """An operator is notified if a stored change does not survive a restart of all."""
     store.persistent = False
     owner = Owner(store, 5)
     await owner.fetch(RM)
@@ -139,7 +139,7 @@ async def test_an_earlier_owner_replaces_nothing(store: Lossy) -> None:
 
 
 async def test_a_late_write_of_an_earlier_owner_is_replaced(store: Lossy) -> None:
-    """A document that an earlier owner made after the RM was fetched keeps nobody from storing."""
+    """A document written by an earlier owner after the RM was fetched does not prevent storing."""
     first, second = Owner(store, 5), Owner(store, 6)
     for owner in (first, second):
         await owner.fetch(RM)
@@ -150,7 +150,7 @@ async def test_a_late_write_of_an_earlier_owner_is_replaced(store: Lossy) -> Non
 
 @pytest.mark.parametrize("head", [b"", b"epoch \n", b"epoch x\n", b"epoch " + b"9" * 300 + b"\n", b"\n"])
 async def test_a_spoilt_document_keeps_nobody_from_storing(store: Lossy, head: bytes) -> None:
-    """A document that cannot be read, and without an epoch, is told of and replaced."""
+    """An unreadable document without an epoch is logged and replaced."""
     await store.compare_and_set(KEY, head + b"spoilt", 0)
     owner = Owner(store, 5)
     if content_of(head + b"spoilt") == b"spoilt":
@@ -162,7 +162,7 @@ async def test_a_spoilt_document_keeps_nobody_from_storing(store: Lossy, head: b
 
 
 async def test_the_last_of_many_values_is_stored(store: Lossy) -> None:
-    """Values that come faster than they are written are skipped, the last one never."""
+    """Values that arrive faster than they are written are skipped, the last one never."""
     owner = Owner(store, 5)
     for number in range(20):
         owner.save(RM, [str(number)])
@@ -199,7 +199,7 @@ async def test_what_is_refused_is_told_once_and_leaves_what_was_there(store: Los
 
 
 async def test_a_discarded_value_is_not_stored(tmp_path: Path) -> None:
-    """What was prepared and given up is nowhere on the disk, and the next change is stored."""
+    """A prepared and abandoned value is nowhere on the disk, and the next change is stored."""
     documents = Kept(Disk(tmp_path))
     documents.open()
     owner = Owner(documents, 5)
@@ -220,7 +220,7 @@ async def test_a_discarded_value_is_not_stored(tmp_path: Path) -> None:
 
 
 async def test_a_full_disk_serves_the_next_owner(tmp_path: Path) -> None:
-    """An owner that only says who it is needs no disk; one that has something to store is told."""
+    """An owner that only marks a document needs no disk; one that has to store gets an error."""
     documents = Kept(Disk(tmp_path))
     documents.open()
     assert await Owner(documents, 5).stores("one")
@@ -234,7 +234,7 @@ async def test_a_full_disk_serves_the_next_owner(tmp_path: Path) -> None:
 
 
 async def test_writes_have_ended_when_all_is_closed(tmp_path: Path) -> None:
-    """A stop flushes: what was to be saved is on the disk."""
+    """A stop flushes: all saved values are on the disk."""
     documents = Kept(Disk(tmp_path))
     documents.open()
     owner = Owner(documents, 5)
@@ -249,7 +249,7 @@ async def test_writes_have_ended_when_all_is_closed(tmp_path: Path) -> None:
 
 
 async def test_a_write_that_was_begun_is_not_given_up(store: Lossy) -> None:
-    """A caller that goes leaves its write under way."""
+    """A caller that is cancelled leaves its write running."""
     owner = Owner(store, 5)
     writing = asyncio.create_task(owner.write(RM, ["one"]))
     await asyncio.sleep(0)
@@ -267,7 +267,7 @@ def test_the_head_is_read_as_it_is_written() -> None:
 
 @pytest.mark.parametrize("content", [b"", b"x", pack(b"x" * 100)[:-3]])
 def test_damaged_content_is_told(content: bytes) -> None:
-    """What is cut off or something else is not unpacked."""
+    """Truncated or foreign content is refused."""
     assert unpack(pack(b"data")) == b"data"
     with pytest.raises(Damaged):
         unpack(content)

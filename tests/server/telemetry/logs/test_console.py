@@ -47,7 +47,7 @@ def test_a_line_is_bounded() -> None:
 
 
 def test_a_traceback_stands_below_its_line() -> None:
-    """Frames come first and the error last, as in Python's tracebacks."""
+    """Frames are first and the error last, as in Python's tracebacks."""
     lines = Lines(Drops(), PLAIN)
     with pytest.raises(ValueError, match="none") as caught:
         int("none")

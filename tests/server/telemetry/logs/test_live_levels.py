@@ -18,7 +18,7 @@ KEY = "log.core.scheduler.level"
 
 @asynccontextmanager
 async def logged() -> AsyncIterator[tuple[grpc.aio.Channel, list[dict[str, Any]]]]:
-    """A connection to a server that logs, and what it has logged once it has ended."""
+    """A connection to a server that logs, and its log once it has ended."""
     entries: list[dict[str, Any]] = []
     with pipe() as (read, write):
         log = Log(read.fileno())

@@ -36,9 +36,9 @@ async def logged(program: Sequence[str] = PROGRAM) -> AsyncIterator[tuple[Server
 
 
 async def provoke(target: str, times: int) -> None:
-    """Have the server log a line so many times: an RM registers with a configuration that is none.
+    """Have the server log a line this number of times: an RM registers with an invalid configuration.
 
-    The text of the refusal is as long as the server lets it be.
+    The text of the refusal is as long as the server allows.
     """
     async with grpc.aio.insecure_channel(target) as channel:
         for _ in range(times):

@@ -75,7 +75,7 @@ def test_what_nobody_reads_is_dropped_beyond_the_bound(start: Start, drops: Drop
 
 
 def test_lines_about_acts_have_room_where_there_is_none(start: Start, drops: Drops) -> None:
-    """A queue full of other lines takes as many lines of operator actions, and no more."""
+    """A queue full of other lines accepts as many lines of operator actions, and no more."""
     with pipe() as (read, write):
         writer = start(write.fileno())
         for _ in range(1000):

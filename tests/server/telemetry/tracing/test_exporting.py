@@ -30,17 +30,17 @@ from support.server.traces import PARENT, TRACE, traced_ask
 
 
 class Collector:
-    """A collector over HTTP, which takes or refuses spans."""
+    """A collector over HTTP, which accepts or refuses spans."""
 
     def __init__(self) -> None:
-        """Take all."""
+        """Accept all."""
         self.requests: list[ExportTraceServiceRequest] = []
         self.status = 200
         self.paths: list[str] = []
         self.url = ""
 
     async def take(self, request: web.Request) -> web.Response:
-        """Keep what was sent."""
+        """Keep the request."""
         self.paths.append(request.path)
         self.requests.append(ExportTraceServiceRequest.FromString(await request.read()))
         return web.Response(status=self.status)
@@ -114,21 +114,21 @@ class Held(SpanExporter):
     """An exporter that waits until it is released."""
 
     def __init__(self, result: SpanExportResult = SpanExportResult.SUCCESS) -> None:
-        """Held."""
+        """Start blocked."""
         self.go = threading.Event()
         self.entered = threading.Event()
         self.taken: list[Any] = []
         self.result = result
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        """Wait, then take them."""
+        """Wait, then accept them."""
         self.entered.set()
         self.go.wait(60)
         self.taken += spans
         return self.result
 
     def shutdown(self) -> None:
-        """Let go."""
+        """Unblock."""
         self.go.set()
 
 
@@ -210,7 +210,7 @@ async def test_spans_are_made_where_they_are_exported() -> None:
 
 
 async def test_the_end_takes_bounded_time() -> None:
-    """Spans that the collector does not take in time are dropped and counted."""
+    """Spans that the collector does not accept in time are dropped and counted."""
     exporter, counts = Held(SpanExportResult.FAILURE), TraceCounts()
     sending = begun(exporter, counts)
     for _ in range(BATCH + 5):
@@ -287,7 +287,7 @@ async def test_a_server_that_was_never_started_has_no_thread_of_traces(
 
 
 def test_a_copy_of_the_process_has_no_thread_of_traces() -> None:
-    """What a fork brings along is one thread of ours, whatever the traces do in the parent.
+    """A fork has one thread of ours, whatever the traces do in the parent.
 
     The system may show another for a moment: libraries start some of their own in a fork.
     """

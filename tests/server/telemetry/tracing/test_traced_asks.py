@@ -68,14 +68,14 @@ def shim(channel: grpc.aio.Channel) -> Shim:
 
 
 def closed(node_id: str, **amounts: int) -> si.NodeInfo:
-    """A node to create that takes no asks."""
+    """A node to create that accepts no asks."""
     made = node(node_id, **amounts)
     made.action = si.NodeInfo.CREATE_DRAIN
     return made
 
 
 async def cluster(shim: Shim, *, vcore: int = 300, metadata: Any = ()) -> tuple[Call, Call]:
-    """An RM with the application `app` in a queue of so many milli-cores, and no node.
+    """An RM with the application `app` in a queue of this number of milli-cores, and no node.
 
     The streams of allocations, opened with the metadata, and of nodes.
     """
@@ -208,7 +208,7 @@ async def test_a_refused_ask_is_an_error(traced: Traced, shim: Shim) -> None:
 
 
 async def test_an_ask_that_its_rm_takes_back_ends(traced: Traced, shim: Shim) -> None:
-    """An ask ends when its RM releases it, removes the application or registers anew."""
+    """An ask ends when its RM releases it, removes the application or registers again."""
     calls = await cluster(shim)
     await shim.ask(calls[0], *(traced_ask(key) for key in "abc"))
     for key in "abc":

@@ -1,4 +1,4 @@
-"""Readers of traces: the samples, and what published files have of oddities."""
+"""Readers of traces: the samples, and oddities of published files."""
 
 import gzip
 import json
@@ -55,7 +55,7 @@ def refusal(*paths: Path, kind: str = "") -> str:
     ],
 )
 def test_samples(name: str, kind: str, jobs: int, skipped: dict[LeftOut, int]) -> None:
-    """Each format is found without its name, and jobs that cannot be played are counted by reason."""
+    """Each format is detected, and jobs that cannot be played are counted by reason."""
     trace, found = read(SAMPLES / name)
     assert (trace.kind, len(found), dict(trace.skipped)) == (kind, jobs, skipped)
     assert all(job.runtime >= 0 and job.parts and job.waited >= 0 for job in found)
@@ -72,7 +72,7 @@ def swf(size: int = 4, asked: int = 600, status: int = 1) -> str:
 
 
 def test_swf_fields(write: Write) -> None:
-    """A line gives times, processors, memory of all of them, names as numbers, and the recorded wait."""
+    """A line has times, processors, total memory, names as numbers, and the recorded wait."""
     trace, [job] = read(write("a.swf", f"; MaxNodes: 4\r\n;MaxProcs:  32 (hyperthreads)\r\n\r\n{swf()}\r\n"))
     assert job == TraceJob(
         job="1",
@@ -91,7 +91,7 @@ def test_swf_fields(write: Write) -> None:
 
 
 def test_swf_unknown_values(write: Write) -> None:
-    """Without requested processors those allocated count; -1 is never a time, a name or an amount."""
+    """Without requested processors the allocated ones count; -1 is never a time, a name or an amount."""
     _, [job] = read(write("a.swf", "1 0 -1 0.4 4 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1\n"))
     assert job == TraceJob(job="1", submit=0.0, runtime=0.4, parts=(Part(1, 4.0),))
 
@@ -138,7 +138,7 @@ HELIOS = "job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,e
 
 
 def test_helios_divides_a_job_over_its_nodes(write: Write) -> None:
-    """GPUs and processors are those of the whole job, and the members are as many as its nodes."""
+    """GPUs and processors are those of the whole job, and there is a member for each node."""
     row = "9,ua,vcb,16,32,2,COMPLETED,2020-06-09 18:41:01,2020-06-09 18:41:05,2020-06-10 04:55:09,600,4"
     _, [job] = read(write("a.csv", HELIOS.replace("\n", "\r\n") + row))
     assert job.parts == (Part(2, 16.0, 8.0),)
@@ -146,7 +146,7 @@ def test_helios_divides_a_job_over_its_nodes(write: Write) -> None:
 
 
 def test_a_run_without_its_length_has_that_of_its_times(write: Write) -> None:
-    """Where the duration is missing, start and end count; without an end the job is left out."""
+    """If the duration is missing, start and end count; without an end the job is left out."""
     begin = "ua,vcb,1,4,1,COMPLETED,2020-06-09 18:41:01,2020-06-09 18:41:05"
     rows = f"1,{begin},2020-06-09 18:42:05,,\n2,{begin},None,,\n"
     trace, [job] = read(write("a.csv", HELIOS + rows))
@@ -219,7 +219,7 @@ def test_errors_of_objects(job: object, error: str, write: Write) -> None:
 
 @pytest.mark.parametrize("form", ["[{},{}]", "[\r\n {} ,\r\n\r\n{}\r\n]\r\n", "{}\n{}\n"])
 def test_objects_one_by_one(form: str, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A list and objects behind one another are read in small pieces, wherever these are cut."""
+    """A list and consecutive objects are read in small pieces, wherever these are cut."""
     name = f"é{'x' * 40}"
     jobs: list[dict[str, object]] = [{"name": name, "more": [1, {"a": "]"}]}, {"name": "b"}]
     text = form.replace("{}", "%s") % tuple(json.dumps(job, ensure_ascii=False) for job in jobs)
@@ -285,7 +285,7 @@ def test_google_joins_events(write: Write) -> None:
 
 
 def test_google_jobs_beyond_the_trace(write: Write) -> None:
-    """What was submitted before the trace, or ends after it, is left out."""
+    """Jobs submitted before the trace, or ending after it, are left out."""
     after = 2**63 - 1
     events = "".join(
         f"{submit},0,{number},2,0,200,ann\n2000000,3,{number},2,0,200,ann\n{end},6,{number},2,0,200,ann\n"
@@ -323,7 +323,7 @@ def test_long_lines(write: Write) -> None:
 
 
 def test_rows_come_one_by_one(write: Write) -> None:
-    """A job is there before the rest of the file is read."""
+    """A job is yielded before the rest of the file is read."""
     path = write("a.swf", f"{swf()}\nnothing that is a job\n")
     assert [job.job for job in islice(open_trace([path]).jobs, 1)] == ["1"]
 
