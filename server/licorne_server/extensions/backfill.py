@@ -1,6 +1,5 @@
 """Expected starts: in State, in REST, on the page, and in metrics; and samples of them, for their ranges."""
 
-import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
@@ -19,7 +18,7 @@ from licorne_core.views.fields import Moment
 from licorne_core.views.partitions import PartitionReport
 from licorne_server.process.clock import Clock, Periodic
 from licorne_server.process.fair import TimeSlices
-from licorne_server.reads.paging import Page, filled, read_place
+from licorne_server.reads.paging import Page, filled, place_token, read_place
 from licorne_server.reads.reports import filled as message_of
 from licorne_server.wire.features import Measured, PageList, RestList
 from licorne_server.wire.responses import nanoseconds
@@ -62,7 +61,7 @@ class Calendar:
             entries = list(sources.views.listed(LISTED, partition, request.queue))
         behind = _behind(entries, request.page_token)
         page = await filled(Page(behind, _entry, size=request.page_size), slices)
-        token = json.dumps(_place(page.last)) if page.last else ""
+        token = place_token(page.last, _place)
         return pb.ListCalendarResponse(entries=page.rows, next_page_token=token)
 
 

@@ -1,7 +1,7 @@
 """Lists in pages, each made in time slices, so that a long list delays no other caller."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
@@ -129,7 +129,7 @@ def read_preemption_token(token: str) -> int | None:
         return None
     if token.isascii() and token.isdigit() and len(token) < MAX_DIGITS:
         return int(token)
-    raise _foreign(token)
+    raise foreign(token)
 
 
 _Place = tuple[str, float, str, str]
@@ -150,16 +150,17 @@ def reservations_after(
         return views.reservations(partition)
     behind = read_place(token, str, float, str, str)
     found = views.reservations(partition, start=behind[0])
-    return (report if report and _place(report) > behind else None for report in found)
+    return (report if report and place_of_reservation(report) > behind else None for report in found)
 
 
-def reservation_token(report: ReservationReport) -> str:
-    """The token that names a reservation."""
-    return json.dumps(_place(report))
-
-
-def _place(report: ReservationReport) -> _Place:
+def place_of_reservation(report: ReservationReport) -> _Place:
+    """The sort key of a reservation."""
     return (report.node_id, report.time, report.app_id, report.key)
+
+
+def place_token(last: Any, place: Callable[[Any], Sequence[object]] = tuple) -> str:
+    """The token that names the last row of a page by its sort key; empty for None."""
+    return "" if last is None else json.dumps(place(last))
 
 
 def read_place(token: str, *types: type) -> tuple[Any, ...]:
@@ -172,8 +173,9 @@ def read_place(token: str, *types: type) -> tuple[Any, ...]:
         place = json.loads(token)
         if isinstance(place, list) and [*map(type, place)] == [*types]:
             return tuple(place)
-    raise _foreign(token)
+    raise foreign(token)
 
 
-def _foreign(token: str) -> CallError:
+def foreign(token: str) -> CallError:
+    """The refusal of a token of another list."""
     return invalid_argument(f"page_token {shown(token)} is not from this list", "page_token")

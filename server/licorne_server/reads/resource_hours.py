@@ -3,7 +3,6 @@
 Amounts times microseconds are stored as whole numbers, so that sums are exact and cannot overflow.
 """
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -13,7 +12,7 @@ from licorne_core.values.errors import shown
 from licorne_core.values.ids import PartitionName, bare_partition, rm_of
 from licorne_core.values.slices import in_runs
 from licorne_server.process.fair import Slices, walked
-from licorne_server.reads.paging import MAX_PAGE_SIZE, PAGE_SIZE, Page, filled
+from licorne_server.reads.paging import MAX_PAGE_SIZE, PAGE_SIZE, Page, filled, place_token, read_place
 from licorne_server.wire.errors import invalid_argument
 
 HOUR = 3600
@@ -172,8 +171,7 @@ class Summary:
         keys = in_runs(sums, fits=None if behind is None else lambda key: key > behind)
         page = Page(keys, lambda key: hours_message(*key, sums[key]), size=size, budget=budget)
         await filled(page, slices)
-        token = "" if page.last is None else json.dumps(page.last)
-        return pb.ListResourceHoursResponse(rows=page.rows, next_page_token=token)
+        return pb.ListResourceHoursResponse(rows=page.rows, next_page_token=place_token(page.last))
 
 
 def read_token(token: str) -> tuple[str, str] | None:
@@ -184,13 +182,8 @@ def read_token(token: str) -> tuple[str, str] | None:
     """
     if not token:
         return None
-    try:
-        match json.loads(token):
-            case [str(partition), str(name)]:
-                return partition, name
-    except (ValueError, RecursionError):
-        pass
-    raise invalid_argument(f"page_token {shown(token)} is not from this list", "page_token")
+    partition, name = read_place(token, str, str)
+    return partition, name
 
 
 class Wanted(NamedTuple):
@@ -270,7 +263,7 @@ def merged_hours(
         last = keys[most - 1]
     return pb.ListResourceHoursResponse(
         rows=[sums[key] for key in keys[:most]],
-        next_page_token="" if last is None else json.dumps(last),
+        next_page_token=place_token(last),
         kept_since=min((answer.kept_since for answer in answers if answer.kept_since), default=0),
     )
 

@@ -24,9 +24,10 @@ from licorne_server.reads.paging import (
     PAGE_SIZE,
     Page,
     filled,
+    place_of_reservation,
+    place_token,
     queues_after,
     read_preemption_token,
-    reservation_token,
     reservations_after,
 )
 from licorne_server.reads.reasons import reason_to_wait, summed_reasons
@@ -274,7 +275,7 @@ class StateService:
         partition = self._partition(request.partition, context)
         found = reservations_after(self._views, partition, request.page_token)
         page = await self._filled(Page(found, reservation_message, size=request.page_size), context)
-        token = reservation_token(page.last) if page.last else ""
+        token = place_token(page.last, place_of_reservation)
         return pb.ListReservationsResponse(reservations=page.rows, next_page_token=token)
 
     async def _preemptions(self, request: pb.ListPreemptionsRequest, context: Any) -> Message:

@@ -1,9 +1,8 @@
 """Free room by topology domain: `State.ListTopology`, and the code that REST and the page share with it."""
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 from google.protobuf.message import Message
@@ -14,7 +13,7 @@ from licorne_core.values.errors import shown
 from licorne_core.values.ids import PartitionName
 from licorne_core.views import Views
 from licorne_server.process.fair import Slices, walked
-from licorne_server.reads.paging import Page, filled
+from licorne_server.reads.paging import Page, filled, foreign, place_token, read_place
 from licorne_server.reads.reports import amounts
 from licorne_server.reads.reports import filled as message_of
 from licorne_server.wire.errors import invalid_argument
@@ -44,7 +43,7 @@ class Topology:
             levels=found.levels,
             shape=amounts(found.shape),
             domains=page.rows,
-            next_page_token=_token_of(page.last),
+            next_page_token=place_token(page.last, attrgetter("path", "level")),
             unasked=found.unasked,
         )
 
@@ -84,26 +83,16 @@ def _behind(report: TopologyReport, token: str) -> Iterator[DomainReport | None]
     """
     if not token:
         return iter(report.domains)
-    place = _read_token(token, report.levels)
+    path, level = read_place(token, str, str)
+    if level not in report.levels:
+        raise foreign(token)
+    place = _place(path, level, report.levels)
     return (one if _place(one.path, one.level, report.levels) > place else None for one in report.domains)
-
-
-def _token_of(domain: DomainReport | None) -> str:
-    """The token that names a domain; empty for none."""
-    return json.dumps([domain.path, domain.level]) if domain else ""
 
 
 def _place(path: str, level: str, levels: Sequence[str]) -> tuple[list[str], int]:
     """Sort key of a domain in the order of the report."""
     return path.split("/"), levels.index(level)
-
-
-def _read_token(token: str, levels: Sequence[str]) -> tuple[list[str], int]:
-    with suppress(ValueError, RecursionError):
-        match json.loads(token):
-            case [str(path), str(level)] if level in levels:
-                return _place(path, level, levels)
-    raise invalid_argument(f"page_token {shown(token)} is not from this list", "page_token")
 
 
 PAGED = {"ListTopology": (pb.ListTopologyRequest, lambda sources, resolve: Topology(sources, resolve).answer)}
