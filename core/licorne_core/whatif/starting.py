@@ -265,14 +265,17 @@ class _Copy:
     def _be_alone(self) -> None:
         """Hold all other applications with pending asks, and withdraw those of its own, if they are few."""
         partition, own = self.partition, self.app
+        waiters = {claim.app for claim in partition.claims.held}
         for app in list(partition.applications.values()):
-            if app is not own and app.pending_count and app.held is None:
-                partition.wakeups.waiting.runnable = True
+            if app is own or not app.pending_count or app.held is not None:
+                continue
+            # Asks without a claim on nodes stay where they wait: once woken, they are found to be held.
+            if app.reserved or app in waiters:
                 for _ in give_up_waits(partition, app, self._rehearsal.now):
                     continue
-                partition.wakeups.replacing.forget(app)
-                app.held = UNKNOWN_MARK
-                partition.dirty.mark_app(app)
+            partition.wakeups.replacing.forget(app)
+            app.held = UNKNOWN_MARK
+            partition.dirty.mark_app(app)
         if own.pending_count <= MOST_WITHDRAWN:
             pending = [one for one in own.requests.values() if one.is_pending and one is not self.request]
             # Members of a gang start together.

@@ -288,7 +288,7 @@ def _plan_submission(
 TRIAL_SECONDS = 1
 """Seconds of CPU time after which a trial is ended."""
 
-TRIAL_PART = 0.1
+TRIAL_PART = 0.25
 """Share of them in which it has to find an answer."""
 
 

@@ -54,9 +54,9 @@ export function applicationList(partition, { q, queue, state: chosen, status, wa
       { name: "Allocations", sort: "allocations", number: true, cell: (row) => count(row.allocations) },
       { name: "Allocated", sort: "allocated.vcore", wide: true, cell: (row) => brief(row.allocated) },
       { name: "Asks waiting", sort: "pendingAsks", number: true, cell: (row) => (row.pendingAsks ? count(row.pendingAsks) : "–") },
-      { name: "Waits for", sort: "pending.vcore", wide: true, cell: (row) => brief(row.pending) },
+      { name: "Waits for", sort: "pending.vcore", wide: "wider", cell: (row) => brief(row.pending) },
       { name: "Reason", sort: "reason.code", kind: "sentence", cell: (row) => reasonLink(partition, row.name, row.reason) },
-      { name: "Submitted", sort: "submitted", wide: true, cell: (row) => when(row.submitted) },
+      { name: "Submitted", sort: "submitted", wide: "wider", cell: (row) => when(row.submitted) },
       ...(chosen === "rejected" ? [{ name: "Why", cell: (row) => row.message }] : []),
     ],
   });

@@ -28,7 +28,8 @@ export class HeatMap {
       onmousemove: (event) => this.onMove(event), onfocus: () => this.draw(), onblur: () => this.draw(),
     });
     this.said = el("output", { id: "heat-at", class: "said", "aria-live": "polite" });
-    this.counts = el("p", { class: "summary" });
+    this.selects.group.hidden = true;
+    this.counts = el("p", { class: "summary", text: "Loading …" });
     this.holder = el("div", { class: "heat" }, this.canvas);
     this.node = el("div", {}, el("div", { class: "tools" }, ...Object.values(this.selects)), this.counts, this.holder, this.said, legend());
     this.sizes = new ResizeObserver(() => this.draw());

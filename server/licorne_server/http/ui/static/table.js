@@ -1,7 +1,8 @@
 // Tables whose columns sort, and lists that come from the server in pages.
 //
 // A column is { name, cell, number, wide, sort, value, kind }: `cell` makes a node or a text of a row,
-// numbers stand on the right, `wide` columns are left out on narrow screens. On a telephone rows are cards.
+// numbers stand on the right, `wide` columns are left out on narrow screens, and "wider" ones first. On a
+// telephone rows are cards.
 // `sort` is the name by which the server orders a list; `value` gives what a table here is ordered by.
 // `kind` is "bare" for a cell that needs no name on a card, "sentence" for one that needs a line.
 
@@ -48,7 +49,7 @@ function heading(column, order) {
 const keyOf = ({ name, sort, value }) => sort || (value ? name.toLowerCase() : "");
 
 function classes({ number, wide, kind }) {
-  return [number && "number", wide && "wide", kind].filter(Boolean).join(" ") || null;
+  return [number && "number", wide === true ? "wide" : wide, kind].filter(Boolean).join(" ") || null;
 }
 
 /** A name gives way to other columns: it is cut in its middle, as far as its column allows. Lines end between amounts. */
@@ -116,9 +117,9 @@ export class PagedList {
     this.timer = 0;
     this.changed = false;
     this.status = el("span", { class: "status", role: "status" });
-    this.back = button("Previous", () => this.turn(-1), { disabled: true, "data-turn": -1 });
-    this.forth = button("Next", () => this.turn(1), { disabled: true, "data-turn": 1 });
-    this.holder = el("div", { class: "holder" });
+    this.back = button("Previous", () => this.turn(-1), { hidden: true, "data-turn": -1 });
+    this.forth = button("Next", () => this.turn(1), { hidden: true, "data-turn": 1 });
+    this.holder = el("div", { class: "holder" }, note("Loading …"));
     this.node = el("div", { class: "list" }, this.holder, el("div", { class: "pager" }, this.status, this.back, this.forth));
     this.stop = subscribe((changes) => this.hear(changes));
     this.load();
