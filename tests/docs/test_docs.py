@@ -42,6 +42,7 @@ NOT_RUN = {
 TOLD = ("docs/tutorial.md", "docs/tls.md")
 """Pages whose commands belong together; each has a test of its own that runs them in order."""
 
+OF_THE_CLIENT = ("clients/README.md", "docs/python-client.md")
 QUEUES = "partitions: [{name: default, queues: [{name: root, submitacl: '*', queues: [{name: batch}]}]}]"
 
 
@@ -65,7 +66,7 @@ class Starter:
 
 def brought_along(page: str) -> dict[str, object]:
     """Names that a page expects from its reader."""
-    return {"QUEUES": QUEUES, "start": Starter()} if page == "clients/README.md" else {}
+    return {"QUEUES": QUEUES, "start": Starter()} if page in OF_THE_CLIENT else {}
 
 
 def blocks(language: str) -> list[Block]:

@@ -180,7 +180,7 @@ def test_bounds_of_peers_are_those_in_force() -> None:
 
 def test_caps_of_configurations_are_those_in_force() -> None:
     """The table has exactly the caps of the source, with their numbers."""
-    rows = BOUNDS.table("How much a configuration may hold")
+    rows = Page("docs/configuration-bounds.md").table("Bounds of a configuration")
     in_source = {
         cap.what: cap.limit for cap in vars(config_caps).values() if isinstance(cap, config_caps.Cap)
     }
