@@ -236,6 +236,12 @@ class StartChange:
             return f"{self.count} running applications allowed for {where}"
         return f"the {'maximum' if of_queue else 'limit'} of {where} at {in_units(self.amounts)}"
 
+    def present(self) -> str:
+        """The present amounts in brackets; empty if there is no bound, or a node of that size."""
+        if not self.before:
+            return ""
+        return f" ({f'node {self.name} has' if self.kind == NEW_NODE else 'now'} {in_units(self.before)})"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartTrial:
@@ -277,7 +283,4 @@ class StartTrial:
 
     def advice(self) -> str:
         """What the checks lack, with the present amounts; nothing of it was tried."""
-        return " and ".join(
-            change.text() + (f" (now {in_units(change.before)})" if change.before else "")
-            for change in self.changes
-        )
+        return " and ".join(f"{change.text()}{change.present()}" for change in self.changes)

@@ -143,7 +143,7 @@ API = "/ui/api"
 ACT = f"{API}/act"
 """Path of operators' acts."""
 
-FILTERED = frozenset({f"{API}/feed", f"{API}/search", f"{API}/reasons", f"{API}/resource-hours"})
+FILTERED = frozenset({f"{API}/feed", f"{API}/search", f"{API}/reasons"})
 """Paths that show only data that the caller may see."""
 
 OF_ONE_RM = frozenset({f"{API}/config", f"{API}/config/revision", f"{API}/config/revisions", f"{API}/events"})

@@ -109,23 +109,15 @@ async def _reasons(asked: Asked, maker: Maker, names: list[PartitionName]) -> pb
 
 async def hours(request: web.Request) -> web.StreamResponse:
     """Sums `by` queue, user or group, of `partition` or all, from `since` to `until` in nanoseconds."""
-    answer = await _hours(request, Maker.of(request), 10**9)
+    answer = await _hours(request, Maker.of(request))
     shown = {"keptSince": answer.kept_since, "rows": Rows(answer.rows, message_json)}
     return await _send(request, answer, shown)
 
 
-async def hours_for_page(request: web.Request) -> web.StreamResponse:
-    """The same sums for the page, with times in milliseconds."""
-    maker = Maker.of(request)
-    answer = await _hours(request, maker, 1000)
-    shown = {"keptSince": answer.kept_since // MILLION, "rows": Rows(answer.rows, message_json)}
-    return await _send(request, answer, {**shown, "refresh": maker.refresh})
-
-
-async def _hours(request: web.Request, maker: Maker, unit: int) -> pb.ListResourceHoursResponse:
-    """The first 10,000 sums of all members; a second has `unit` units of the times in the query."""
+async def _hours(request: web.Request, maker: Maker) -> pb.ListResourceHoursResponse:
+    """The first 10,000 sums of all members."""
     asked, visible = Asked(request), visible_to(request)
-    since, until = number(request, "since", 0) / unit, number(request, "until", 0) / unit
+    since, until = number(request, "since", 0) / 10**9, number(request, "until", 0) / 10**9
     partition = asked.query("partition")
     with suppress(NotFound):
         partition = asked.views.resolve(partition) if partition else ""
@@ -156,5 +148,4 @@ ROUTES = [
     web.get("/ws/v1/reasons", reasons),
     web.get(f"{API}/reasons", reasons_for_page),
     web.get("/ws/v1/resource-hours", hours),
-    web.get(f"{API}/resource-hours", hours_for_page),
 ]

@@ -147,7 +147,7 @@ LACKING = {
         12,
         (
             "the maximum of queue root.a at vcore=13m (now vcore=4m) "
-            "and one more node of vcore=12m (now vcore=10m)"
+            "and one more node of vcore=12m (node n0 has vcore=10m)"
         ),
     ),
     "nothing of this kind": ((10,), ("root.b", 1), 1, ""),

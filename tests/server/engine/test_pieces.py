@@ -213,7 +213,6 @@ PATHS: dict[str, list[str]] = {
     "/ui/api/config/revisions": ["/ui/api/config/revisions?rm=rm1"],
     "/ui/api/config/revision": ["/ui/api/config/revision?rm=rm1"],
     "/ui/api/reasons": ["/ui/api/reasons", f"/ui/api/reasons?partition={PARTITION}"],
-    "/ui/api/resource-hours": ["/ui/api/resource-hours", "/ui/api/resource-hours?by=group"],
     "/ui/api/search": ["/ui/api/search?q=nobody", "/ui/api/search?q=1"],
     "/ui/api/events": ["/ui/api/events?rm=rm1", "/ui/api/events?rm=rm1&q=nobody"],
 }

@@ -149,7 +149,6 @@ ASKED = (
     "/ui/api/events?rm=rm1&limit=3",
     "/ui/api/search?q=shop",
     "/ui/api/reasons?partition=default",
-    "/ui/api/resource-hours?partition=default",
     f"{PARTITION}/queue/root.nowhere",
     f"{PARTITION}/application/nobody",
     f"{PARTITION}/applications/running",
