@@ -106,11 +106,6 @@ def validated(
     return verdict
 
 
-def refused_lines(name: str, error: grpc.RpcError) -> list[str]:
-    """A line for each problem in an error of the server."""
-    return [human_text(_located(name, *violation)) for violation in violations_of(error)]
-
-
 @contextmanager
 def refused_by_line(name: str, stale: Callable[[grpc.RpcError], list[str]] | None = None) -> Iterator[None]:
     """A block that sends the text of this name: a refusal has a line for each of its problems.
@@ -123,7 +118,7 @@ def refused_by_line(name: str, stale: Callable[[grpc.RpcError], list[str]] | Non
     except grpc.RpcError as error:
         if stale is not None and reason_of(error) == STALE:
             raise RefusedError(stale(error)) from None
-        if lines := refused_lines(name, error):
+        if lines := [human_text(_located(name, *violation)) for violation in violations_of(error)]:
             raise RefusedError(lines) from None
         raise
 
