@@ -23,7 +23,7 @@ from licorne_server.lab.simulation.bars import percent, picture, span, work
 from licorne_server.lab.simulation.figures import Figures
 from licorne_server.lab.simulation.loads import LOADS, Load
 from licorne_server.lab.simulation.policies import POLICIES
-from licorne_server.lab.simulation.runs import Config, Run, Setup, Source, play
+from licorne_server.lab.simulation.runs import Config, Run, Setup, TraceSource, play
 from licorne_server.lab.simulation.traces.model import TraceError
 from licorne_server.lab.simulation.traces.opening import FORMATS
 
@@ -95,7 +95,7 @@ def beside_easy(folder: Path, most: int) -> int:
     for path in files:
         trace = FORMATS["swf"]((path,))
         try:
-            source = Source(trace)
+            source = TraceSource(trace)
         except (OSError, TraceError) as error:
             print(f"decisions: {error}", file=sys.stderr)
             return 1
@@ -127,7 +127,7 @@ def measured(load: Load, jobs: int) -> dict[str, list[Figures]]:
     config = Config(name="", text=load.config) if load.config else None
     setup = Setup(nodes=[load.nodes], rules=load.rules)
     for seed in SEEDS:
-        source = Source(load.trace(seed, jobs))
+        source = TraceSource(load.trace(seed, jobs))
         played: dict[str, Run] = {}
         for name, policy in POLICIES.items():
             known = len(played)

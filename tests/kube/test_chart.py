@@ -13,7 +13,7 @@ import pytest_asyncio
 
 from licorne_server.process.coordination import Coordination
 from licorne_server.store.coordination.kubernetes import KubernetesStore
-from licorne_server.store.coordination.kubernetes.access import Access
+from licorne_server.store.coordination.kubernetes.access import ClusterAccess
 from licorne_server.store.coordination.secret import deployment_secret
 from licorne_server.store.documents.documents import StoreError
 from licorne_tools.kube.api import Api, ApiRefused, Json, api
@@ -105,7 +105,7 @@ async def test_the_plain_manifests_are_admitted_with_their_pod(plane: Plane) -> 
 class Account:
     """The account of members, with its token, and a pod's folder that has it."""
 
-    def __init__(self, api: Api, namespace: str, access: Access) -> None:
+    def __init__(self, api: Api, namespace: str, access: ClusterAccess) -> None:
         """Use the account in a namespace."""
         self.api = api
         self.namespace = namespace
@@ -138,7 +138,7 @@ async def account(plane: Plane, tmp_path_factory: pytest.TempPathFactory) -> Asy
             "KUBERNETES_SERVICE_PORT": str(parts.port),
         }
         async with api(plane.url, plane.authority, token) as caller:
-            yield Account(caller, namespace, Access(account=folder, environ=environ))
+            yield Account(caller, namespace, ClusterAccess(account=folder, environ=environ))
 
 
 async def test_the_account_can_do_all_that_a_member_does(account: Account) -> None:

@@ -19,7 +19,7 @@ import pytest
 import pytest_asyncio
 
 from licorne_server.store.coordination.kubernetes import KubernetesStore
-from licorne_server.store.coordination.kubernetes.access import Access
+from licorne_server.store.coordination.kubernetes.access import ClusterAccess
 from licorne_server.store.coordination.kubernetes.api import LEASES, Api, Expired
 from licorne_server.store.coordination.kubernetes.objects import (
     DEPLOYMENT,
@@ -32,7 +32,7 @@ from licorne_server.store.documents.documents import Conflict, StoreError
 from licorne_server.testing import FakeRM
 from licorne_tools.bench.etcd import free_ports
 from licorne_tools.kube.api import ApiRefused, Json
-from licorne_tools.kube.plane import Options, Plane, running_plane
+from licorne_tools.kube.plane import Plane, PlaneOptions, running_plane
 from licorne_tools.kube.programs import API_SERVER
 from support.coordination.backends import insisted, rm, until, watching
 from support.coordination.backends import member as a_member
@@ -59,7 +59,7 @@ SLOTS = 2
 async def alone() -> AsyncIterator[Plane]:
     """An API server that accepts few writes at a time, without controllers."""
     flags = ["--enable-priority-and-fairness=false", f"--max-mutating-requests-inflight={SLOTS}"]
-    async with running_plane(Options(flags={API_SERVER: flags}, controllers=False)) as running:
+    async with running_plane(PlaneOptions(flags={API_SERVER: flags}, controllers=False)) as running:
         yield running
 
 
@@ -230,7 +230,7 @@ async def test_what_etcd_has_forgotten_is_expired(place: Place) -> None:
         with pytest.raises(ApiRefused) as refused:
             await place.plane.api.get(place.leases, **{"continue": token})
         assert (refused.value.status, refused.value.reason) == (410, "Expired")
-        access = Access(environ={"KUBECONFIG": str(place.config)})
+        access = ClusterAccess(environ={"KUBECONFIG": str(place.config)})
         api = Api(access, place.namespace, PATIENCE)
         with pytest.raises(Expired, match="too old resource version"):
             await api.watch(LEASES, f"{DEPLOYMENT}={ACCOUNT}", version, PATIENCE, lambda *_: None)

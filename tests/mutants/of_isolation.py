@@ -103,7 +103,7 @@ ISOLATION = (
     ),
     Defect(
         "answers-not-counted",
-        "Connection.judge",
+        "CountedConnection.judge",
         swap("and not", "and"),
         "floods that want answers are not cut, and callers are",
         ("test_connections",),

@@ -14,8 +14,8 @@ from licorne_core.values.resources import VCORE
 from licorne_server.lab.simulation.cluster import NodeKind
 from licorne_server.lab.simulation.figures import SHORT
 from licorne_server.lab.simulation.policies import POLICIES
-from licorne_server.lab.simulation.rules import Members, Rules
-from licorne_server.lab.simulation.runs import Run, Setup, Source, play
+from licorne_server.lab.simulation.rules import Division, Rules
+from licorne_server.lab.simulation.runs import Run, Setup, TraceSource, play
 from support.reference_backfill import Choice, Job, ShortestFirst, easy, played
 
 
@@ -43,7 +43,7 @@ class Compared(NamedTuple):
 
 
 def compared(
-    source: Source,
+    source: TraceSource,
     processors: int,
     *,
     nodes: int = 1,
@@ -60,7 +60,7 @@ def compared(
     made = replace(POLICIES[policy], properties={**POLICIES[policy].properties, **of_order})
     source.jobs = [job._replace(requested=max(job.requested, job.runtime)) for job in source.jobs]
     kind = NodeKind(nodes, {VCORE: 1000 * (processors // nodes)})
-    members = Members.PROCESSOR if nodes > 1 else None
+    members = Division.PROCESSOR if nodes > 1 else None
     setup = Setup(nodes=[kind], rules=Rules(members=members), limit=limit)
     run = play(source, setup, made, None)
     courses = sorted(run.outcome.courses, key=lambda one: (one.job.submit, one.job.job))

@@ -11,8 +11,8 @@ from licorne_core.scheduler import Scheduler
 from licorne_core.values.ids import RmId
 from licorne_core.views.queues import QueueReport
 from licorne_tools.bench.driver import BenchError
-from licorne_tools.bench.utilisation import Figures, is_due, played
-from licorne_tools.bench.utilisation_loads import Load, loads
+from licorne_tools.bench.utilisation import UtilisationFigures, is_due, played
+from licorne_tools.bench.utilisation_loads import LoadWorld, loads
 from licorne_tools.commands import utilisation as bench_utilisation
 from licorne_tools.commands.utilisation import COLUMNS, Played, show
 
@@ -23,7 +23,9 @@ LARGEST_WAIT = 240.0
 """Seconds: three times what the longest allocations of the mixed load run."""
 
 
-def short(load: Load, *, seed: int = 1, minutes: float = 1, reservations: bool = True) -> Figures:
+def short(
+    load: LoadWorld, *, seed: int = 1, minutes: float = 1, reservations: bool = True
+) -> UtilisationFigures:
     """The results of some minutes."""
     return played(load, seed=seed, seconds=minutes * 60, reservations=reservations)
 
@@ -157,7 +159,7 @@ def test_seeds_are_counted_from_the_first_one(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("load", [STOPPED, MIXED], ids=["stopped", "mixed"])
-def test_reservations_leave_no_room_unused(load: Load) -> None:
+def test_reservations_leave_no_room_unused(load: LoadWorld) -> None:
     """With them as many cores are used as without, and queues are below guarantee no longer."""
     reserving = short(load, minutes=6)
     free = short(load, minutes=6, reservations=False)

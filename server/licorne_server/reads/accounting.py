@@ -21,7 +21,7 @@ from licorne_core.views import Views
 from licorne_server.process.clock import Clock, Periodic
 from licorne_server.process.fair import TimeSlices, walked
 from licorne_server.process.settings import Settings
-from licorne_server.reads.resource_hours import HOUR, MOST_DAYS, Hours, Place, Row
+from licorne_server.reads.resource_hours import HOUR, MOST_DAYS, Hours, HoursRow, UsageOwner
 from licorne_server.store.documents.documents import Document, Documents, StoreError
 from licorne_server.store.documents.encoding import Count, decode, encode
 from licorne_server.store.documents.owned import Damaged, pack, unpack
@@ -150,12 +150,12 @@ def _days(value: bytes) -> list[int]:
     return found
 
 
-def _encoded(hours: Mapping[int, Mapping[Place, Row]]) -> bytes:
+def _encoded(hours: Mapping[int, Mapping[UsageOwner, HoursRow]]) -> bytes:
     """The document of a day: a line for each row, so that other threads have their turns meanwhile."""
     return pack(b"\n".join(_line(hour, *row) for hour, rows in hours.items() for row in rows.items()))
 
 
-class _Line(NamedTuple):
+class _DocumentRow(NamedTuple):
     """A row of a document."""
 
     hour: Count
@@ -169,11 +169,11 @@ class _Line(NamedTuple):
     preempted: Count
 
 
-def _line(hour: int, place: Place, row: Row) -> bytes:
-    return encode(_Line(hour, *place, row.used, row.lost, row.ended, row.preempted))
+def _line(hour: int, place: UsageOwner, row: HoursRow) -> bytes:
+    return encode(_DocumentRow(hour, *place, row.used, row.lost, row.ended, row.preempted))
 
 
-def _rows(day: int, value: bytes) -> list[tuple[int, Place, Row]]:
+def _rows(day: int, value: bytes) -> list[tuple[int, UsageOwner, HoursRow]]:
     """The rows of a day.
 
     Raises:
@@ -182,12 +182,12 @@ def _rows(day: int, value: bytes) -> list[tuple[int, Place, Row]]:
     return [_row(day, line) for line in unpack(value).splitlines()]
 
 
-def _row(day: int, line: bytes) -> tuple[int, Place, Row]:
-    row = decode(line, _Line)
+def _row(day: int, line: bytes) -> tuple[int, UsageOwner, HoursRow]:
+    row = decode(line, _DocumentRow)
     if day_of(row.hour) != day or row.hour % HOUR:
         raise ValueError("an hour of another day")
-    place = Place(row.partition, row.queue, row.user, row.group)
-    return row.hour, place, Row(row.used, row.ended, row.preempted, row.lost)
+    place = UsageOwner(row.partition, row.queue, row.user, row.group)
+    return row.hour, place, HoursRow(row.used, row.ended, row.preempted, row.lost)
 
 
 FLUSH_SECONDS = 30.0
@@ -277,17 +277,17 @@ class Accounting(Periodic):
         before = seen.get(found.owner)
         seen[found.owner] = found
         if before is None or before.since != found.since:
-            row = Row(dict(found.used), found.ended, found.preempted, dict(found.lost))
+            row = HoursRow(dict(found.used), found.ended, found.preempted, dict(found.lost))
             begin = max(begin, found.since)
         else:
-            row = Row(
+            row = HoursRow(
                 {key: value - before.used.get(key, 0) for key, value in found.used.items()},
                 found.ended - before.ended,
                 found.preempted - before.preempted,
                 {key: value - before.lost.get(key, 0) for key, value in found.lost.items()},
             )
         if not row.is_empty:
-            self.hours.spread(min(begin, now), now, Place(name, *found.owner), row)
+            self.hours.spread(min(begin, now), now, UsageOwner(name, *found.owner), row)
 
     async def _restore(self) -> None:
         """Add the hours counted meanwhile to the stored hours, unless those cannot be read now."""

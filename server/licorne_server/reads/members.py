@@ -66,7 +66,7 @@ class Unreachable(Exception):
         self.member = member
 
 
-class Call(Protocol):
+class MemberCall(Protocol):
     """A call at another member, under way."""
 
     async def receive(self) -> bytes | None:
@@ -78,7 +78,7 @@ class Call(Protocol):
         ...
 
 
-Reading = Callable[[Member, pb.ReadRequest, Caller, str], AbstractAsyncContextManager[Call]]
+Reading = Callable[[Member, pb.ReadRequest, Caller, str], AbstractAsyncContextManager[MemberCall]]
 """Opens the call `Read` for a caller. With the id of an RM it ends when the RM gets another owner.
 
 It raises CallError if the member does not answer."""
@@ -90,7 +90,7 @@ class Answer:
     status: int
     headers: Mapping[str, str]
 
-    def __init__(self, member: Member, call: Call, head: pb.ReadHead) -> None:
+    def __init__(self, member: Member, call: MemberCall, head: pb.ReadHead) -> None:
         """The body is still to be received."""
         self.status, self.headers = head.status, CIMultiDict(head.headers)
         self._member = member

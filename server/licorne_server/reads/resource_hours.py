@@ -28,7 +28,7 @@ PART = 500
 KINDS = ("queue", "user", "group")
 
 
-class Place(NamedTuple):
+class UsageOwner(NamedTuple):
     """The owner of a row's usage; user and group are empty for none."""
 
     partition: str
@@ -37,13 +37,13 @@ class Place(NamedTuple):
     group: str
 
     @property
-    def others(self) -> "Place":
+    def others(self) -> "UsageOwner":
         """The place for all further usage of the partition."""
-        return Place(self.partition, OTHERS, OTHERS, "")
+        return UsageOwner(self.partition, OTHERS, OTHERS, "")
 
 
 @dataclass(slots=True)
-class Row:
+class HoursRow:
     """The usage of one place in an hour, in amounts times microseconds."""
 
     used: dict[str, int] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class Row:
     preempted: int = 0
     lost: dict[str, int] = field(default_factory=dict)
 
-    def add(self, other: "Row") -> None:
+    def add(self, other: "HoursRow") -> None:
         """Add another row."""
         self.ended += other.ended
         self.preempted += other.preempted
@@ -70,10 +70,10 @@ class Hours:
 
     def __init__(self) -> None:
         """Start empty."""
-        self.by_hour: dict[int, dict[Place, Row]] = {}
+        self.by_hour: dict[int, dict[UsageOwner, HoursRow]] = {}
         self.rows = 0
 
-    def add(self, hour: int, place: Place, row: Row) -> None:
+    def add(self, hour: int, place: UsageOwner, row: HoursRow) -> None:
         """Add to the row of a place; above `MOST_ROWS` the oldest hours are dropped, but never the last."""
         rows = self.by_hour.get(hour)
         if rows is None:
@@ -92,23 +92,23 @@ class Hours:
                 place = place.others
                 known = rows.get(place)
         if known is None:
-            known = rows[place] = Row()
+            known = rows[place] = HoursRow()
             self.rows += 1
         known.add(row)
 
-    def spread(self, begin: float, end: float, place: Place, row: Row) -> None:
+    def spread(self, begin: float, end: float, place: UsageOwner, row: HoursRow) -> None:
         """Add usage from `begin` to `end`, spread evenly over the hours; ends count in the last hour."""
         first, last = int(begin) // HOUR * HOUR, max(int(begin), int(end)) // HOUR * HOUR
         left = dict(row.used)
         for hour in range(max(first, last - MOST_DAYS * 24 * HOUR), last, HOUR):
             share = (hour + HOUR - max(begin, hour)) / (end - begin)
             part = {name: int(value * share) for name, value in row.used.items()}
-            self.add(hour, place, Row(part))
+            self.add(hour, place, HoursRow(part))
             for name, value in part.items():
                 left[name] -= value
-        self.add(last, place, Row(left, row.ended, row.preempted, row.lost))
+        self.add(last, place, HoursRow(left, row.ended, row.preempted, row.lost))
 
-    def hour(self, hour: int) -> Mapping[Place, Row]:
+    def hour(self, hour: int) -> Mapping[UsageOwner, HoursRow]:
         """The rows of an hour."""
         return self.by_hour.get(hour, {})
 
@@ -131,22 +131,24 @@ class Summary:
     def __init__(self, by: str) -> None:
         """`by` is one of `KINDS`."""
         self._by = by
-        self.sums: dict[tuple[str, str], Row] = {}
+        self.sums: dict[tuple[str, str], HoursRow] = {}
         """Rows by partition and name."""
 
-    def add(self, hours: Iterable[Mapping[Place, Row]], wanted: Callable[[str], bool]) -> Iterator[None]:
+    def add(
+        self, hours: Iterable[Mapping[UsageOwner, HoursRow]], wanted: Callable[[str], bool]
+    ) -> Iterator[None]:
         """Add the rows of the `wanted` partitions; the caller may pause at every step."""
         number = 0
         for rows in list(hours):
             for place, row in list(rows.items()):
                 if wanted(place.partition):
                     for name in self._names(place):
-                        self.sums.setdefault((place.partition, name), Row()).add(row)
+                        self.sums.setdefault((place.partition, name), HoursRow()).add(row)
                 number += 1
                 if not number % PART:
                     yield
 
-    def _names(self, place: Place) -> Iterator[str]:
+    def _names(self, place: UsageOwner) -> Iterator[str]:
         if self._by != "queue":
             name = place.user if self._by == "user" else place.group
             if name:
@@ -268,7 +270,7 @@ def merged_hours(
     )
 
 
-def hours_message(partition: str, name: str, row: Row) -> pb.ResourceHours:
+def hours_message(partition: str, name: str, row: HoursRow) -> pb.ResourceHours:
     """A total as a message."""
     return pb.ResourceHours(
         partition=partition,

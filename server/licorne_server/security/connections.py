@@ -128,7 +128,7 @@ class Link:
         self.explained += size // 8 + MESSAGE_BYTES
 
 
-class Connection:
+class CountedConnection:
     """One connection, and its counts up to the last sweep."""
 
     address: Address
@@ -199,7 +199,7 @@ class Connections:
         self._most, _ = bounds.affordable()
         self._port = 0
         self._links: dict[Address, Link] = {}
-        self._sockets: dict[int, Connection] = {}
+        self._sockets: dict[int, CountedConnection] = {}
         # Inodes of sockets of other ports.
         self._others: set[int] = set()
         self._task: asyncio.Task[None] | None = None
@@ -249,7 +249,7 @@ class Connections:
     async def _sweep(self, seconds: float) -> None:
         """Read all open files, and cut abusive connections."""
         known = set(self._links)
-        found: dict[int, Connection] = {}
+        found: dict[int, CountedConnection] = {}
         others: set[int] = set()
         for number, name in enumerate(os.listdir("/proc/self/fd")):
             if number % SLICE == SLICE - 1:
@@ -263,7 +263,9 @@ class Connections:
                 del self._links[address]
         self._make_room()
 
-    def _look(self, number: int, seconds: float, found: dict[int, Connection], others: set[int]) -> None:
+    def _look(
+        self, number: int, seconds: float, found: dict[int, CountedConnection], others: set[int]
+    ) -> None:
         """Read one open file; a connection to the port is added to `found`."""
         with suppress(OSError):
             status = os.fstat(number)
@@ -286,7 +288,7 @@ class Connections:
                 if reason:
                     item.cut(copy, reason)
 
-    def _identified(self, copy: socket.socket) -> Connection | None:
+    def _identified(self, copy: socket.socket) -> CountedConnection | None:
         """The connection of a socket; None for sockets of other ports."""
         if copy.family not in (socket.AF_INET, socket.AF_INET6) or copy.type != socket.SOCK_STREAM:
             return None
@@ -298,7 +300,7 @@ class Connections:
             # The socket listens, or is being closed.
             return None
         address = _address(host, str(port))
-        return Connection(address, self._links.setdefault(address, Link()))
+        return CountedConnection(address, self._links.setdefault(address, Link()))
 
     def _make_room(self) -> None:
         """Cut connections of the host with the most, if there are too many."""

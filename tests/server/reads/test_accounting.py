@@ -21,7 +21,7 @@ from licorne_server.reads.accounting import (
     day_of,
     drop_old,
 )
-from licorne_server.reads.resource_hours import HOUR, MOST_DAYS, Hours, Place, Row, in_hours
+from licorne_server.reads.resource_hours import HOUR, MOST_DAYS, Hours, HoursRow, UsageOwner, in_hours
 from licorne_server.store.documents.disk import Disk
 from licorne_server.store.documents.documents import Document, Documents, StoreError
 from licorne_server.store.documents.kept import Kept
@@ -46,7 +46,7 @@ async def loaded(folder: Path) -> Hours:
         return await StoredHours(documents).read()
 
 
-def hours_of(*rows: tuple[int, Place, Row]) -> Hours:
+def hours_of(*rows: tuple[int, UsageOwner, HoursRow]) -> Hours:
     """Hours with these rows."""
     hours = Hours()
     for each in rows:
@@ -56,7 +56,7 @@ def hours_of(*rows: tuple[int, Place, Row]) -> Hours:
 
 async def test_every_row_comes_back(tmp_path: Path) -> None:
     """Hours are restored, of any places and amounts, each worker's separately."""
-    large = Row({"vcore": 10**30, "é": 0}, 10**6, 1, {"gpu": 1})
+    large = HoursRow({"vcore": 10**30, "é": 0}, 10**6, 1, {"gpu": 1})
     hours = hours_of(
         (BEGIN, A, row(1)), (BEGIN, B, row(2, ended=5, preempted=2, lost=1)), (BEGIN + HOUR, A, large)
     )

@@ -12,7 +12,7 @@ from licorne_server.reads.resource_hours import (
     HOUR,
     PER_HOUR,
     Hours,
-    Row,
+    HoursRow,
     Summary,
     Wanted,
     in_hours,
@@ -31,7 +31,7 @@ def test_usage_is_spread_over_the_hours_between() -> None:
     """Each hour has its share, the total is exact, and ended usage counts in the last one."""
     hours, used = Hours(), 10**15 * 30 * 24 * PER_HOUR + 7
     begin, end = BEGIN + HOUR / 2, BEGIN + 2 * HOUR + HOUR / 4
-    hours.spread(begin, end, A, Row({"memory": used}, ended=3))
+    hours.spread(begin, end, A, HoursRow({"memory": used}, ended=3))
     shares = [rows[A].used["memory"] for rows in hours.by_hour.values()]
     assert sum(shares) == used
     assert [round(share / used, 6) for share in shares] == [round(n / 7, 6) for n in (2, 4, 1)]

@@ -11,7 +11,7 @@ import pytest
 from licorne_server.process.bounds import PeerBounds
 from licorne_server.security import connections
 from licorne_server.security.access import Access
-from licorne_server.security.connections import Connection, Connections, Link
+from licorne_server.security.connections import Connections, CountedConnection, Link
 from licorne_server.services.calls import CallGuard
 from licorne_server.wire.caps import MAX_MESSAGE_BYTES
 
@@ -22,9 +22,9 @@ CALLED = connections.CALL_BYTES + connections.MESSAGE_BYTES
 """Bytes that a call with an empty message explains."""
 
 
-def found(link: Link) -> Connection:
+def found(link: Link) -> CountedConnection:
     """A connection before its first sweep."""
-    return Connection(("127.0.0.1", 1), link)
+    return CountedConnection(("127.0.0.1", 1), link)
 
 
 def test_what_calls_explain_is_never_too_much() -> None:
@@ -184,7 +184,7 @@ def test_cut_drops_what_was_received_and_then_shuts_the_way_to_the_peer() -> Non
         peer = socket.create_connection(listener.getsockname())
         served, address = listener.accept()
     with peer, served:
-        item = Connection(address, Link())
+        item = CountedConnection(address, Link())
         peer.sendall(bytes(65536))
         assert served.recv(1, socket.MSG_PEEK)
         item.cut(served, "a reason")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from licorne_server.process.coordination import Coordination
 from licorne_server.store.coordination.kubernetes import KubernetesStore
-from licorne_server.store.coordination.kubernetes.access import Access
+from licorne_server.store.coordination.kubernetes.access import ClusterAccess
 from support.coordination.api_cluster import NAMESPACE
 from support.coordination.api_server import TOKEN
 from support.coordination.backends import LONG
@@ -47,7 +47,7 @@ class KubernetesBackend:
 
     def __init__(self, config: Path, namespace: str = NAMESPACE) -> None:
         """With the credentials of a kubeconfig."""
-        self._access = Access(environ={"KUBECONFIG": str(config)})
+        self._access = ClusterAccess(environ={"KUBECONFIG": str(config)})
         self._namespace = namespace
 
     def open(

@@ -12,7 +12,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from licorne_core.values.ids import RmId
-from licorne_server.store.coordination.lease import Calls
+from licorne_server.store.coordination.lease import StoreCalls
 from licorne_server.store.coordination.ownership import DRAIN
 from licorne_server.store.coordination.store import LeaseLost, Member, MemberId, Ownership, Snapshot, Store
 from licorne_server.store.documents.documents import SHARED, Conflict, Document, StoreError
@@ -228,7 +228,7 @@ class ModelStore(Store):
         self._loop = loop
         self._me = MemberId("")
         # Whoever reads and writes documents relies on the store's own time-outs.
-        self._call = Calls(self)
+        self._call = StoreCalls(self)
 
     async def join(self, member: Member) -> None:
         """Under the member's id."""

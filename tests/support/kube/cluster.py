@@ -8,7 +8,7 @@ from pathlib import Path
 
 from licorne import State
 from licorne_tools.kube.api import Api, ApiRefused, Json
-from licorne_tools.kube.plane import Options, Plane, running_plane
+from licorne_tools.kube.plane import Plane, PlaneOptions, running_plane
 from licorne_tools.kube.programs import API_SERVER
 from licorne_tools.kube.schedulers import NAMESPACE, Scheduler, SchedulerKind, begin
 from support.kube.books import check_books
@@ -155,7 +155,7 @@ async def running_cluster(
         f"--audit-policy-file={policy}",
         f"--audit-log-path={audit}",
     ]
-    async with running_plane(Options(flags=flags)) as plane:
+    async with running_plane(PlaneOptions(flags=flags)) as plane:
         await plane.add_nodes(nodes, capacity=NODE)
         await plane.api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
         async with ledger(plane.api, audit) as kept:

@@ -1,18 +1,18 @@
 """Rows of accounting: two places, and amounts of an hour."""
 
-from licorne_server.reads.resource_hours import HOUR, PER_HOUR, Hours, Place, Row, in_hours
+from licorne_server.reads.resource_hours import HOUR, PER_HOUR, Hours, HoursRow, UsageOwner, in_hours
 
 BEGIN = 1_700_000_000 // HOUR * HOUR
-A = Place("[rm1]default", "root.a", "ann", "")
-B = Place("[rm1]default", "root.b.c", "bob", 'dev, "ops"')
+A = UsageOwner("[rm1]default", "root.a", "ann", "")
+B = UsageOwner("[rm1]default", "root.b.c", "bob", 'dev, "ops"')
 
 
-def row(value: int, ended: int = 0, preempted: int = 0, lost: int = 0) -> Row:
+def row(value: int, ended: int = 0, preempted: int = 0, lost: int = 0) -> HoursRow:
     """A row of this number of core-hours."""
-    return Row({"vcore": value * PER_HOUR}, ended, preempted, {"vcore": lost * PER_HOUR} if lost else {})
+    return HoursRow({"vcore": value * PER_HOUR}, ended, preempted, {"vcore": lost * PER_HOUR} if lost else {})
 
 
-def totals(hours: Hours) -> dict[tuple[int, Place], dict[str, float]]:
+def totals(hours: Hours) -> dict[tuple[int, UsageOwner], dict[str, float]]:
     """Amounts times hours by hour and place."""
     return {
         (hour, place): in_hours(row.used)

@@ -28,7 +28,7 @@ from licorne_server.process.loop import ServerLoop
 from licorne_server.process.settings import Address, Settings
 from licorne_server.security.connections import Connections
 from licorne_server.services.calls import stream_handler
-from licorne_tools.bench.driver import OPTIONS, UNSEEN, Progress, RawStream, Rm
+from licorne_tools.bench.driver import OPTIONS, UNSEEN, BenchRm, Progress, RawStream
 from licorne_tools.bench.load import RM, Meter
 from licorne_tools.bench.programs import process_of, python
 from licorne_tools.bench.scenarios import Scenario, ScenarioKind, Wire
@@ -168,11 +168,11 @@ async def echo(wire: Wire, requests: list[bytes], responses: Iterable[bytes], ba
     }
 
 
-def client(wire: Wire, target: str, batch: int, progress: Progress = UNSEEN) -> Rm | SessionRm:
+def client(wire: Wire, target: str, batch: int, progress: Progress = UNSEEN) -> BenchRm | SessionRm:
     """The client of the scenario, which here only sends and counts."""
     if wire is Wire.SESSION:
         return SessionRm(target, RM, progress=progress)
-    return Rm(target, RM, batch, progress)
+    return BenchRm(target, RM, batch, progress)
 
 
 def answered(wire: Wire, batches: Iterable[list[Allocation]]) -> Iterator[bytes]:

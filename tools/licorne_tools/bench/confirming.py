@@ -25,8 +25,8 @@ from licorne.si.v1.si_pb2 import (
 )
 from licorne_server.commands.server_process import ServerProcess
 from licorne_tools.bench import workload
-from licorne_tools.bench.driver import Allocating, BenchError, Progress, Replies, Rm, together
-from licorne_tools.bench.load import RM, Load, Options, joined, timed
+from licorne_tools.bench.driver import Allocating, BenchError, BenchRm, Progress, Replies, together
+from licorne_tools.bench.load import RM, LoadResult, Options, joined, timed
 from licorne_tools.bench.scenarios import Scenario
 from licorne_tools.bench.session_rm import SessionRm
 
@@ -159,7 +159,7 @@ def times(size: Size, number: int) -> Size:
 QUIET_RM = "quiet"
 
 
-async def preempt(server: ServerProcess, scenario: Scenario, options: Options) -> Load:
+async def preempt(server: ServerProcess, scenario: Scenario, options: Options) -> LoadResult:
     """Asks of queues below their guarantees, on a cluster filled by the lender."""
     async with joined(
         server.target,
@@ -176,7 +176,7 @@ async def preempt(server: ServerProcess, scenario: Scenario, options: Options) -
         return replace(load, extra=claims.figures(len(load.responses)))
 
 
-async def notice(server: ServerProcess, scenario: Scenario, options: Options) -> Load:
+async def notice(server: ServerProcess, scenario: Scenario, options: Options) -> LoadResult:
     """The same over a session, by an RM whose victims are stopped at once, and by one that gets notices."""
     quiet = await claimed(server, scenario, QUIET_RM, "", options.progress)
     load = await claimed(server, scenario, RM, LONG_NOTICE, options.progress)
@@ -193,7 +193,7 @@ async def notice(server: ServerProcess, scenario: Scenario, options: Options) ->
 
 async def claimed(
     server: ServerProcess, scenario: Scenario, rm_id: str, notice: str, progress: Progress
-) -> Load:
+) -> LoadResult:
     """Asks of queues below their guarantees, over a session."""
     async with SessionRm(server.target, rm_id, progress=progress) as rm:
         await rm.open(
@@ -212,7 +212,7 @@ async def claimed(
         return replace(load, extra={**figures, "notices": rm.traffic.notices})
 
 
-async def storm(server: ServerProcess, scenario: Scenario, options: Options) -> Load:
+async def storm(server: ServerProcess, scenario: Scenario, options: Options) -> LoadResult:
     """The same asks of two RMs; one RM has an ask ahead that preemption cannot help."""
     async with storming(server, scenario, QUIET_RM, options.progress) as rm:
         quiet = await burst(server, rm, scenario, ())
@@ -225,7 +225,7 @@ async def storm(server: ServerProcess, scenario: Scenario, options: Options) -> 
 @asynccontextmanager
 async def storming(
     server: ServerProcess, scenario: Scenario, rm_id: str, progress: Progress
-) -> AsyncIterator[Rm]:
+) -> AsyncIterator[BenchRm]:
     """An RM whose lender has its guarantee and the surplus."""
     greedy = workload.application(GREEDY, GREEDY)
     async with joined(
@@ -241,14 +241,16 @@ async def storming(
         yield rm
 
 
-async def fill(rm: Rm, scenario: Scenario, count: int, unit: Size) -> None:
+async def fill(rm: BenchRm, scenario: Scenario, count: int, unit: Size) -> None:
     """Place allocations of the lender."""
     asks = lent(count, unit)
     rm.progress.step("filling", of=count)
     await rm.place(workload.requests(rm.rm_id, asks, scenario.batch), count)
 
 
-async def burst(server: ServerProcess, rm: Rm, scenario: Scenario, ahead: Iterable[Allocation]) -> Load:
+async def burst(
+    server: ServerProcess, rm: BenchRm, scenario: Scenario, ahead: Iterable[Allocation]
+) -> LoadResult:
     """All asks at once, behind asks that are never placed."""
     messages = workload.requests(rm.rm_id, ahead, scenario.batch)
     messages += workload.requests(rm.rm_id, workload.asks(scenario), scenario.batch)
@@ -299,7 +301,7 @@ class Claims:
         }
 
 
-async def gang(server: ServerProcess, scenario: Scenario, options: Options) -> Load:
+async def gang(server: ServerProcess, scenario: Scenario, options: Options) -> LoadResult:
     """From the first placeholder sent to the last real allocation received.
 
     Both count as allocations: two for each member. The messages of a member are the ask for a
@@ -343,7 +345,7 @@ def members(scenario: Scenario, app: str, *, placeholder: bool) -> Iterator[Allo
 class Gangs:
     """The RM of all gangs."""
 
-    def __init__(self, rm: Rm, scenario: Scenario) -> None:
+    def __init__(self, rm: BenchRm, scenario: Scenario) -> None:
         """Make all asks in advance, so that sending them costs little."""
         apps = [name for _, name in workload.app_names(scenario)]
         placeholders = [m for app in apps for m in members(scenario, app, placeholder=True)]

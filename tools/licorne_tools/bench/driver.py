@@ -112,7 +112,7 @@ class Allocating(Protocol):
         ...
 
 
-class Rm:
+class BenchRm:
     """One registered RM with its streams. Use as a context manager."""
 
     def __init__(self, target: str, rm_id: str, batch: int, progress: Progress = UNSEEN) -> None:

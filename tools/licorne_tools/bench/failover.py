@@ -116,7 +116,7 @@ class Workers(Deployment):
         """Do nothing: the supervisor starts a killed worker again by itself."""
 
 
-class Members(Deployment):
+class MembersWithEtcd(Deployment):
     """Members that share an etcd, each a server by itself, and the one that the RM dials."""
 
     def __init__(self, url: str, processes: AsyncExitStack) -> None:
@@ -181,7 +181,7 @@ async def members(count: int) -> AsyncIterator[Deployment]:
         BenchError: there is no etcd, or it does not start.
     """
     async with running_etcd() as etcd, AsyncExitStack() as processes:
-        deployment = Members(f"etcd://{etcd}/bench", processes)
+        deployment = MembersWithEtcd(f"etcd://{etcd}/bench", processes)
         await deployment.start(count)
         yield deployment
 

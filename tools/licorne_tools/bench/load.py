@@ -15,7 +15,7 @@ from licorne.v1.state_pb2 import ListPartitionsRequest
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_server.commands.server_process import ServerProcess, cpu_seconds
 from licorne_tools.bench import workload
-from licorne_tools.bench.driver import UNSEEN, Progress, Rm
+from licorne_tools.bench.driver import UNSEEN, BenchRm, Progress
 from licorne_tools.bench.installation import HERE, Installation
 from licorne_tools.bench.scenarios import Scenario
 
@@ -79,7 +79,7 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Load:
+class LoadResult:
     """The result of a load: AllocationResponses, number of allocations, time, and further measures.
 
     `cost` is that of the whole load, which may have taken longer than the counted allocations.
@@ -105,9 +105,9 @@ async def joined(
     extra: Mapping[str, str] | None = None,
     nodes: Iterable[NodeInfo] | None = None,
     applications: Iterable[AddApplicationRequest] | None = None,
-) -> AsyncIterator[Rm]:
+) -> AsyncIterator[BenchRm]:
     """An RM with the configuration, nodes and applications of the scenario, or with the given ones."""
-    async with Rm(target, rm_id, scenario.batch, progress) as rm:
+    async with BenchRm(target, rm_id, scenario.batch, progress) as rm:
         await rm.register(config or workload.configuration(scenario), extra)
         await rm.add_nodes(workload.nodes(scenario) if nodes is None else nodes)
         await rm.add_applications(workload.applications(scenario) if applications is None else applications)
@@ -120,13 +120,13 @@ async def timed(
     allocations: int,
     progress: Progress = UNSEEN,
     **extra: float,
-) -> Load:
+) -> LoadResult:
     """Measure the work to its end."""
     progress.step("placing", of=allocations)
     meter = Meter(server.pid)
     responses = await work
     cost = meter.read()
-    return Load(
+    return LoadResult(
         responses=responses,
         allocations=allocations,
         seconds=cost.seconds,

@@ -22,7 +22,7 @@ LIMIT_SECONDS = 600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Worker:
+class WorkerProcess:
     """A worker's process, and the socket of its store."""
 
     name: str
@@ -30,21 +30,21 @@ class Worker:
     store: Path
 
 
-def workers_of(supervisor: int) -> list[Worker]:
+def workers_of(supervisor: int) -> list[WorkerProcess]:
     """The workers of a supervisor that run, from the kernel's files (Linux)."""
     children = Path(f"/proc/{supervisor}/task/{supervisor}/children").read_text().split()
     found = [_worker(int(pid)) for pid in children]
     return sorted((worker for worker in found if worker is not None), key=lambda worker: worker.name)
 
 
-def _worker(pid: int) -> Worker | None:
+def _worker(pid: int) -> WorkerProcess | None:
     try:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
     except FileNotFoundError:
         return None
     # The last argument is the file of its settings, with its number, beside the sockets.
     file = Path(next((word for word in words if word.endswith(SETTINGS)), ""))
-    return Worker(worker_name(int(file.stem)), pid, file.parent / STORE) if file.suffix else None
+    return WorkerProcess(worker_name(int(file.stem)), pid, file.parent / STORE) if file.suffix else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +55,7 @@ class Spent:
     supervisor: float
 
 
-class Meter:
+class WorkersMeter:
     """Measures a supervisor and its workers from its creation on. Without workers it is the server."""
 
     def __init__(self, server: ServerProcess) -> None:
@@ -91,7 +91,7 @@ async def shared(workers: int, rms: int, scenario: Scenario, progress: Progress 
             flood = flooding(server.target, f"rm-{number}", scenario)
             floods.append(await stack.enter_async_context(flood))
             progress.advance()
-        meter = Meter(server)
+        meter = WorkersMeter(server)
         progress.step("placing", of=rms * scenario.pods)
         start = perf_counter()
         done = await asyncio.gather(*map(flooded, floods))

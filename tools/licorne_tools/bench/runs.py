@@ -16,9 +16,9 @@ from licorne_server.commands.settings.tables import KEYS
 from licorne_tools.bench import workload
 from licorne_tools.bench.ceilings import ECHO, answers_of, bare_server, ceiling, client, echo
 from licorne_tools.bench.confirming import gang, held, notice, preempt, storm
-from licorne_tools.bench.driver import BenchError, Progress, Rm, limited
+from licorne_tools.bench.driver import BenchError, BenchRm, Progress, limited
 from licorne_tools.bench.flood import flooded, flooding
-from licorne_tools.bench.load import RM, Load, Meter, Options, joined, pending, percentiles, timed
+from licorne_tools.bench.load import RM, LoadResult, Meter, Options, joined, pending, percentiles, timed
 from licorne_tools.bench.scenarios import BARE, Scenario, ScenarioKind, Wire
 from licorne_tools.bench.session_rm import SessionRm
 
@@ -85,7 +85,7 @@ def alone(work: Coroutine[Any, Any, dict[str, float]]) -> dict[str, float]:
         gc.enable()
 
 
-def figures(load: Load) -> dict[str, float]:
+def figures(load: LoadResult) -> dict[str, float]:
     """The measures of every load."""
     return {
         "allocations": load.allocations,
@@ -98,7 +98,7 @@ def figures(load: Load) -> dict[str, float]:
     }
 
 
-async def ceilings(scenario: Scenario, load: Load, progress: Progress) -> dict[str, float]:
+async def ceilings(scenario: Scenario, load: LoadResult, progress: Progress) -> dict[str, float]:
     """The rates of bare servers with the same messages."""
     rate = load.allocations / load.seconds
     progress.step("streaming from a bare server")
@@ -111,7 +111,7 @@ async def ceilings(scenario: Scenario, load: Load, progress: Progress) -> dict[s
     return found
 
 
-async def burst(server: ServerProcess, scenario: Scenario, options: Options) -> Load:
+async def burst(server: ServerProcess, scenario: Scenario, options: Options) -> LoadResult:
     """All asks as fast as possible, from the first send to the last allocation."""
     if scenario.wire is Wire.SESSION:
         return await session_burst(server, scenario, options.progress)
@@ -122,7 +122,7 @@ async def burst(server: ServerProcess, scenario: Scenario, options: Options) -> 
         return replace(load, requests=messages, extra=traffic)
 
 
-async def session_burst(server: ServerProcess, scenario: Scenario, progress: Progress) -> Load:
+async def session_burst(server: ServerProcess, scenario: Scenario, progress: Progress) -> LoadResult:
     """The same over a session, whose RM may have predicate checks."""
     asking, asked = scenario.asking, scenario.kind is ScenarioKind.ASKED
     refused = workload.refused_nodes(scenario)
@@ -160,7 +160,7 @@ def allocations_in(response: bytes) -> bytes:
     return UpdateResponse.FromString(response).allocations.SerializeToString()
 
 
-async def blocked(server: ServerProcess, scenario: Scenario, options: Options) -> Load:
+async def blocked(server: ServerProcess, scenario: Scenario, options: Options) -> LoadResult:
     """All asks behind others that fit on no node, in the same application and in earlier ones."""
     [(queue, app)] = workload.app_names(scenario)
     own = [workload.application(queue, name) for name in [*workload.ahead_names(), app]]
@@ -170,13 +170,13 @@ async def blocked(server: ServerProcess, scenario: Scenario, options: Options) -
         return await timed(server, rm.place(messages, scenario.pods), scenario.pods, rm.progress)
 
 
-async def latency(server: ServerProcess, scenario: Scenario, options: Options) -> Load:
+async def latency(server: ServerProcess, scenario: Scenario, options: Options) -> LoadResult:
     """Single asks at a steady rate; each allocation is released at once."""
     async with joined(server.target, scenario, progress=options.progress) as rm:
         return await steadily(server, rm, scenario)
 
 
-async def steadily(server: ServerProcess, rm: Rm, scenario: Scenario) -> Load:
+async def steadily(server: ServerProcess, rm: BenchRm, scenario: Scenario) -> LoadResult:
     """The same with a connected RM."""
     asks = list(workload.asks(scenario))
     warm_up = min(WARM_UP, len(asks) // 2)
@@ -186,7 +186,7 @@ async def steadily(server: ServerProcess, rm: Rm, scenario: Scenario) -> Load:
     meter = Meter(server.pid)
     latencies, responses = await rm.steady(asks[warm_up:], RATE)
     cost = meter.read()
-    return Load(
+    return LoadResult(
         responses=responses,
         allocations=len(latencies),
         seconds=cost.seconds,
@@ -195,7 +195,7 @@ async def steadily(server: ServerProcess, rm: Rm, scenario: Scenario) -> Load:
     )
 
 
-async def wire(server: ServerProcess, scenario: Scenario, options: Options) -> Load:
+async def wire(server: ServerProcess, scenario: Scenario, options: Options) -> LoadResult:
     """Send a burst of asks to a server that only echoes them."""
     asks = workload.asks(scenario)
     if scenario.wire is Wire.SESSION:
@@ -208,14 +208,14 @@ async def wire(server: ServerProcess, scenario: Scenario, options: Options) -> L
         return replace(load, extra={"requests": len(messages), "responses": len(load.responses)})
 
 
-async def wire_latency(server: ServerProcess, scenario: Scenario, options: Options) -> Load:
+async def wire_latency(server: ServerProcess, scenario: Scenario, options: Options) -> LoadResult:
     """Single asks to an echo at a steady rate; each is released at once."""
-    async with Rm(server.target, RM, scenario.batch, options.progress) as rm:
+    async with BenchRm(server.target, RM, scenario.batch, options.progress) as rm:
         await rm.connected()
         return await steadily(server, rm, scenario)
 
 
-async def idle(server: ServerProcess, scenario: Scenario, options: Options) -> Load:
+async def idle(server: ServerProcess, scenario: Scenario, options: Options) -> LoadResult:
     """The CPU of an idle server with a full cluster and pending asks."""
     per_node = scenario.pods_per_node
     placed = per_node * scenario.nodes
@@ -234,7 +234,7 @@ async def idle(server: ServerProcess, scenario: Scenario, options: Options) -> L
         return replace(load, extra={"waiting": scenario.pods, "idle_cpu_percent": percent})
 
 
-async def two_rms(server: ServerProcess, scenario: Scenario, options: Options) -> Load:
+async def two_rms(server: ServerProcess, scenario: Scenario, options: Options) -> LoadResult:
     """Single asks of one RM, first alone, then while another RM floods the same server."""
     single = replace(scenario, queues=1, apps=1, asks=MOST_SINGLE_ASKS)
     alone_count = max(FEWEST_BESIDE, min(ALONE_ASKS, scenario.pods))
@@ -257,7 +257,7 @@ async def two_rms(server: ServerProcess, scenario: Scenario, options: Options) -
         cost = replace(cost, client=cost.client + result.cpu)
     quiet, disturbed = percentiles("alone", alone), percentiles("beside", beside)
     slowdown = disturbed["beside_p99_ms"] / quiet["alone_p99_ms"]
-    return Load(
+    return LoadResult(
         responses=result.responses,
         allocations=result.allocations,
         seconds=result.seconds,
@@ -266,7 +266,7 @@ async def two_rms(server: ServerProcess, scenario: Scenario, options: Options) -
     )
 
 
-async def memory(server: ServerProcess, scenario: Scenario, options: Options) -> Load:
+async def memory(server: ServerProcess, scenario: Scenario, options: Options) -> LoadResult:
     """All asks wait for drained nodes; then the drain ends and all are placed."""
     drained = workload.nodes(scenario, action=NodeInfo.CREATE_DRAIN)
     async with joined(server.target, scenario, progress=options.progress, nodes=drained) as rm:
@@ -286,7 +286,7 @@ def reached(number: int) -> Callable[[], bool]:
     return lambda: next(asked) >= number
 
 
-LOADS: Mapping[ScenarioKind, Callable[[ServerProcess, Scenario, Options], Awaitable[Load]]] = {
+LOADS: Mapping[ScenarioKind, Callable[[ServerProcess, Scenario, Options], Awaitable[LoadResult]]] = {
     ScenarioKind.BURST: burst,
     ScenarioKind.BLOCKED: blocked,
     ScenarioKind.LATENCY: latency,

@@ -60,7 +60,7 @@ TARGETS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class OlderCoreComparison:
     """A benchmark with both cores in words, and the columns and measures of its table."""
 
     benchmark: Benchmark
@@ -72,7 +72,7 @@ class Comparison:
 
 IN_TURN = "Both cores were measured in turn. A ratio is that of the two runs of a pair."
 COMPARISONS = (
-    Comparison(
+    OlderCoreComparison(
         ASKS,
         "Beside the older core, over gRPC",
         "Target: 5 times the asks a second of the older core with one ask a message, which is `core1`; 12 "
@@ -85,7 +85,7 @@ COMPARISONS = (
             "server CPU an ask, µs": "cpu_us_per_allocation",
         },
     ),
-    Comparison(
+    OlderCoreComparison(
         PODS,
         "Kubernetes' shim",
         "Target: 1.5 times the pods a second of the in-process core with 50 nodes, and twice with 5,000. It "
@@ -104,7 +104,7 @@ COMPARISONS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TargetTable:
     """A table with its title, and what it is about."""
 
     title: str
@@ -113,7 +113,7 @@ class Table:
     rows: Sequence[Sequence[str]]
 
 
-def tables(results: Mapping[Scenario, Sequence[Run]], compared: Mapping[Shape, Pairs]) -> list[Table]:
+def tables(results: Mapping[Scenario, Sequence[Run]], compared: Mapping[Shape, Pairs]) -> list[TargetTable]:
     """The tables of all targets that were measured."""
     found = []
     for target in TARGETS:
@@ -127,16 +127,16 @@ def tables(results: Mapping[Scenario, Sequence[Run]], compared: Mapping[Shape, P
     return found
 
 
-def of_target(target: Target, results: Mapping[Scenario, Sequence[Run]]) -> Table:
+def of_target(target: Target, results: Mapping[Scenario, Sequence[Run]]) -> TargetTable:
     """The table of a target, a line for each scenario."""
     rows = []
     for label, runs in zip(names(results), results.values(), strict=True):
         cells = [Spread.of(run[measure] for run in runs).quoted() for measure in target.columns.values()]
         rows.append([label, *cells])
-    return Table(target.title, target.about, ["Scenario", *target.columns], rows)
+    return TargetTable(target.title, target.about, ["Scenario", *target.columns], rows)
 
 
-def of_comparison(comparison: Comparison, results: Mapping[Shape, Pairs]) -> Table:
+def of_comparison(comparison: OlderCoreComparison, results: Mapping[Shape, Pairs]) -> TargetTable:
     """The table of both cores, a line for each shape and measure."""
     rows = []
     for shape, pairs in results.items():
@@ -145,7 +145,7 @@ def of_comparison(comparison: Comparison, results: Mapping[Shape, Pairs]) -> Tab
             quoted = NOTHING if ratio is None else ratio.quoted(times)
             rows.append([shape.title, heading, this.quoted(), other.quoted(), quoted])
     label, *cores = comparison.columns
-    return Table(comparison.title, comparison.about, [label, "Measure", *cores, "Ratio"], rows)
+    return TargetTable(comparison.title, comparison.about, [label, "Measure", *cores, "Ratio"], rows)
 
 
 def section(

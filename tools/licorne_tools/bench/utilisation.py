@@ -1,6 +1,6 @@
 """An hour of a cluster on a virtual clock: its used share, and the waits of asks.
 
-The core runs in this process, without a wire. The RM of a `Load` submits its applications, ends each
+The core runs in this process, without a wire. The RM of a `LoadWorld` submits its applications, ends each
 allocation after its run time, and confirms preemptions at once. The figures depend on the seed alone, so
 that two scheduling rules can be compared.
 """
@@ -44,7 +44,7 @@ from licorne_core.views.queues import QueueReport
 from licorne_server.lab.demo.world import Submission, rounds
 from licorne_tools.bench.driver import BenchError
 from licorne_tools.bench.growth.world import START, parsed
-from licorne_tools.bench.utilisation_loads import Load, application_of, ask_of, created
+from licorne_tools.bench.utilisation_loads import LoadWorld, application_of, ask_of, created
 
 ROUND = 60.0
 """Seconds of the unit of time in a world."""
@@ -70,7 +70,7 @@ LARGE = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Figures:
+class UtilisationFigures:
     """The results of a run. Shares are of all cores; waits are in seconds.
 
     Asks that are pending at the end count with their waits so far.
@@ -105,7 +105,7 @@ class _Samples:
 
 
 @dataclass(slots=True)
-class _Waiting:
+class _WaitingAsk:
     """An ask without an allocation."""
 
     ask: Ask
@@ -130,7 +130,7 @@ class _Usage:
 class Simulation:
     """A core, and the RM of one load against it."""
 
-    def __init__(self, load: Load, *, seed: int, reservations: bool) -> None:
+    def __init__(self, load: LoadWorld, *, seed: int, reservations: bool) -> None:
         """Register the RM and its nodes.
 
         Raises:
@@ -144,7 +144,7 @@ class Simulation:
         self._agenda: list[tuple[float, int, Callable[[], None]]] = []
         self._actions = 0
         self._unanswered: dict[AppId, Submission] = {}
-        self._waiting: dict[AllocationKey, _Waiting] = {}
+        self._waiting: dict[AllocationKey, _WaitingAsk] = {}
         self._shapes: defaultdict[str, Counter[AskClass]] = defaultdict(Counter)
         self._running: dict[AllocationKey, Ask] = {}
         self._ends: dict[float, list[AllocationKey]] = {}
@@ -158,7 +158,7 @@ class Simulation:
         self._handle(UpdateNodes(rm_id=self._rm_id, nodes=created(load.world.nodes)))
         self._partition = self._scheduler.views.partition_names(self._rm_id)[0]
 
-    def run(self, seconds: float) -> Figures:
+    def run(self, seconds: float) -> UtilisationFigures:
         """Play for `seconds`; to be called once.
 
         Raises:
@@ -220,7 +220,7 @@ class Simulation:
         for wanted in submission.asks:
             ask = ask_of(wanted)
             runs = submission.runs * ROUND * self._dice.uniform(1 - UNSTEADY, 1 + UNSTEADY)
-            self._waiting[ask.key] = _Waiting(ask, queue, self._now, runs)
+            self._waiting[ask.key] = _WaitingAsk(ask, queue, self._now, runs)
             self._shapes[queue][ask.ask_class] += 1
             asks.append(ask)
         self._handle(UpdateAllocations(rm_id=self._rm_id, asks=asks))
@@ -288,7 +288,7 @@ class Simulation:
             self._at(end, partial(self._end, end))
         self._ends[end].append(key)
 
-    def _forget_shape(self, waited: _Waiting) -> None:
+    def _forget_shape(self, waited: _WaitingAsk) -> None:
         shapes = self._shapes[waited.queue]
         shapes[waited.ask.ask_class] -= 1
         if not shapes[waited.ask.ask_class]:
@@ -335,12 +335,12 @@ class Simulation:
                 samples.below_guarantee += SAMPLE
         self._at(self._now + SAMPLE, self._sample)
 
-    def _figures(self, seconds: float, warm: float, warm_area: float) -> Figures:
+    def _figures(self, seconds: float, warm: float, warm_area: float) -> UtilisationFigures:
         area = self._usage.area
         late = [each for each in self._samples.backlog if each[0] >= seconds / 2]
         waiting = [each for each in self._waiting.values() if self._is_large(each.ask)]
         waits = [*self._large_waits, *(self._now - each.since for each in waiting)]
-        return Figures(
+        return UtilisationFigures(
             cores_percent=area / seconds / self._capacity * 100,
             warm_cores_percent=(area - warm_area) / (seconds - warm) / self._capacity * 100,
             below_guarantee_seconds=self._samples.below_guarantee,
@@ -356,7 +356,7 @@ class Simulation:
         )
 
 
-def played(load: Load, *, seed: int, seconds: float, reservations: bool) -> Figures:
+def played(load: LoadWorld, *, seed: int, seconds: float, reservations: bool) -> UtilisationFigures:
     """The figures of a load, equal for equal seeds.
 
     Raises:

@@ -54,7 +54,7 @@ MIXED = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Load:
+class LoadWorld:
     """A world with new work each minute; an operator may stop a queue for a while."""
 
     name: str
@@ -64,14 +64,14 @@ class Load:
     """The queue that is stopped for 90 s after a sixth of the time; empty for none."""
 
 
-def loads() -> tuple[Load, ...]:
+def loads() -> tuple[LoadWorld, ...]:
     """All loads, in order."""
     batch = worlds()[0]
     mixed = world("mixed", MIXED_QUEUES, nodes("mixed", 20, 32, 128), MIXED)
     return (
-        Load(name="fake-rm", about="the load of licorne fake-rm", world=batch),
-        Load(name="mixed", about="asks of most of a node among small ones", world=mixed),
-        Load(
+        LoadWorld(name="fake-rm", about="the load of licorne fake-rm", world=batch),
+        LoadWorld(name="mixed", about="asks of most of a node among small ones", world=mixed),
+        LoadWorld(
             name="stopped",
             about="the load of licorne fake-rm, root.etl stopped for 90 s",
             world=batch,

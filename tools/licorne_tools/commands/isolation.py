@@ -14,12 +14,12 @@ from licorne_tools.bench.driver import BenchError, Progress
 from licorne_tools.bench.installation import this_build
 from licorne_tools.bench.isolation import crowd
 from licorne_tools.bench.isolation.catalogue import ATTACKS
-from licorne_tools.bench.isolation.latency import COUNTS, NEIGHBOUR, Line, Setting, attacks, crowds
+from licorne_tools.bench.isolation.latency import COUNTS, NEIGHBOUR, Setting, TargetLine, attacks, crowds
 from licorne_tools.bench.report import Run, environment, runs_as_json, summary
 from licorne_tools.bench.runs import alone
 from licorne_tools.commands.outcome import Alone, Outcome, each, shown
 
-Result = tuple[Line, list[Run]]
+Result = tuple[TargetLine, list[Run]]
 FULL = 100
 MANY_RMS = "manyrms"
 USUAL = {NEIGHBOUR: (20.0, 100), MANY_RMS: (5.0, 4)}
@@ -124,7 +124,7 @@ def rms_of(scenario: str, progress: Progress) -> Iterator[Path | None]:
         yield path
 
 
-def chosen(args: argparse.Namespace, progress: Progress, path: Path | None = None) -> list[Line]:
+def chosen(args: argparse.Namespace, progress: Progress, path: Path | None = None) -> list[TargetLine]:
     """The lines of the table; the RMs of `manyrms` are in that program.
 
     Raises:
@@ -153,7 +153,7 @@ def chosen(args: argparse.Namespace, progress: Progress, path: Path | None = Non
     return lines
 
 
-def one_run(line: Line) -> Run:
+def one_run(line: TargetLine) -> Run:
     """Make and report one run of a line; a failure names the line."""
     try:
         result = alone(line.measure())
@@ -174,14 +174,14 @@ def show(args: argparse.Namespace, results: Sequence[Result]) -> None:
     print_table([first, *columns, "HOLDS"], [row(columns, *result) for result in results])
 
 
-def row(columns: Mapping[str, str], line: Line, runs: Sequence[Run]) -> list[str]:
+def row(columns: Mapping[str, str], line: TargetLine, runs: Sequence[Run]) -> list[str]:
     """A line as cells: medians, with their spread where there were several runs."""
     found = summary(runs)
     figures = [found[measure].quoted() for measure in columns.values()]
     return [line.name, *figures, "yes" if holds(line, runs) else "no"]
 
 
-def as_json(scenario: str, line: Line, runs: Sequence[Run]) -> dict[str, Any]:
+def as_json(scenario: str, line: TargetLine, runs: Sequence[Run]) -> dict[str, Any]:
     """A line as JSON."""
     return {
         "scenario": scenario,
@@ -195,6 +195,6 @@ def as_json(scenario: str, line: Line, runs: Sequence[Run]) -> dict[str, Any]:
     }
 
 
-def holds(line: Line, runs: Sequence[Run]) -> bool:
+def holds(line: TargetLine, runs: Sequence[Run]) -> bool:
     """True if the target holds for the medians of all runs."""
     return line.holds({name: spread.median for name, spread in summary(runs).items()})

@@ -66,7 +66,7 @@ ALONE = Alone(
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class WorkersLine:
     """A line of a table, for a number of workers."""
 
     workers: int
@@ -97,9 +97,9 @@ def run(args: argparse.Namespace) -> int:
     if args.scenario == WORKERS and args.store is not None:
         raise UsageError(f"--store is for {FAILOVER} only")
     progress, outcome = Progress(), Outcome()
-    lines = [Line(workers) for workers in ([args.workers] if args.workers else COUNTS[args.scenario])]
+    lines = [WorkersLine(workers) for workers in ([args.workers] if args.workers else COUNTS[args.scenario])]
     say(str(this_build()))
-    results: dict[Line, list[Run]] = {}
+    results: dict[WorkersLine, list[Run]] = {}
     with shown(progress):
         for line in each(args.scenario, lines, progress, outcome):
             with outcome:
@@ -120,7 +120,7 @@ def scenario_of(args: argparse.Namespace) -> Scenario:
     return shape.scaled(nodes=args.nodes, pods=args.pods)
 
 
-def one_run(args: argparse.Namespace, line: Line, progress: Progress) -> Run:
+def one_run(args: argparse.Namespace, line: WorkersLine, progress: Progress) -> Run:
     """Make one run of a line; a failure names the line."""
     scenario = scenario_of(args)
     work = (
@@ -134,7 +134,7 @@ def one_run(args: argparse.Namespace, line: Line, progress: Progress) -> Run:
         raise BenchError(f"{args.scenario} {line.name}: {error}") from None
 
 
-def show(args: argparse.Namespace, results: Mapping[Line, Sequence[Run]]) -> None:
+def show(args: argparse.Namespace, results: Mapping[WorkersLine, Sequence[Run]]) -> None:
     """Print a table, or an array of objects."""
     if args.json:
         print_json([as_json(args, line, runs) for line, runs in results.items()])
@@ -154,7 +154,7 @@ def cells(columns: Mapping[str, str], runs: Sequence[Run]) -> Iterator[str]:
         yield found[measure].quoted() if measure in found else NOTHING
 
 
-def as_json(args: argparse.Namespace, line: Line, runs: Sequence[Run]) -> dict[str, Any]:
+def as_json(args: argparse.Namespace, line: WorkersLine, runs: Sequence[Run]) -> dict[str, Any]:
     """A line as JSON."""
     scenario = scenario_of(args)
     return {

@@ -10,8 +10,8 @@ from licorne_cli.parsing.parser import positive
 from licorne_tools.bench.driver import Progress
 from licorne_tools.bench.installation import this_build
 from licorne_tools.bench.report import NOTHING, Spread, environment, readable, rounded
-from licorne_tools.bench.utilisation import Figures, played
-from licorne_tools.bench.utilisation_loads import Load, loads
+from licorne_tools.bench.utilisation import UtilisationFigures, played
+from licorne_tools.bench.utilisation_loads import LoadWorld, loads
 from licorne_tools.commands.outcome import Alone, Outcome, shown
 
 NAME = "utilisation"
@@ -46,9 +46,9 @@ ALONE = Alone(
 class Played(NamedTuple):
     """A load, True if nodes were reserved, and the figures by seed."""
 
-    load: Load
+    load: LoadWorld
     reservations: bool
-    figures: dict[int, Figures]
+    figures: dict[int, UtilisationFigures]
 
 
 def add_arguments(group: argparse._ArgumentGroup) -> None:

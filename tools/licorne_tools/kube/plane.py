@@ -34,7 +34,7 @@ NODE = {"cpu": "32", "memory": "256Gi", "pods": "110"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class PlaneOptions:
     """What may differ between control planes.
 
     Attributes:
@@ -102,14 +102,14 @@ class Plane:
 
 @asynccontextmanager
 async def running_plane(
-    options: Options | None = None, progress: Progress | None = None
+    options: PlaneOptions | None = None, progress: Progress | None = None
 ) -> AsyncIterator[Plane]:
     """Start a control plane, for the time of the block; the programs are built where they are missing.
 
     Raises:
         BenchError: a program is missing, cannot be built, or does not start.
     """
-    options = options or Options()
+    options = options or PlaneOptions()
     names = (API_SERVER, CONTROLLERS, KWOK) if options.controllers else (API_SERVER,)
     programs = await asyncio.to_thread(built, names, progress)
     parent = MEMORY if os.access(MEMORY, os.W_OK) else None
@@ -154,7 +154,7 @@ def _etcd(folder: Path, url: str, peer: int) -> Program:
     return Program(ETCD, command, partial(says, f"{url}/health", '"true"'))
 
 
-def _api_server(folder: Path, program: Path, etcd: str, port: int, options: Options) -> Program:
+def _api_server(folder: Path, program: Path, etcd: str, port: int, options: PlaneOptions) -> Program:
     command = [
         str(program),
         f"--etcd-servers={etcd}",
@@ -175,7 +175,7 @@ def _api_server(folder: Path, program: Path, etcd: str, port: int, options: Opti
     return Program(API_SERVER, command, partial(says, f"https://127.0.0.1:{port}/readyz", "ok"))
 
 
-def _controllers(plane: Plane, programs: Mapping[str, Path], options: Options) -> list[Program]:
+def _controllers(plane: Plane, programs: Mapping[str, Path], options: PlaneOptions) -> list[Program]:
     manager = [
         str(programs[CONTROLLERS]),
         f"--kubeconfig={plane.kubeconfig}",

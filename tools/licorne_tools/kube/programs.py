@@ -24,22 +24,22 @@ SHIM, OLDER_SHIM, LOAD = "licorne-k8shim", "yunikorn-scheduler", "kubeload"
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ProgramSource:
     """Source of a program: a Go module of this checkout, and a package that it depends on."""
 
     module: Path
     package: str
 
 
-SOURCES: Mapping[str, Source] = {
+SOURCES: Mapping[str, ProgramSource] = {
     **{
-        name: Source(MODULES / "control-plane", f"k8s.io/kubernetes/cmd/{name}")
+        name: ProgramSource(MODULES / "control-plane", f"k8s.io/kubernetes/cmd/{name}")
         for name in (API_SERVER, CONTROLLERS, SCHEDULER, KUBECTL)
     },
-    KWOK: Source(MODULES / "kwok", "sigs.k8s.io/kwok/cmd/kwok"),
-    SHIM: Source(SHIMS, "./cmd/licorne-k8shim"),
-    LOAD: Source(SHIMS, "./cmd/kubeload"),
-    OLDER_SHIM: Source(SHIMS, "github.com/apache/yunikorn-k8shim/pkg/cmd/shim"),
+    KWOK: ProgramSource(MODULES / "kwok", "sigs.k8s.io/kwok/cmd/kwok"),
+    SHIM: ProgramSource(SHIMS, "./cmd/licorne-k8shim"),
+    LOAD: ProgramSource(SHIMS, "./cmd/kubeload"),
+    OLDER_SHIM: ProgramSource(SHIMS, "github.com/apache/yunikorn-k8shim/pkg/cmd/shim"),
 }
 # Programs say this version, which others compare with theirs.
 LINKED = " ".join(

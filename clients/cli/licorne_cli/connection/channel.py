@@ -42,13 +42,13 @@ class PageRequest(Protocol):
     page_token: str
 
 
-class Page(Protocol):
+class PageAnswer(Protocol):
     """An answer with a page of a list."""
 
     next_page_token: str
 
 
-P = TypeVar("P", bound=Page)
+P = TypeVar("P", bound=PageAnswer)
 
 
 def pages(call: Callable[..., P], request: PageRequest, timeout: float) -> Iterator[P]:
@@ -61,7 +61,7 @@ def pages(call: Callable[..., P], request: PageRequest, timeout: float) -> Itera
             return
 
 
-def rows(call: Callable[..., Page], request: PageRequest, name: str, timeout: float) -> Iterator[Any]:
+def rows(call: Callable[..., PageAnswer], request: PageRequest, name: str, timeout: float) -> Iterator[Any]:
     """All rows of a list, page by page; `name` is the field of a page that has them."""
     for page in pages(call, request, timeout):
         yield from getattr(page, name)

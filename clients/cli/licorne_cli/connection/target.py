@@ -131,7 +131,7 @@ def _agree(args: argparse.Namespace, options: Collection[str]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _OptionSource:
     """A source of values for omitted options.
 
     The values of the keys `bound` are for the targets `home` only, or for any target if it is None.
@@ -159,14 +159,14 @@ class _Place:
         return f"the credentials of {self.name} are for {', '.join(self.home or ())}, and were not sent"
 
 
-def _places(args: argparse.Namespace) -> list[_Place]:
+def _places(args: argparse.Namespace) -> list[_OptionSource]:
     """The sources of values, the first one first."""
     given = _environment()
-    environment = _Place("the environment", given, _home(given), CREDENTIALS)
+    environment = _OptionSource("the environment", given, _home(given), CREDENTIALS)
     if args.context:
         values = _values(args.context)
         home = None if args.target else _home(values)
-        return [_Place(f"context {args.context}", values, home, contexts.KEYS), environment]
+        return [_OptionSource(f"context {args.context}", values, home, contexts.KEYS), environment]
     try:
         return [environment, *_current_context()]
     except ContextError:
@@ -175,11 +175,11 @@ def _places(args: argparse.Namespace) -> list[_Place]:
         raise
 
 
-def _current_context() -> Iterator[_Place]:
+def _current_context() -> Iterator[_OptionSource]:
     """The current context, if there is one."""
     if name := os.environ.get(CONTEXT_VARIABLE) or contexts.read().current:
         values = _values(name)
-        yield _Place(f"context {name}", values, _home(values), contexts.KEYS)
+        yield _OptionSource(f"context {name}", values, _home(values), contexts.KEYS)
 
 
 def _home(values: Mapping[str, Any]) -> Collection[str] | None:

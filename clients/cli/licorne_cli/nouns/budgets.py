@@ -30,7 +30,7 @@ EXAMPLES = (
 )
 
 
-class Row(NamedTuple):
+class BudgetRow(NamedTuple):
     """A budget as a whole, or one RM's part of it."""
 
     budget: Budget
@@ -74,11 +74,11 @@ class Row(NamedTuple):
         return self.holding.overdraft if self.holding else {}
 
 
-def rows(budget: Budget) -> Iterator[Row]:
+def rows(budget: Budget) -> Iterator[BudgetRow]:
     """The budget, then its RMs."""
-    yield Row(budget)
+    yield BudgetRow(budget)
     for holding in budget.holdings:
-        yield Row(budget, holding)
+        yield BudgetRow(budget, holding)
 
 
 BUDGETS = Listing[Budget](

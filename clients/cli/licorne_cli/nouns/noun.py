@@ -35,14 +35,14 @@ from licorne_cli.output.text import DATA_FORMS, ask_consent, print_data, printab
 from licorne_cli.parsing.parser import Command, ForVerbs, add_yes, did_you_mean
 
 
-class Place(NamedTuple):
+class Scope(NamedTuple):
     """The RM and the partition in which a verb acts."""
 
     rm_id: str
     partition: str
 
 
-def place_of(channel: grpc.Channel, args: argparse.Namespace) -> Place:
+def place_of(channel: grpc.Channel, args: argparse.Namespace) -> Scope:
     """The RM and the partition of the arguments; one of several has to be named.
 
     Raises:
@@ -51,8 +51,8 @@ def place_of(channel: grpc.Channel, args: argparse.Namespace) -> Place:
     """
     if args.partition.startswith("["):
         # `settle` has refused another RM beside it.
-        return Place(args.partition[1:].partition("]")[0], args.partition)
-    places = [Place(one.rm_id, one.name) for one in partitions_meant(StateStub(channel), args)]
+        return Scope(args.partition[1:].partition("]")[0], args.partition)
+    places = [Scope(one.rm_id, one.name) for one in partitions_meant(StateStub(channel), args)]
     if not places:
         raise NotFoundError(no_rm(args))
     rm_ids = list(dict.fromkeys(place.rm_id for place in places))
@@ -72,7 +72,7 @@ class Act:
 
     channel: grpc.Channel
     args: argparse.Namespace
-    place: Place
+    place: Scope
 
     @property
     def admin(self) -> AdminStub:
@@ -239,7 +239,7 @@ class Noun(Generic[T]):
         """
         if not all(args.names):
             raise UsageError(f"a {self.listing.kind} has an empty name: nothing was done")
-        place = place_of(channel, args) if self.partitioned else Place("", "")
+        place = place_of(channel, args) if self.partitioned else Scope("", "")
         if len(args.names) > 1 and verb.plan is None:
             self._check_names(channel, args, place.partition)
         act = Act(channel, args, place)

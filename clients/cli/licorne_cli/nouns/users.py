@@ -20,20 +20,20 @@ EXAMPLES = (
 )
 
 
-class Row(NamedTuple):
+class UserRow(NamedTuple):
     """A user or group in one queue."""
 
     usage: Usage
     queue: QueueUsage
 
 
-def rows(usage: Usage) -> Iterator[Row]:
+def rows(usage: Usage) -> Iterator[UserRow]:
     """A row for each queue, children after their parent."""
     waiting: list[QueueUsage] = [usage.root]
     while waiting:
         queue = waiting.pop()
         waiting += reversed(queue.children)
-        yield Row(usage, queue)
+        yield UserRow(usage, queue)
 
 
 def running(queue: QueueUsage) -> str:

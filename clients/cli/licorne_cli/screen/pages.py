@@ -10,13 +10,13 @@ from licorne.v1.state_pb2 import Application, ExplainResponse
 from licorne_cli.output.text import human_resources, human_text, printable
 from licorne_cli.screen.pieces import label, queue_marks, unit
 from licorne_cli.screen.table import Table, resource_rows
-from licorne_cli.screen.tree import Inside, Node, Wanted, rank
+from licorne_cli.screen.tree import Inside, QueueNode, Wanted, rank
 
 HEADINGS = ("APPLICATION", "STATE", "RUNNING", "PENDING", "USER", "ALLOCATED")
 ASKING = "asking for its applications"
 
 
-def queue_facts(node: Node, width: int) -> Group:
+def queue_facts(node: QueueNode, width: int) -> Group:
     """The path and the marks of a queue, and a line for each resource that it uses, waits for or limits."""
     queue = node.queue
     maps = (queue.allocated, queue.guaranteed, queue.max, queue.pending)
@@ -50,7 +50,7 @@ def application_cells(app: Application) -> list[Text]:
     ]
 
 
-def count_of(node: Node, inside: Inside | None) -> str:
+def count_of(node: QueueNode, inside: Inside | None) -> str:
     """The number of listed applications and of all, or the reason why there are none."""
     if inside is None:
         return ASKING

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from rich.text import Text
 
 from licorne_cli.output.text import human_amount, is_in_bytes, printable, shown_time
-from licorne_cli.screen.tree import Cluster, Node
+from licorne_cli.screen.tree import Cluster, QueueNode
 
 USED, OVER, FREE, GUARANTEE, PARTS = "█", "▒", "·", "│", "▏▎▍▌▋▊▉"
 """The characters of bars: cells, the end of a guarantee, and cells filled by one eighth and more."""
@@ -17,7 +17,7 @@ USED, OVER, FREE, GUARANTEE, PARTS = "█", "▒", "·", "│", "▏▎▍▌▋
 ACTIVE = "Active"
 
 
-def queue_marks(node: Node, resource: str) -> Iterator[str]:
+def queue_marks(node: QueueNode, resource: str) -> Iterator[str]:
     """The marks of a queue, the gravest first; `resource` is that of the bar."""
     queue = node.queue
     if queue.state != ACTIVE:
@@ -33,7 +33,7 @@ def queue_marks(node: Node, resource: str) -> Iterator[str]:
         yield f"promised {amount(queue.promised, resource)}"
 
 
-def _maximum(node: Node, resource: str) -> Iterator[str]:
+def _maximum(node: QueueNode, resource: str) -> Iterator[str]:
     """The mark of a reached maximum, with the resource unless it is that of the bar."""
     reached = reached_maxima(node)
     if not reached:
@@ -44,7 +44,7 @@ def _maximum(node: Node, resource: str) -> Iterator[str]:
     yield word if resource in reached else f"{word} {label(reached[0])}"
 
 
-def reached_maxima(node: Node) -> list[str]:
+def reached_maxima(node: QueueNode) -> list[str]:
     """The resources whose own maximum a queue has reached.
 
     A maximum of zero counts as reached if the queue has pending asks for the resource.
@@ -57,7 +57,7 @@ def reached_maxima(node: Node) -> list[str]:
     ]
 
 
-def _is_full_parent(node: Node) -> bool:
+def _is_full_parent(node: QueueNode) -> bool:
     return node.parent is not None and bool(reached_maxima(node))
 
 

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from licorne_cli.output.text import human_amount, squeeze
 from licorne_cli.screen.pieces import bar, label, percent, queue_marks
-from licorne_cli.screen.tree import Key, Node
+from licorne_cli.screen.tree import Key, QueueNode
 
 PADDING = 2
 """Blanks between two columns."""
@@ -28,7 +28,7 @@ class Column:
     """A column that is dropped for lack of room."""
 
     heading: str
-    cell: Callable[[Node, str], str]
+    cell: Callable[[QueueNode, str], str]
     right: bool = True
 
 
@@ -36,7 +36,7 @@ class Column:
 class Row:
     """A line of the table: a queue, and the resource that its bar and numbers are of."""
 
-    node: Node
+    node: QueueNode
     resource: str
     name: str
     indent: int = 0
@@ -44,15 +44,15 @@ class Row:
     style: str = ""
 
 
-def _amount_of(kind: str) -> Callable[[Node, str], str]:
-    def cell(node: Node, resource: str) -> str:
+def _amount_of(kind: str) -> Callable[[QueueNode, str], str]:
+    def cell(node: QueueNode, resource: str) -> str:
         found: int = getattr(node.queue, kind).get(resource, 0)
         return human_amount(resource, found) if found else ""
 
     return cell
 
 
-def _max(node: Node, resource: str) -> str:
+def _max(node: QueueNode, resource: str) -> str:
     """The queue's own maximum; in brackets that of an ancestor, or the size of the cluster."""
     if resource not in node.limit:
         return ""
@@ -61,7 +61,7 @@ def _max(node: Node, resource: str) -> str:
     return whole if own is not None and own <= node.limit[resource] else f"({whole})"
 
 
-def _applications(node: Node, _: str) -> str:
+def _applications(node: QueueNode, _: str) -> str:
     queue = node.queue
     return f"{queue.running_applications}/{queue.applications}" if queue.applications else ""
 
@@ -82,12 +82,12 @@ BY_PRIORITY = (USED, MAX, PENDING, GUARANTEED, APPLICATIONS)
 IN_ORDER = (RESOURCE, SHORT_RESOURCE, USED, GUARANTEED, MAX, PENDING, APPLICATIONS)
 
 
-def queue_rows(nodes: Iterable[Node], resource: str, collapsed: frozenset[Key]) -> list[Row]:
+def queue_rows(nodes: Iterable[QueueNode], resource: str, collapsed: frozenset[Key]) -> list[Row]:
     """A row for each queue; an empty resource means the dominant one of each."""
     return [_queue_row(node, resource or node.dominant(), collapsed) for node in nodes]
 
 
-def _queue_row(node: Node, resource: str, collapsed: frozenset[Key]) -> Row:
+def _queue_row(node: QueueNode, resource: str, collapsed: frozenset[Key]) -> Row:
     sign, hidden = "  " if node.depth else "", ""
     if node.children:
         shut = node.key in collapsed
@@ -104,7 +104,7 @@ def _queue_row(node: Node, resource: str, collapsed: frozenset[Key]) -> Row:
     )
 
 
-def resource_rows(node: Node, resources: Iterable[str]) -> list[Row]:
+def resource_rows(node: QueueNode, resources: Iterable[str]) -> list[Row]:
     """A row for each of these resources of a queue."""
     return [Row(node=node, resource=name, name=label(name)) for name in resources]
 

@@ -73,7 +73,7 @@ FIRST_RESOURCES = ("vcore", "memory")
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class Node:
+class QueueNode:
     """A queue in its tree.
 
     `limit` is the maximum that the queue can use of each resource: the least of its own maximum, the
@@ -86,10 +86,10 @@ class Node:
     cluster: Cluster
     queue: Queue
     limit: Mapping[str, int]
-    parent: "Node | None" = None
-    children: list["Node"] = field(default_factory=list)
+    parent: "QueueNode | None" = None
+    children: list["QueueNode"] = field(default_factory=list)
 
-    def above(self) -> Iterator["Node"]:
+    def above(self) -> Iterator["QueueNode"]:
         """The ancestors, the nearest first."""
         node = self.parent
         while node is not None:
@@ -132,13 +132,13 @@ def rank(resource: str) -> tuple[int, str]:
     return FIRST_RESOURCES.index(resource) if known else len(FIRST_RESOURCES), resource
 
 
-def trees(snapshot: Snapshot) -> list[Node]:
+def trees(snapshot: Snapshot) -> list[QueueNode]:
     """The roots of the trees of all partitions, in the order of the snapshot."""
     return [root for cluster in snapshot.clusters for root in _tree(cluster)]
 
 
-def _tree(cluster: Cluster) -> Iterator[Node]:
-    found: dict[str, Node] = {}
+def _tree(cluster: Cluster) -> Iterator[QueueNode]:
+    found: dict[str, QueueNode] = {}
     for queue in cluster.queues:
         # A queue that was added between two pages may lack its parent until the next look.
         parent = found.get(queue.parent) if queue.parent else None
@@ -152,12 +152,12 @@ def _tree(cluster: Cluster) -> Iterator[Node]:
             parent.children.append(node)
 
 
-def _node(cluster: Cluster, queue: Queue, parent: Node | None) -> Node:
+def _node(cluster: Cluster, queue: Queue, parent: QueueNode | None) -> QueueNode:
     limit = dict(parent.limit if parent else cluster.partition.capacity)
     for name, most in queue.max.items():
         limit[name] = min(most, limit.get(name, most))
     name = queue.path.rpartition(".")[2] if parent else cluster.name
-    return Node(
+    return QueueNode(
         key=(cluster.partition.name, queue.path),
         name=printable(name),
         depth=parent.depth + 1 if parent else 0,
@@ -168,7 +168,7 @@ def _node(cluster: Cluster, queue: Queue, parent: Node | None) -> Node:
     )
 
 
-def resources(roots: Sequence[Node]) -> list[str]:
+def resources(roots: Sequence[QueueNode]) -> list[str]:
     """All resources that the clusters have or use, in the order of `rank`."""
     names = {
         name
@@ -179,7 +179,7 @@ def resources(roots: Sequence[Node]) -> list[str]:
     return sorted(names, key=rank)
 
 
-Order = Callable[[Node], tuple[float, str]]
+Order = Callable[[QueueNode], tuple[float, str]]
 
 
 def by_name(_: str) -> Order:
@@ -195,7 +195,7 @@ def by_use(resource: str) -> Order:
 def by_pending(resource: str) -> Order:
     """Order by pending amount as a share of the limit, the largest first."""
 
-    def order(node: Node) -> tuple[float, str]:
+    def order(node: QueueNode) -> tuple[float, str]:
         names = [resource] if resource else list(node.queue.pending)
         shares = (node.queue.pending.get(name, 0) / (node.whole(name) or 1) for name in names)
         return -max(shares, default=0.0), node.name
@@ -237,7 +237,7 @@ class Wanted:
         return names[(at + 1) % len(names)]
 
 
-def rows(roots: Sequence[Node], wanted: Wanted) -> list[Node]:
+def rows(roots: Sequence[QueueNode], wanted: Wanted) -> list[QueueNode]:
     """The visible queues, parents before children.
 
     With a filter these are the queues with the text in their path or in their partition's name, and
@@ -245,7 +245,7 @@ def rows(roots: Sequence[Node], wanted: Wanted) -> list[Node]:
     """
     key = ORDERS[wanted.order](wanted.resource)
     kept = _kept(roots, wanted.text) if wanted.text else None
-    found: list[Node] = []
+    found: list[QueueNode] = []
     ahead = list(reversed(roots))
     while ahead:
         node = ahead.pop()
@@ -260,14 +260,14 @@ def rows(roots: Sequence[Node], wanted: Wanted) -> list[Node]:
     return found
 
 
-def parents_below(roots: Sequence[Node]) -> frozenset[Key]:
+def parents_below(roots: Sequence[QueueNode]) -> frozenset[Key]:
     """All parents but the roots."""
     everything = rows(roots, Wanted())
     return frozenset(node.key for node in everything if node.children and node.parent)
 
 
-def _kept(roots: Sequence[Node], text: str) -> set[Node]:
-    kept: set[Node] = set()
+def _kept(roots: Sequence[QueueNode], text: str) -> set[QueueNode]:
+    kept: set[QueueNode] = set()
     ahead = list(roots)
     while ahead:
         node = ahead.pop()

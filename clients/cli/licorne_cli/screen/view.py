@@ -7,8 +7,8 @@ from typing import Any
 from licorne_cli.screen.tree import (
     Inside,
     Key,
-    Node,
     Opened,
+    QueueNode,
     Snapshot,
     Wanted,
     parents_below,
@@ -46,7 +46,7 @@ class View:
 
     def arrange(self) -> None:
         """Choose the visible queues, and their order."""
-        self.nodes: Sequence[Node] = rows(self._roots, self.wanted)
+        self.nodes: Sequence[QueueNode] = rows(self._roots, self.wanted)
 
     def want(self, **changes: Any) -> None:
         """Change the visible part."""
@@ -72,7 +72,7 @@ class View:
         return 0
 
     @property
-    def current(self) -> Node | None:
+    def current(self) -> QueueNode | None:
         """The queue of the cursor; None if nothing is visible."""
         return self.nodes[self.row] if self.nodes else None
 
@@ -88,7 +88,7 @@ class View:
         if node is not None:
             self.opened = Opened(partition=node.key[0], path=node.key[1])
 
-    def node_of(self, opened: Opened) -> Node | None:
+    def node_of(self, opened: Opened) -> QueueNode | None:
         """The opened queue, visible or not; None if it was removed."""
         return next((node for node in rows(self._roots, Wanted()) if node.key == opened.key), None)
 

@@ -11,7 +11,7 @@ from textwrap import wrap
 from licorne_cli.failures import OK
 from licorne_cli.output.text import while_read
 from licorne_server.commands.settings.kinds import written
-from licorne_server.commands.settings.tables import KEYS, TABLES, Key
+from licorne_server.commands.settings.tables import KEYS, TABLES, SettingKey
 
 EXAMPLES = (
     ("licorne settings > licorne.toml", "a file in which everything is a comment"),
@@ -48,7 +48,7 @@ def lines() -> Iterator[str]:
                 yield f"#{key.name} = {default_of(key)}"
 
 
-def default_of(key: Key) -> str:
+def default_of(key: SettingKey) -> str:
     """The default of a key, in the form of the file."""
     if key.usual is None:
         return written(key.kind.words[-1])

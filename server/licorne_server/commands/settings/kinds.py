@@ -23,7 +23,7 @@ U = TypeVar("U")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kind(Generic[T]):
+class ValueKind(Generic[T]):
     """Values of one kind."""
 
     form: str
@@ -43,7 +43,7 @@ class Kind(Generic[T]):
 
 def _if(
     test: Callable[[Any], bool], form: str, metavar: str, of_text: Callable[[str], Any] = str
-) -> Kind[Any]:
+) -> ValueKind[Any]:
     """Values that pass a test."""
 
     def read(value: Any, _: Path) -> Any:
@@ -51,7 +51,7 @@ def _if(
             raise ValueError
         return value
 
-    return Kind(form=form, metavar=metavar, read=read, of_text=of_text)
+    return ValueKind(form=form, metavar=metavar, read=read, of_text=of_text)
 
 
 def _number(text: str) -> object:
@@ -67,19 +67,19 @@ def _is_number(value: object) -> bool:
     return type(value) in (int, float)
 
 
-def whole(least: int, most: int = MOST) -> Kind[int]:
+def whole(least: int, most: int = MOST) -> ValueKind[int]:
     """A whole number in a range."""
     form = f"a whole number, {least} {'or more' if most == MOST else f'to {most}'}"
     return _if(lambda value: type(value) is int and least <= value <= most, form, "N", _number)
 
 
-def seconds(least: float, most: float = MOST_SECONDS) -> Kind[float]:
+def seconds(least: float, most: float = MOST_SECONDS) -> ValueKind[float]:
     """A number of seconds in a range."""
     form = f"a number of seconds, {least:g} {'or more' if most == MOST_SECONDS else f'to {most:g}'}"
     return _if(lambda value: _is_number(value) and least <= value <= most, form, "SECONDS", _number)
 
 
-def size(least: int) -> Kind[int]:
+def size(least: int) -> ValueKind[int]:
     """Bytes: a number, or a text with a unit."""
 
     def read(value: Any, _: Path) -> int:
@@ -92,16 +92,16 @@ def size(least: int) -> Kind[int]:
         return value
 
     form = f"bytes, {least} or more, as a number or such as 512Mi"
-    return Kind(form=form, metavar="SIZE", read=read, of_text=_number)
+    return ValueKind(form=form, metavar="SIZE", read=read, of_text=_number)
 
 
-def word(*words: str) -> Kind[str]:
+def word(*words: str) -> ValueKind[str]:
     """One of a list of words."""
     some = _if(lambda value: value in words, f"one of {', '.join(words)}", "|".join(words))
     return replace(some, words=words)
 
 
-def _text(form: str, metavar: str, read: Callable[[str, Path], T]) -> Kind[T]:
+def _text(form: str, metavar: str, read: Callable[[str, Path], T]) -> ValueKind[T]:
     """A printable text, parsed by `read`, which raises SettingsError, or ValueError with an explanation."""
 
     def read_text(value: Any, folder: Path) -> T:
@@ -112,7 +112,7 @@ def _text(form: str, metavar: str, read: Callable[[str, Path], T]) -> Kind[T]:
         except SettingsError:
             raise ValueError from None
 
-    return Kind(form=form, metavar=metavar, read=read_text)
+    return ValueKind(form=form, metavar=metavar, read=read_text)
 
 
 def _matching(test: Callable[[str], object]) -> Callable[[str, Path], str]:
@@ -124,7 +124,7 @@ def _matching(test: Callable[[str], object]) -> Callable[[str, Path], str]:
     return read
 
 
-def address(default_port: int | None = None) -> Kind[Address]:
+def address(default_port: int | None = None) -> ValueKind[Address]:
     """An address to listen on. With `default_port` the port may be left out."""
     return _text("HOST:PORT", "HOST:PORT", lambda value, _: Address.parse(value, default_port))
 
@@ -159,25 +159,25 @@ def _is_host(value: str) -> bool:
     return value == "*" or bool(name and name.isascii() and not set(name) & set(" /?#@*,[]") and has_port)
 
 
-def off_or(kind: Kind[T]) -> Kind[T | None]:
+def off_or(kind: ValueKind[T]) -> ValueKind[T | None]:
     """A value, or `off` for None."""
     return _word_or(OFF, lambda: None, kind)
 
 
-def auto_or(kind: Kind[T]) -> Kind[T | None]:
+def auto_or(kind: ValueKind[T]) -> ValueKind[T | None]:
     """A value, or `auto` for None: the server determines it."""
     return _word_or(AUTO, lambda: None, kind)
 
 
-def _word_or(word: str, make: Callable[[], U], kind: Kind[T]) -> Kind[T | U]:
+def _word_or(word: str, make: Callable[[], U], kind: ValueKind[T]) -> ValueKind[T | U]:
     def read(value: Any, folder: Path) -> T | U:
         return make() if value == word else kind.read(value, folder)
 
     form = f"{kind.form}, or {word}"
-    return Kind(form=form, metavar=kind.metavar, read=read, of_text=kind.of_text, words=(word,))
+    return ValueKind(form=form, metavar=kind.metavar, read=read, of_text=kind.of_text, words=(word,))
 
 
-def each(kind: Kind[T]) -> Kind[tuple[T, ...]]:
+def each(kind: ValueKind[T]) -> ValueKind[tuple[T, ...]]:
     """A list of values."""
 
     def read(value: Any, folder: Path) -> tuple[T, ...]:
@@ -185,10 +185,10 @@ def each(kind: Kind[T]) -> Kind[tuple[T, ...]]:
             raise ValueError
         return tuple(kind.read(item, folder) for item in value)
 
-    return Kind(form=f"a list, each {kind.form}", metavar=kind.metavar, read=read, several=True)
+    return ValueKind(form=f"a list, each {kind.form}", metavar=kind.metavar, read=read, several=True)
 
 
-def by_rm(kind: Kind[T]) -> Kind[Mapping[str, tuple[T, ...]]]:
+def by_rm(kind: ValueKind[T]) -> ValueKind[Mapping[str, tuple[T, ...]]]:
     """Lists of values by rmID. In texts it is a list of ``RM=VALUE``."""
 
     def read(value: Any, folder: Path) -> Mapping[str, tuple[T, ...]]:
@@ -200,7 +200,7 @@ def by_rm(kind: Kind[T]) -> Kind[Mapping[str, tuple[T, ...]]]:
 
     listed, metavar = each(kind), f"RM={kind.metavar}"
     form = f"lists by rmID, such as {{rm1 = [{kind.metavar}]}}, or {metavar}"
-    return Kind(form=form, metavar=metavar, read=read, several=True)
+    return ValueKind(form=form, metavar=metavar, read=read, several=True)
 
 
 def _joined(pairs: list[Any]) -> dict[str, list[str]]:
@@ -214,13 +214,13 @@ def _joined(pairs: list[Any]) -> dict[str, list[str]]:
 
 
 _SWITCHES = {"true": True, "false": False}
-SWITCH: Kind[bool] = _if(
+SWITCH: ValueKind[bool] = _if(
     lambda value: type(value) is bool, "true or false", "BOOL", lambda text: _SWITCHES.get(text.lower(), text)
 )
-SHARE: Kind[float] = _if(
+SHARE: ValueKind[float] = _if(
     lambda value: _is_number(value) and 0 <= value <= 1, "a number from 0 to 1", "SHARE", _number
 )
-MORE_SECONDS: Kind[float] = _if(
+MORE_SECONDS: ValueKind[float] = _if(
     lambda value: _is_number(value) and 0 < value <= MOST_SECONDS,
     "a number of seconds above 0",
     "SECONDS",

@@ -17,7 +17,7 @@ from licorne_server.commands.settings.kinds import (
     FILE,
     NAME,
     SWITCH,
-    Kind,
+    ValueKind,
     auto_or,
     off_or,
     seconds,
@@ -46,7 +46,7 @@ LEAST_JOURNAL = 1024**2
 COUNT, SOME_SECONDS = whole(1), seconds(0)
 
 
-def setting(kind: Kind[T], usual: T) -> T:
+def setting(kind: ValueKind[T], usual: T) -> T:
     """A key of a table: its kind and default."""
     return field(default_factory=lambda: usual, metadata={"kind": kind})
 
@@ -277,12 +277,12 @@ TABLES: Mapping[str, Any] = {table.name: type(getattr(Tables(), table.name)) for
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class SettingKey:
     """A key and its properties."""
 
     table: str
     name: str
-    kind: Kind[Any]
+    kind: ValueKind[Any]
     usual: Any
 
     @property
@@ -322,6 +322,6 @@ KEYS = {
     key.path: key
     for table, kind in TABLES.items()
     for one in fields(kind)
-    for key in [Key(table, one.name, one.metadata["kind"], getattr(kind(), one.name))]
+    for key in [SettingKey(table, one.name, one.metadata["kind"], getattr(kind(), one.name))]
 }
 """All keys by their paths, in the order of the file."""

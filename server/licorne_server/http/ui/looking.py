@@ -134,7 +134,7 @@ MAX_QUEUES = 5_000
 of a share is for other RMs. The deepest queues beyond the share of an RM are left out."""
 
 
-class _Seen(NamedTuple):
+class _QueueCount(NamedTuple):
     """Number of displayed queues of a partition; `cut` is True if some were left out."""
 
     queues: int
@@ -162,7 +162,7 @@ class Looker:
         self._mirrors = mirrors
         self._board = board
         # For each partition, a value that changes with its activity, and the result of the last look.
-        self._seen: dict[PartitionName, tuple[object, _Seen]] = {}
+        self._seen: dict[PartitionName, tuple[object, _QueueCount]] = {}
 
     def look(self, rms: Sequence[RmFigures], *, whole: bool) -> Iterator[None]:
         """Put all entries; the reader may pause at every step. `rms` are present figures.
@@ -215,7 +215,7 @@ class Looker:
         self,
         rm: RmReport,
         name: PartitionName,
-        before: tuple[object, _Seen] | None,
+        before: tuple[object, _QueueCount] | None,
         room: int,
     ) -> Generator[None, None, int]:
         """Put a partition and its queues; return the number of displayed queues."""
@@ -235,7 +235,9 @@ class Looker:
         yield
         return seen.queues
 
-    def _look_at_queues(self, rm_id: RmId, name: PartitionName, room: int) -> Generator[None, None, _Seen]:
+    def _look_at_queues(
+        self, rm_id: RmId, name: PartitionName, room: int
+    ) -> Generator[None, None, _QueueCount]:
         """Put at most `room` queues, level by level."""
         shown = 0
         for path in self._sources.views.level_by_level(name):
@@ -243,9 +245,9 @@ class Looker:
             if path is None:
                 continue
             if shown == room:
-                return _Seen(shown, cut=True)
+                return _QueueCount(shown, cut=True)
             with suppress(NotFound):
                 queue = self._sources.views.queue(name, path)
                 self._board.put(Key("queues", rm_id, name, queue.path), queue_row(name, queue))
                 shown += 1
-        return _Seen(shown, cut=False)
+        return _QueueCount(shown, cut=False)

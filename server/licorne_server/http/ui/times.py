@@ -24,7 +24,14 @@ from licorne_server.http.units import Asked, milliseconds
 from licorne_server.reads.history.marks import Mark
 from licorne_server.reads.history.places import AskName
 from licorne_server.reads.history.recorder import ROOT, step_of
-from licorne_server.reads.history.tracks import MINUTES, STEP_SECONDS, STEPS, STEPS_OF_MINUTE, Span, Track
+from licorne_server.reads.history.tracks import (
+    MINUTES,
+    STEP_SECONDS,
+    STEPS,
+    STEPS_OF_MINUTE,
+    Track,
+    TrackSpan,
+)
 from licorne_server.reads.sources import Sources
 
 MAX_ROWS = 500
@@ -190,10 +197,10 @@ SPARK_MINUTES = 60
 """Points of a sparkline, each of a minute."""
 
 
-def _span(sources: Sources, track: Track, count: int, length: int) -> Span:
+def _span(sources: Sources, track: Track, count: int, length: int) -> TrackSpan:
     """The last part of a track. Its last interval may be the present step, which has no sample yet."""
     present = max(sources.recorder.step, step_of(sources.now()) - 1)
-    return Span(track, present, count, length)
+    return TrackSpan(track, present, count, length)
 
 
 async def history(request: web.Request) -> web.StreamResponse:
@@ -232,7 +239,7 @@ def _object(members: list[str]) -> Verbatim:
     return Verbatim(enclosed("{", members, "}"))
 
 
-def _resources(span: Span, track: Track) -> Iterator[str]:
+def _resources(span: TrackSpan, track: Track) -> Iterator[str]:
     """The samples of a track, resource by resource."""
     nothing = [None] * (span.last - span.first + 1)
     for name in track.resources():
@@ -246,7 +253,7 @@ def _resources(span: Span, track: Track) -> Iterator[str]:
         yield _member(name, values)
 
 
-def _nodes(span: Span, track: Track) -> Iterator[str | None]:
+def _nodes(span: TrackSpan, track: Track) -> Iterator[str | None]:
     """The number of nodes, and numbers by tenths of use; null without a sample."""
     if track.nodes is not None:
         yield _member("count", span.of(track.nodes))
@@ -258,7 +265,7 @@ def _nodes(span: Span, track: Track) -> Iterator[str | None]:
     yield _member("fill", [None if row[0] is None else row for row in rows])
 
 
-def _marks(sources: Sources, partition: PartitionName, span: Span, track: Track) -> list[JsonObject]:
+def _marks(sources: Sources, partition: PartitionName, span: TrackSpan, track: Track) -> list[JsonObject]:
     """The marks of a span, the oldest first."""
     recorder, since = sources.recorder, span.first * span.length * STEP_SECONDS
     marks = recorder.marks.of(rm_of(partition), partition, since)
@@ -270,7 +277,7 @@ def _marks(sources: Sources, partition: PartitionName, span: Span, track: Track)
     return sorted([*rows, *_preemptions(span, track)], key=itemgetter("time"))
 
 
-def _preemptions(span: Span, track: Track) -> Iterator[JsonObject]:
+def _preemptions(span: TrackSpan, track: Track) -> Iterator[JsonObject]:
     """A mark for the victims of consecutive steps."""
     count = start = 0
     for place, stopped in enumerate([*span.of(track.stopped), 0], span.first):
@@ -284,7 +291,7 @@ def _preemptions(span: Span, track: Track) -> Iterator[JsonObject]:
             count = 0
 
 
-def _at(place: int, span: Span) -> int:
+def _at(place: int, span: TrackSpan) -> int:
     return place * _milliseconds(span.length)
 
 

@@ -30,7 +30,7 @@ from licorne_server.lab.simulation.loads import DEFAULT_JOBS, LOADS, Load
 from licorne_server.lab.simulation.playing import DEFAULT_GANG_TIMEOUT, SimulationError
 from licorne_server.lab.simulation.policies import POLICIES
 from licorne_server.lab.simulation.rules import load_rules
-from licorne_server.lab.simulation.runs import Config, Run, Setup, Source, play
+from licorne_server.lab.simulation.runs import Config, Run, Setup, TraceSource, play
 from licorne_server.lab.simulation.traces.model import Trace, TraceError
 from licorne_server.lab.simulation.traces.opening import FORMATS, open_trace
 
@@ -120,7 +120,7 @@ def run(args: argparse.Namespace) -> int:
     """
     try:
         load, trace = _trace(args)
-        source = Source(trace)
+        source = TraceSource(trace)
         setup = _setup(args, load, source)
         runs = list(_runs(args, source, setup, _configs(args, load)))
         if args.picture:
@@ -190,7 +190,7 @@ def _trace(args: argparse.Namespace) -> tuple[Load | None, Trace]:
     return load, load.trace(args.seed, args.limit or DEFAULT_JOBS)
 
 
-def _setup(args: argparse.Namespace, load: Load | None, source: Source) -> Setup:
+def _setup(args: argparse.Namespace, load: Load | None, source: TraceSource) -> Setup:
     nodes = args.nodes or []
     if not nodes and load is not None:
         nodes = [load.nodes]
@@ -224,7 +224,9 @@ def _text(path: Path) -> str:
     return content.decode("utf-8", "surrogateescape")
 
 
-def _runs(args: argparse.Namespace, source: Source, setup: Setup, configs: Sequence[Config]) -> Iterator[Run]:
+def _runs(
+    args: argparse.Namespace, source: TraceSource, setup: Setup, configs: Sequence[Config]
+) -> Iterator[Run]:
     """Play every configuration under every policy; a line on stderr reports the end of each run.
 
     Raises:

@@ -14,7 +14,7 @@ from statistics import fmean
 from typing import Final
 
 from licorne_core.values.resources import Resources
-from licorne_server.lab.simulation.playing import Course, Outcome, used
+from licorne_server.lab.simulation.playing import Course, RunEnd, used
 from licorne_server.lab.simulation.summary import Summary
 
 SHORT: Final = 10.0
@@ -46,7 +46,7 @@ class Figures:
     makespan: float
 
 
-def figures_of(outcome: Outcome, capacity: Resources, summary: Summary) -> Figures:
+def figures_of(outcome: RunEnd, capacity: Resources, summary: Summary) -> Figures:
     """The figures of a run that was measured by `summary`."""
     played = [course for course in outcome.courses if not course.rejected]
     waits = sorted(_wait(course, outcome.end) for course in played) or [0.0]

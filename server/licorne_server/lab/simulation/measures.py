@@ -34,7 +34,7 @@ from licorne_core.messages.effects import AllocationsMade, AllocationsReleased, 
 from licorne_core.scheduler import Scheduler
 from licorne_core.values.ids import AllocationKey, AppId, PartitionName, RmId
 from licorne_core.values.resources import EMPTY, Resources, add
-from licorne_server.lab.simulation.summary import Summary, Tally, Totals, Usage
+from licorne_server.lab.simulation.summary import PartitionUse, Summary, Tally, Totals
 from licorne_server.lab.simulation.waits import Course
 
 STEP: Final = 1.0
@@ -74,7 +74,7 @@ class Measures:
         self._samples = 0
         self._now = 0.0
         self._tallies: dict[PartitionName, dict[str, Tally]] = {}
-        self._usage: dict[PartitionName, Usage] = {}
+        self._usage: dict[PartitionName, PartitionUse] = {}
         self._lines: dict[tuple[PartitionName, str], tuple[Tally, ...]] = {}
         self._queues = 0
         self._waiting: dict[tuple[PartitionName, AppId], _Waiting] = {}
@@ -272,7 +272,7 @@ class Measures:
             allocated = {name: in_use.get(name, 0) for name in size}
             waiting += asks
             used, capacity = add(used, allocated), add(capacity, size)
-            usage = self._usage.setdefault(partition, Usage())
+            usage = self._usage.setdefault(partition, PartitionUse())
             usage.add(allocated, size, seconds)
             for path in filter(None, self._views.below_guarantee(partition)):
                 self._line(partition, path)[-1].below += seconds

@@ -94,7 +94,7 @@ class _Live:
 
 
 @dataclass(slots=True)
-class Outcome:
+class RunEnd:
     """The end of a run: each job's course, in order of submission, and the time of the end.
 
     `preempted` counts running members.
@@ -132,7 +132,7 @@ class Playing:
         self._live: dict[AppId, _Live] = {}
         self._paused: set[Course] = set()
         self._agenda = Agenda()
-        self._outcome = Outcome(self._courses, 0.0)
+        self._outcome = RunEnd(self._courses, 0.0)
         scheduler = Scheduler(tuning=tuning)
         begin = jobs[0].submit if jobs else 0.0
         self._player = Player(scheduler, *watchers(scheduler), now=begin)
@@ -141,7 +141,7 @@ class Playing:
                 raise SimulationError(effect.reason)
         self._player.feed(begin, UpdateNodes(rm_id=RM, nodes=list(updates_of(nodes, self._partition))))
 
-    def run(self) -> Outcome:
+    def run(self) -> RunEnd:
         """Play all jobs, until each has ended or nothing can change any more; to be called once.
 
         Raises:

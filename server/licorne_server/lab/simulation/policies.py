@@ -19,7 +19,7 @@ from licorne_core.values.resources import Resources, print_quantity
 MAX_QUEUES: Final = 5_000
 
 
-class Layout(Enum):
+class QueueLayout(Enum):
     """Queues of a configuration generated for a workload without rules of its own."""
 
     ONE = "root.jobs"
@@ -37,7 +37,7 @@ class Policy:
     name: str
     summary: str
     properties: Mapping[str, str] = field(default_factory=dict)
-    layout: Layout = Layout.ONE
+    layout: QueueLayout = QueueLayout.ONE
     preemption: bool = False
     guarantees: bool = False
     node_order: str = "binpacking"
@@ -45,7 +45,7 @@ class Policy:
     @property
     def of_made(self) -> str:
         """A description of the policy for a generated configuration."""
-        queues = "a queue for each user" if self.layout is Layout.BY_USER else "one queue"
+        queues = "a queue for each user" if self.layout is QueueLayout.BY_USER else "one queue"
         return f"{queues}, each with an equal guarantee" if self.guarantees else queues
 
 
@@ -76,13 +76,13 @@ _EVERY: Final = (
         name="fair",
         summary="the queue with the least in use first, by its guarantee if it has one",
         properties=_PLAIN,
-        layout=Layout.BY_USER,
+        layout=QueueLayout.BY_USER,
     ),
     Policy(
         name="fair-preempting",
         summary="as fair; a queue below its guarantee has others' jobs stopped after 15 minutes",
         properties={**_PLAIN, "preemption.delay": "15m"},
-        layout=Layout.BY_USER,
+        layout=QueueLayout.BY_USER,
         preemption=True,
         guarantees=True,
     ),
@@ -105,13 +105,13 @@ _EVERY: Final = (
         name="fair-memory",
         summary="as fair, by what was used; use of a day ago counts half",
         properties={**_PLAIN, "fairshare.half-life": "24h"},
-        layout=Layout.BY_USER,
+        layout=QueueLayout.BY_USER,
     ),
     Policy(
         name="fair-memory-easy",
         summary="fair-memory with the backfill of backfill-easy",
         properties={**_PLAIN, "fairshare.half-life": "24h", "backfill": "easy"},
-        layout=Layout.BY_USER,
+        layout=QueueLayout.BY_USER,
     ),
 )
 

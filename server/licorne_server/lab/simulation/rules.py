@@ -22,7 +22,7 @@ GPU: Final = "nvidia.com/gpu"
 DEFAULT_SIZES: Final[Mapping[str, Resources]] = {"processor": {VCORE: 1000}, "gpu": {GPU: 1}}
 
 
-class Members(StrEnum):
+class Division(StrEnum):
     """Division of a job into members."""
 
     NODE = "node"
@@ -63,7 +63,7 @@ class Rules:
 
     queues: Sequence[QueueRule] = ()
     sizes: Mapping[str, Resources] = field(default_factory=dict)
-    members: Members | None = None
+    members: Division | None = None
     gang: bool | None = None
     otherwise: str = ""
 
@@ -88,12 +88,12 @@ def load_rules(text: str) -> Rules:
     units = fields["sizes"].fields(_UNITS)
     sizes = {unit: amounts for unit in _UNITS if (amounts := units[unit].resources())}
     word = fields["members"].text()
-    if word and word not in set(Members):
-        fields["members"].problem(f"'{word}' is none of {', '.join(Members)}")
+    if word and word not in set(Division):
+        fields["members"].problem(f"'{word}' is none of {', '.join(Division)}")
         word = ""
     gang = None if fields["gang"].is_null else fields["gang"].flag()
     report.raise_problems()
-    return Rules(queues=tuple(rules), sizes=sizes, members=Members(word) if word else None, gang=gang)
+    return Rules(queues=tuple(rules), sizes=sizes, members=Division(word) if word else None, gang=gang)
 
 
 def _rule(cursor: Cursor) -> QueueRule:

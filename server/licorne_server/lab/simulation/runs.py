@@ -11,8 +11,8 @@ from licorne_core.values.slices import Tuning
 from licorne_server.lab.simulation.cluster import NodeKind, total
 from licorne_server.lab.simulation.figures import Figures, figures_of
 from licorne_server.lab.simulation.measures import Measures
-from licorne_server.lab.simulation.playing import DEFAULT_GANG_TIMEOUT, Outcome, Playing
-from licorne_server.lab.simulation.policies import Layout, Policy, made_config, with_policy
+from licorne_server.lab.simulation.playing import DEFAULT_GANG_TIMEOUT, Playing, RunEnd
+from licorne_server.lab.simulation.policies import Policy, QueueLayout, made_config, with_policy
 from licorne_server.lab.simulation.rules import Rules
 from licorne_server.lab.simulation.traces.model import Trace, TraceJob
 from licorne_server.lab.simulation.workload import Workload, workload_of
@@ -49,12 +49,12 @@ class Run:
     config: str
     is_made: bool
     figures: Figures
-    outcome: Outcome
+    outcome: RunEnd
     workload: Workload
 
 
 @dataclass(slots=True)
-class Source:
+class TraceSource:
     """The jobs of a trace, read once; each run makes its own workload of them."""
 
     trace: Trace
@@ -79,7 +79,7 @@ class Source:
 
 
 def play(
-    source: Source,
+    source: TraceSource,
     setup: Setup,
     policy: Policy | None,
     config: Config | None,
@@ -94,7 +94,7 @@ def play(
         SimulationError: the core has failed, or refuses what it is sent.
         ValueError: no configuration can be made for the queues of the jobs.
     """
-    layout = Layout.ONE if policy is None else policy.layout
+    layout = QueueLayout.ONE if policy is None else policy.layout
     default = layout.value if config is None else only_leaf(config.text)
     workload = source.workload(setup, default)
     capacity = total(setup.nodes)

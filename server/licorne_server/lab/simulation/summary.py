@@ -101,7 +101,7 @@ class Tally:
         )
 
 
-class Usage:
+class PartitionUse:
     """Use and capacity of a partition, in amounts times seconds."""
 
     __slots__ = ("capacity", "used")
@@ -116,7 +116,7 @@ class Usage:
         add_amounts(self.used, used, seconds)
         add_amounts(self.capacity, capacity, seconds)
 
-    def add_all(self, other: "Usage") -> None:
+    def add_all(self, other: "PartitionUse") -> None:
         """Add the use and capacity of another partition."""
         add_amounts(self.used, other.used)
         add_amounts(self.capacity, other.capacity)
@@ -132,12 +132,12 @@ class Totals(NamedTuple):
 
     tallies: Mapping[PartitionName, Mapping[str, Tally]]
     still: Mapping[int, Sequence[float]]
-    usage: Mapping[PartitionName, Usage]
+    usage: Mapping[PartitionName, PartitionUse]
 
     def summary(self, course: Course, now: float) -> Summary:
         """Make the summary up to `now`, in unix seconds."""
         total = Tally()
-        everything = Usage()
+        everything = PartitionUse()
         rms: dict[str, Tally] = {}
         queues = []
         for name, path, tally in self._in_order():

@@ -12,7 +12,7 @@ from licorne_core.values.asks import AskClass, Shape
 from licorne_core.values.names import is_queue_name
 from licorne_core.values.resources import MEMORY, Resources
 from licorne_server.lab.simulation.cluster import NodeKind, largest, room_for, room_on
-from licorne_server.lab.simulation.rules import DEFAULT_SIZES, Members, Rules
+from licorne_server.lab.simulation.rules import DEFAULT_SIZES, Division, Rules
 from licorne_server.lab.simulation.traces.model import LeftOut, Part, Trace, TraceJob
 
 MAX_MEMBERS: Final = 10_000
@@ -124,7 +124,7 @@ class _Maker:
         self._largest = largest(nodes)
         self._relative = trace.relative
         self._gangs = trace.gangs if rules.gang is None else rules.gang
-        self._members = rules.members or (Members.NODE if trace.splits else Members.TRACE)
+        self._members = rules.members or (Division.NODE if trace.splits else Division.TRACE)
         self._classes: dict[tuple[tuple[str, int], ...], AskClass] = {}
         self._rooms: dict[AskClass, int] = {}
 
@@ -158,7 +158,7 @@ class _Maker:
     def _groups(self, part: Part) -> list[Group] | LeftOut:
         """The members of a part. A member that is larger than every node fits nowhere."""
         sizes = [(part.number, self._amounts(part, 1.0))]
-        if self._members is not Members.TRACE:
+        if self._members is not Division.TRACE:
             sizes = self._divided(part)
         groups = []
         for count, amounts in sizes:
@@ -179,7 +179,7 @@ class _Maker:
         units = ceil(part.number * (part.gpus or part.cores))
         each = 1.0 / (part.gpus or part.cores)
         most = 1
-        if self._members is Members.NODE:
+        if self._members is Division.NODE:
             unit = self._amounts(part, each)
             most = max(1, min(units, max(room_on(node, unit) for node in self._nodes)))
         full, rest = divmod(units, most)

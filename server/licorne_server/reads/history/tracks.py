@@ -27,7 +27,7 @@ LINE_BYTES = 8 * (STEPS + MINUTES)
 """Bytes of memory of a line."""
 
 
-class Line:
+class Series:
     """The values of a number; NaN stands for none."""
 
     __slots__ = ("_adds", "_minutes", "_steps")
@@ -137,15 +137,15 @@ class Track:
         """Time of the last view, in unix seconds; 0.0 for never."""
         self.looked_by = ""
         """The peer for whose view it is recorded; empty for none."""
-        self.used: dict[str, Line] = {}
-        self.waiting: dict[str, Line] = {}
+        self.used: dict[str, Series] = {}
+        self.waiting: dict[str, Series] = {}
         self.guaranteed = Bounds()
         self.max = Bounds()
-        self.stopped = Line(adds=True)
+        self.stopped = Series(adds=True)
         """Victims that the RM was asked to stop."""
-        self.applications = Line()
-        self.nodes: Line | None = None
-        self.fill: tuple[Line, ...] = ()
+        self.applications = Series()
+        self.nodes: Series | None = None
+        self.fill: tuple[Series, ...] = ()
         """Nodes by tenths of use; empty for a queue."""
 
     @property
@@ -154,7 +154,7 @@ class Track:
         changes = len(self.guaranteed) + len(self.max)
         return LINE_BYTES * sum(1 for _ in self._lines()) + BOUND_BYTES * changes
 
-    def _lines(self) -> Iterator[Line]:
+    def _lines(self) -> Iterator[Series]:
         yield from self.used.values()
         yield from self.waiting.values()
         yield self.stopped
@@ -179,7 +179,7 @@ class Track:
     def put_nodes(self, reading: NodesReading) -> None:
         """Record a sample of the nodes in the present step."""
         if self.nodes is None:
-            self.nodes, self.fill = Line(), tuple(Line() for _ in range(TENTHS))
+            self.nodes, self.fill = Series(), tuple(Series() for _ in range(TENTHS))
         self.nodes.put(self.step, reading.nodes)
         for line, count in zip(self.fill, reading.fill, strict=True):
             line.put(self.step, count)
@@ -189,15 +189,15 @@ class Track:
         return sorted({*self.used, *self.waiting, *self.guaranteed.names(), *self.max.names()})
 
 
-def _put(lines: dict[str, Line], step: int, amounts: Mapping[str, int]) -> None:
+def _put(lines: dict[str, Series], step: int, amounts: Mapping[str, int]) -> None:
     for name in amounts:
         if name not in lines and len(lines) < MAX_RESOURCES:
-            lines[name] = Line()
+            lines[name] = Series()
     for name, line in lines.items():
         line.put(step, amounts.get(name, 0))
 
 
-class Span:
+class TrackSpan:
     """A part of a track: the steps of the last hour, or the minutes of the last day.
 
     It begins with the first sample if the track is shorter. Values are None where there are none.
@@ -210,7 +210,7 @@ class Span:
         self.first = min(self.last, max(self.last - count + 1, track.first // length))
         self._track = track
 
-    def of(self, line: Line) -> Values:
+    def of(self, line: Series) -> Values:
         """The values of a line of the track."""
         track = self._track
         read: Callable[[int, int], Iterator[float]] = line.minutes if self.length > 1 else line.steps

@@ -44,14 +44,14 @@ _ASK_KEYS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Submission:
+class ParsedSubmission:
     """An application and its asks, as an RM would send them."""
 
     application: si.AddApplicationRequest
     asks: list[si.Allocation]
 
 
-def read_submission_text(text: str) -> Submission:
+def read_submission_text(text: str) -> ParsedSubmission:
     """Reads a submission in YAML or JSON. Quantities are written as in a configuration.
 
     Raises:
@@ -83,7 +83,7 @@ def read_submission_text(text: str) -> Submission:
     if len({ask.allocationKey for ask in asks}) < len(asks):
         fields["asks"].problem("two asks have the same name")
     report.raise_problems()
-    return Submission(application, asks)
+    return ParsedSubmission(application, asks)
 
 
 def _needed(cursor: Cursor, key: str) -> str:

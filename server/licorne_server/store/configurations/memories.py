@@ -19,7 +19,7 @@ from licorne_server.process.clock import Clock, Periodic
 from licorne_server.process.fair import TimeSlices, walked
 from licorne_server.store.configurations.history import Configurations
 from licorne_server.store.documents.encoding import decode, encode, made
-from licorne_server.store.documents.owned import Damaged, Form, Owned, pack, unpack
+from licorne_server.store.documents.owned import Damaged, DocumentForm, Owned, pack, unpack
 
 log = structlog.get_logger("core.configurations.memories")
 
@@ -117,7 +117,7 @@ def _lives(memory: KeptByPartition) -> Iterator[float]:
             yield from map(form.life, one.get(of, {}).values())
 
 
-class MemoryForm(Form[KeptByPartition]):
+class MemoryForm(DocumentForm[KeptByPartition]):
     """Past usage of an RM, as packed JSON."""
 
     prefix = "usage/"
@@ -138,7 +138,7 @@ class MemoryForm(Form[KeptByPartition]):
             lists[longer] = lists[longer][: len(lists[longer]) * 3 // 4]
 
     def decode(self, rm_id: RmId, content: bytes) -> KeptByPartition:
-        """Decode past usage. See `Form`."""
+        """Decode past usage. See `DocumentForm`."""
         try:
             document = decode(unpack(content), dict[str, Any])
             if document["format"] != FORMAT:

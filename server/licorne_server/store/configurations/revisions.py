@@ -15,7 +15,7 @@ from licorne_core.messages.operators import Marks, OperatorMark
 from licorne_core.values.ids import PartitionName, RmId
 from licorne_server.store.documents.documents import TooLarge
 from licorne_server.store.documents.encoding import Count, decode, encode, made, plain
-from licorne_server.store.documents.owned import Damaged, Form, pack, unpack
+from licorne_server.store.documents.owned import Damaged, DocumentForm, pack, unpack
 from licorne_server.wire.features import table
 
 MAX_MARKS = 10_000
@@ -248,14 +248,14 @@ def _bytes_of(revisions: Iterable[Revision]) -> int:
 FORMAT = 3
 
 
-class RevisionsForm(Form[Revisions]):
+class RevisionsForm(DocumentForm[Revisions]):
     """Revisions as packed JSON, with each text once."""
 
     prefix = "configurations/"
     what = "configuration"
 
     def encode(self, rm_id: RmId, value: Revisions, largest: int) -> bytes:
-        """Encode revisions; the oldest ones are left out if the document would be too large. See `Form`."""
+        """Encode revisions; the oldest ones are left out if they are too many. See `DocumentForm`."""
         while True:
             content = pack(encode(_written(value)))
             if len(content) <= largest:
@@ -268,7 +268,7 @@ class RevisionsForm(Form[Revisions]):
             value = replace(value, kept=value.kept[(len(value.kept) + 1) // 2 :])
 
     def decode(self, rm_id: RmId, content: bytes) -> Revisions:
-        """Decode the revisions in a document. See `Form`."""
+        """Decode the revisions in a document. See `DocumentForm`."""
         try:
             fields = decode(unpack(content), dict[str, Any])
             if fields["format"] != FORMAT:

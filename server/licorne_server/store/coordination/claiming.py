@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 import structlog
 
 from licorne_core.values.ids import RmId
-from licorne_server.store.coordination.lease import Calls, Lease, MemberClock
+from licorne_server.store.coordination.lease import Lease, MemberClock, StoreCalls
 from licorne_server.store.coordination.placing import candidates, choose
 from licorne_server.store.coordination.snapshots import Snapshots, newer, owner_in
 from licorne_server.store.coordination.store import Member, Ownership, Store
@@ -102,7 +102,7 @@ class Claiming:
     ) -> None:
         """Claim under `lease`; RMs claimed for this member are added to `holdings`."""
         self._store = store
-        self._call = Calls(store)
+        self._call = StoreCalls(store)
         self._clock = clock
         self._randomness = randomness
         self._lease = lease

@@ -85,7 +85,7 @@ class SystemMemberClock:
         return time.time()
 
 
-class Calls:
+class StoreCalls:
     """Calls to the store, each with a time-out."""
 
     def __init__(self, store: Store) -> None:
@@ -136,7 +136,7 @@ class Lease:
         `end_all` ends all RMs with the reason; when it returns no message is sent to them any more.
         """
         self._store = store
-        self._call = Calls(store)
+        self._call = StoreCalls(store)
         self._clock = clock
         self._randomness = randomness
         self._load = load

@@ -15,7 +15,7 @@ import structlog
 from licorne_core.values.ids import RmId
 from licorne_server.process.loop import stop_task
 from licorne_server.store.coordination.claiming import Claiming, Holdings
-from licorne_server.store.coordination.lease import Calls, Lease, MemberClock
+from licorne_server.store.coordination.lease import Lease, MemberClock, StoreCalls
 from licorne_server.store.coordination.moving import Moves
 from licorne_server.store.coordination.ownership import Counts, Ownership, check_epoch
 from licorne_server.store.coordination.snapshots import Snapshots, is_taken, owner_in
@@ -43,7 +43,7 @@ class Membership(Ownership):
         last minutes, in cores. The lease is the store's, `renew` is in seconds.
         """
         self.store: Store = store
-        self._call = Calls(store)
+        self._call = StoreCalls(store)
         self._holdings = Holdings(self._lost, self._handed_over)
         self._lease = Lease(store, me, clock, randomness, load, renew=renew, end_all=self._holdings.end_all)
         self._snapshots = Snapshots(store, self._heed, clock.unix)

@@ -16,7 +16,7 @@ import structlog
 
 from licorne_core.values.ids import RmId
 from licorne_server.store.coordination.claiming import Claiming, Holdings
-from licorne_server.store.coordination.lease import Calls, Lease, MemberClock
+from licorne_server.store.coordination.lease import Lease, MemberClock, StoreCalls
 from licorne_server.store.coordination.ownership import DRAIN
 from licorne_server.store.coordination.placing import REST, candidates, choose, next_move
 from licorne_server.store.coordination.snapshots import Snapshots
@@ -90,7 +90,7 @@ class Moves:
     ) -> None:
         """Create it without a move before `run`."""
         self._store = store
-        self._call = Calls(store)
+        self._call = StoreCalls(store)
         self._clock = clock
         self._randomness = randomness
         self._lease = lease

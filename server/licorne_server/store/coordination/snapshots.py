@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import structlog
 
-from licorne_server.store.coordination.lease import Calls
+from licorne_server.store.coordination.lease import StoreCalls
 from licorne_server.store.coordination.store import Gone, Member, MemberId, Ownership, Snapshot, Store
 from licorne_server.store.documents.documents import StoreError
 
@@ -30,7 +30,7 @@ class Snapshots:
     def __init__(self, store: Store, read: Callable[[Snapshot], None], unix: Callable[[], float]) -> None:
         """`read` is called with each snapshot, after `latest` was set; `unix` returns unix seconds."""
         self._store = store
-        self._call = Calls(store)
+        self._call = StoreCalls(store)
         self._read = read
         self._lock = asyncio.Lock()
         # Reads are numbered as they begin.

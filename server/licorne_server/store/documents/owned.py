@@ -67,7 +67,7 @@ class AnotherOwner(Conflict):
     """The RM's document belongs to another owner by now. Nothing was changed."""
 
 
-class Form(ABC, Generic[T]):
+class DocumentForm(ABC, Generic[T]):
     """A kind of stored value of each RM, and its encoding. Methods are called in threads."""
 
     prefix: str
@@ -126,7 +126,7 @@ class Writes:
 class Owned(Generic[T]):
     """The documents of one form, of the RMs that this server owns. Writes of an RM are in order."""
 
-    def __init__(self, documents: Documents, form: Form[T], epoch: Callable[[RmId], int]) -> None:
+    def __init__(self, documents: Documents, form: DocumentForm[T], epoch: Callable[[RmId], int]) -> None:
         """`epoch` returns the epoch of an RM that is served here, or 0."""
         self.documents = documents
         self._form = form

@@ -12,7 +12,7 @@ import licorne_transport as http2
 import structlog
 
 from licorne_server.transport.loop.rounds import CALL_WORK, Rounds
-from licorne_server.transport.loop.streams import Calls, Streams
+from licorne_server.transport.loop.streams import CallRunner, Streams
 
 log = structlog.get_logger("core.transport")
 
@@ -26,7 +26,7 @@ DROPPED_BYTES = 4 * 1024 * 1024
 """Most bytes that are received and dropped until the peer closes an ended connection."""
 
 
-class Owner(Calls, Protocol):
+class Owner(CallRunner, Protocol):
     """The server that owns connections."""
 
     max_streams: int

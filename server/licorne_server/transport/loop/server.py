@@ -60,7 +60,7 @@ class LoopTransport:
         given = dict(options)
         self.max_streams = given["grpc.max_concurrent_streams"]
         self.max_message = given["grpc.max_receive_message_length"]
-        self._limits = Limits(given)
+        self._limits = ConnectionLimits(given)
         self._shares = bool(given.get("grpc.so_reuseport"))
         self._handlers: list[grpc.GenericRpcHandler] = []
         self._find: Callable[[Any], Awaitable[Any]] = self._handler
@@ -202,7 +202,7 @@ class LoopTransport:
         """The protocol of a new connection with TLS: a handshake counts as a connection."""
         under_way = sum(len(each.under_way) for each in self._handshakes)
         if len(self._connections) + under_way >= self._limits.connections:
-            return Refused()
+            return RefusedConnection()
         return handshakes.begin(self._protocol)
 
     async def _handler(self, details: Any) -> Any:
@@ -238,7 +238,7 @@ class LoopTransport:
             connection.abort()
 
 
-class Refused(asyncio.Protocol):
+class RefusedConnection(asyncio.Protocol):
     """Protocol of a connection that is closed at once, because there are too many."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -247,7 +247,7 @@ class Refused(asyncio.Protocol):
         transport.abort()
 
 
-class Limits:
+class ConnectionLimits:
     """Limits of connections, in seconds."""
 
     connections: int

@@ -25,7 +25,7 @@ _CONTENT_TYPE = "application/grpc"
 _CERTIFICATE_KINDS = frozenset({"DNS", "URI", "email", "IP Address"})
 
 
-class Calls(Protocol):
+class CallRunner(Protocol):
     """The server that runs calls."""
 
     max_message: int
@@ -56,7 +56,7 @@ class Streams:
     secure: ssl.SSLObject | None
     """The TLS state with the peer's certificate; None without TLS."""
 
-    def __init__(self, calls: Calls, wire: http2.Connection, soon: Callable[[], None]) -> None:
+    def __init__(self, calls: CallRunner, wire: http2.Connection, soon: Callable[[], None]) -> None:
         """Start over `wire`, before the peer is identified; `soon` schedules a write."""
         self.peer = self.host = ""
         self.line = (False, "")

@@ -8,7 +8,7 @@ from licorne_server.lab.simulation.cluster import NodeKind, parse_nodes
 from licorne_server.lab.simulation.loads import LOADS
 from licorne_server.lab.simulation.policies import POLICIES, made_config, with_policy
 from licorne_server.lab.simulation.rules import QueueRule, Rules
-from licorne_server.lab.simulation.runs import Config, Run, Setup, Source, only_leaf, play
+from licorne_server.lab.simulation.runs import Config, Run, Setup, TraceSource, only_leaf, play
 from licorne_server.lab.simulation.traces.model import Part, Trace, TraceJob
 
 FIFO = POLICIES["fifo"]
@@ -30,7 +30,7 @@ def played(
     """The run of some jobs."""
     rules = Rules(otherwise="root.{queue}") if config else None
     setup = Setup(nodes=[parse_nodes(nodes)], rules=rules, gang_timeout=timeout)
-    source = Source(Trace("test", jobs, gangs=gangs, splits=False))
+    source = TraceSource(Trace("test", jobs, gangs=gangs, splits=False))
     of_operator = Config(name="", text=config) if config else None
     return play(source, setup, POLICIES[policy], of_operator)
 
@@ -160,7 +160,7 @@ def test_priorities() -> None:
     ]
     setup = Setup(nodes=[parse_nodes("1xvcore=4")], rules=rules)
     starts = {
-        name: times(play(Source(Trace("test", jobs)), setup, POLICIES[name], None))["c"][0]
+        name: times(play(TraceSource(Trace("test", jobs)), setup, POLICIES[name], None))["c"][0]
         for name in ("fifo", "priority")
     }
     assert starts == {"fifo": 110, "priority": 100}
@@ -172,7 +172,7 @@ def test_runs_are_repeatable(name: str) -> None:
     made = LOADS[name]
     setup = Setup(nodes=[made.nodes], rules=made.rules)
     config = Config(name="", text=made.config) if made.config else None
-    one, again = (play(Source(made.trace(3, 40)), setup, POLICIES["fair"], config) for _ in range(2))
+    one, again = (play(TraceSource(made.trace(3, 40)), setup, POLICIES["fair"], config) for _ in range(2))
     assert one.figures == again.figures
     assert one.figures.ended == 40
 
@@ -211,7 +211,7 @@ def test_queues_that_cannot_be_made() -> None:
 def test_nodes_of_a_run() -> None:
     """Kinds of nodes are registered one after the other."""
     run = play(
-        Source(Trace("test", [job("a", 0, 5, Part(1, 8.0)), job("b", 0, 5, Part(1, 2.0))])),
+        TraceSource(Trace("test", [job("a", 0, 5, Part(1, 8.0)), job("b", 0, 5, Part(1, 2.0))])),
         Setup(nodes=[NodeKind(1, {VCORE: 2000}), NodeKind(1, {VCORE: 8000})]),
         FIFO,
         None,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from licorne_server.lab.simulation.runs import Source
+from licorne_server.lab.simulation.runs import TraceSource
 from licorne_server.lab.simulation.traces.model import Part, Trace, TraceJob
 from support.reference_backfill import Job, load
 from support.textbook import compared
@@ -10,7 +10,7 @@ from support.textbook import compared
 PROCESSORS = 16
 
 
-def source(*jobs: Job) -> Source:
+def source(*jobs: Job) -> TraceSource:
     """A trace of these jobs."""
     made = [
         TraceJob(
@@ -23,7 +23,7 @@ def source(*jobs: Job) -> Source:
         )
         for job in jobs
     ]
-    return Source(Trace("made", made, splits=True))
+    return TraceSource(Trace("made", made, splits=True))
 
 
 def starts(processors: int, nodes: int, *jobs: tuple[int, int, int, int]) -> list[float | None]:

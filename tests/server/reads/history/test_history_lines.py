@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from math import isnan
 
-from licorne_server.reads.history.tracks import LINE_BYTES, MINUTES, STEPS, STEPS_OF_MINUTE, Line
+from licorne_server.reads.history.tracks import LINE_BYTES, MINUTES, STEPS, STEPS_OF_MINUTE, Series
 
 
 def plain(values: Iterable[float]) -> list[float | None]:
@@ -11,9 +11,9 @@ def plain(values: Iterable[float]) -> list[float | None]:
     return [None if isnan(value) else value for value in values]
 
 
-def filled(first: int, last: int, *, adds: bool = False) -> Line:
+def filled(first: int, last: int, *, adds: bool = False) -> Series:
     """A line with its number in each step from the first to the last."""
-    line = Line(adds=adds)
+    line = Series(adds=adds)
     for step in range(first, last + 1):
         if step > first:
             line.move(step - 1, step)

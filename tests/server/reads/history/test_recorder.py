@@ -7,7 +7,7 @@ from licorne_core.values.ids import AllocationKey, AppId, PartitionName, QueuePa
 from licorne_server.reads.history import recorder as recording
 from licorne_server.reads.history.places import MAX_ASKS, AskName
 from licorne_server.reads.history.recorder import Recorder, step_of
-from licorne_server.reads.history.tracks import MAX_RESOURCES, Span, Track
+from licorne_server.reads.history.tracks import MAX_RESOURCES, Track, TrackSpan
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register, reload, victim
 from support.core.driver import START, Driver
 
@@ -50,7 +50,7 @@ def paths(recorder: Recorder) -> list[str]:
 
 def values(track: Track, recorder: Recorder) -> list[float | None]:
     """The usage of vcore of a queue in the last hour."""
-    return Span(track, recorder.step, 720, 1).of(track.used["vcore"])
+    return TrackSpan(track, recorder.step, 720, 1).of(track.used["vcore"])
 
 
 def test_queues_are_recorded_whether_anybody_looks_or_not(driver: Driver) -> None:
@@ -59,7 +59,7 @@ def test_queues_are_recorded_whether_anybody_looks_or_not(driver: Driver) -> Non
     record(driver, recorder, 3)
     assert paths(recorder) == ["root", "root.big", "root.none", "root.small"]
     track = recorder.look(HERE, "root.big", driver.now, PEER)
-    span = Span(track, recorder.step, 720, 1)
+    span = TrackSpan(track, recorder.step, 720, 1)
     assert span.of(track.used["vcore"]) == [6000] * 3
     assert span.of(track.waiting["vcore"]) == [2000] * 3
     assert span.of_bounds(track.max, "vcore") == [6000] * 3
@@ -67,7 +67,11 @@ def test_queues_are_recorded_whether_anybody_looks_or_not(driver: Driver) -> Non
     assert span.of(track.applications) == [1] * 3
     root = recorder.look(HERE, "root", driver.now, PEER)
     assert root.nodes is not None
-    assert [Span(root, recorder.step, 720, 1).of(line)[-1] for line in root.fill] == [*[0] * 3, 1, *[0] * 6]
+    assert [TrackSpan(root, recorder.step, 720, 1).of(line)[-1] for line in root.fill] == [
+        *[0] * 3,
+        1,
+        *[0] * 6,
+    ]
 
 
 def test_the_largest_queues_are_recorded_and_others_if_somebody_looks(
@@ -138,7 +142,7 @@ def test_a_queue_that_was_removed_and_made_again_has_a_gap(driver: Driver) -> No
     record(driver, recorder, 2)
     driver.do(reload(config("[{name: big}, {name: small}, {name: none}]")))
     record(driver, recorder, 1)
-    span = Span(track, recorder.step, 720, 1)
+    span = TrackSpan(track, recorder.step, 720, 1)
     assert span.of(track.applications) == [0, 0, *[None] * 14, 0]
     driver.do(reload(config("[{name: big}, {name: small}]")))
     driver.wait(86_500.0)
@@ -169,7 +173,7 @@ def test_victims_are_counted_in_their_queues_and_above(driver: Driver) -> None:
     record(driver, recorder, 2)
     for path in ("root", "root.low"):
         track = recorder.look(HERE, path, driver.now, PEER)
-        assert Span(track, recorder.step, 720, 1).of(track.stopped) == [0, 0, 2, 0]
+        assert TrackSpan(track, recorder.step, 720, 1).of(track.stopped) == [0, 0, 2, 0]
     assert recorder.stopped_in_an_hour(HERE) == 2
     record(driver, recorder, 720)
     assert recorder.stopped_in_an_hour(HERE) == 0

@@ -9,7 +9,7 @@ import pytest
 from licorne_server.process.coordination import Coordination, read_coordination
 from licorne_server.process.settings import SettingsError
 from licorne_server.store.coordination.kubernetes import KubernetesStore
-from licorne_server.store.coordination.kubernetes.access import Access
+from licorne_server.store.coordination.kubernetes.access import ClusterAccess
 from licorne_server.store.coordination.secret import deployment_secret
 from licorne_server.store.documents.documents import Document, StoreError
 from support.coordination.api_cluster import NAMESPACE
@@ -37,7 +37,7 @@ async def test_a_pod_gets_in_with_its_account(tmp_path: Path) -> None:
     async with served(ApiServer(), (FILES / "server.pem", FILES / "server.key")) as url:
         parts = urlsplit(url)
         environ = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": str(parts.port)}
-        store = KubernetesStore(of("test"), Access(account=account(tmp_path), environ=environ))
+        store = KubernetesStore(of("test"), ClusterAccess(account=account(tmp_path), environ=environ))
         revision = await store.compare_and_set("shared/one", b"1", 0)
         assert await store.read("shared/one") == Document(value=b"1", revision=revision)
         await store.close()
@@ -49,7 +49,7 @@ async def test_an_authority_that_is_another_one_is_refused(tmp_path: Path) -> No
         environ = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": str(urlsplit(url).port)}
         folder = account(tmp_path)
         (folder / "ca.crt").write_bytes((FILES / "stranger.pem").read_bytes())
-        store = KubernetesStore(of("test"), Access(account=folder, environ=environ))
+        store = KubernetesStore(of("test"), ClusterAccess(account=folder, environ=environ))
         with pytest.raises(StoreError, match="certificate"):
             await store.read("shared/one")
         await store.close()
@@ -59,7 +59,7 @@ async def test_a_token_that_was_replaced_is_read_again(tmp_path: Path) -> None:
     """After 401 the next call has the credentials of now."""
     api = ApiServer()
     async with served(api) as url:
-        store = KubernetesStore(of(), Access(environ={"KUBECONFIG": str(kubeconfig(tmp_path, url))}))
+        store = KubernetesStore(of(), ClusterAccess(environ={"KUBECONFIG": str(kubeconfig(tmp_path, url))}))
         await store.read("shared/one")
         api.tokens = {"the-next-one"}
         with pytest.raises(StoreError, match="401"):
@@ -73,7 +73,7 @@ async def test_a_kubeconfig_that_cannot_be_read_is_an_error_of_the_call(tmp_path
     """The file may be damaged while the member runs."""
     file = tmp_path / "kubeconfig"
     file.write_text("no: kubeconfig")
-    store = KubernetesStore(of(), Access(environ={"KUBECONFIG": str(file)}))
+    store = KubernetesStore(of(), ClusterAccess(environ={"KUBECONFIG": str(file)}))
     with pytest.raises(StoreError, match="no way into Kubernetes"):
         await store.read("shared/one")
     await store.close()
@@ -82,7 +82,7 @@ async def test_a_kubeconfig_that_cannot_be_read_is_an_error_of_the_call(tmp_path
 async def test_a_namespace_that_is_not_there_is_named(tmp_path: Path) -> None:
     """The error of a member that starts in it names the namespace, and not the end of its lease."""
     async with served(ApiServer()) as url:
-        access = Access(environ={"KUBECONFIG": str(kubeconfig(tmp_path, url))})
+        access = ClusterAccess(environ={"KUBECONFIG": str(kubeconfig(tmp_path, url))})
         store = KubernetesStore(of("nowhere/test"), access)
         for write in (store.join(member("a")), store.compare_and_set("shared/one", b"1", 0)):
             with pytest.raises(StoreError, match='namespaces "nowhere" not found') as failure:
@@ -108,20 +108,20 @@ def test_a_missing_library_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     """The message has the package to install."""
     monkeypatch.setitem(sys.modules, "kubernetes_asyncio", None)
     with pytest.raises(SettingsError, match="pip install kubernetes-asyncio"):
-        KubernetesStore(of(), Access(environ={"KUBECONFIG": str(kubeconfig(tmp_path, "http://x"))}))
+        KubernetesStore(of(), ClusterAccess(environ={"KUBECONFIG": str(kubeconfig(tmp_path, "http://x"))}))
 
 
 def test_a_pod_without_a_token_is_told_so(tmp_path: Path) -> None:
     """The chart mounts it; others read how."""
     environ = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
     with pytest.raises(SettingsError, match="automountServiceAccountToken"):
-        KubernetesStore(of(), Access(account=tmp_path, environ=environ))
+        KubernetesStore(of(), ClusterAccess(account=tmp_path, environ=environ))
 
 
 def test_no_credentials_at_all_are_told(tmp_path: Path) -> None:
     """Outside of a cluster a kubeconfig is needed."""
     with pytest.raises(SettingsError, match="there is no kubeconfig"):
-        KubernetesStore(of(), Access(environ={"KUBECONFIG": str(tmp_path / "none")}))
+        KubernetesStore(of(), ClusterAccess(environ={"KUBECONFIG": str(tmp_path / "none")}))
 
 
 @pytest.mark.parametrize(
@@ -134,6 +134,6 @@ def test_no_credentials_at_all_are_told(tmp_path: Path) -> None:
 )
 def test_a_place_that_cannot_be_is_refused(tmp_path: Path, address: str, message: str) -> None:
     """The address of the store is checked before a call is made."""
-    access = Access(environ={"KUBECONFIG": str(kubeconfig(tmp_path, "http://127.0.0.1:1"))})
+    access = ClusterAccess(environ={"KUBECONFIG": str(kubeconfig(tmp_path, "http://127.0.0.1:1"))})
     with pytest.raises(SettingsError, match=message):
         KubernetesStore(read_coordination(address), access)

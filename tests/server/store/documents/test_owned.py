@@ -13,7 +13,7 @@ from licorne_server.store.documents.documents import Conflict, Document, Documen
 from licorne_server.store.documents.kept import Kept
 from licorne_server.store.documents.owned import (
     Damaged,
-    Form,
+    DocumentForm,
     Owned,
     content_of,
     epoch_of,
@@ -27,7 +27,7 @@ KEY = "texts/rm%2F1"
 LONGEST = 100
 
 
-class Texts(Form[list[str]]):
+class Texts(DocumentForm[list[str]]):
     """A text for each RM, in a list: a value that is one object."""
 
     prefix = "texts/"

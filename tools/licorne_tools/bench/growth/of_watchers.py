@@ -9,7 +9,7 @@ import grpc
 from licorne.v1.state_pb2 import ListEventsRequest, WatchEventsRequest
 from licorne_server.commands.server_process import ServerProcess, running_server
 from licorne_tools.bench import workload
-from licorne_tools.bench.driver import BenchError, Rm, limited
+from licorne_tools.bench.driver import BenchError, BenchRm, limited
 from licorne_tools.bench.growth.world import Cost
 from licorne_tools.bench.isolation.readers import EXTRA, watching
 from licorne_tools.bench.load import RM, Meter, joined
@@ -43,7 +43,7 @@ async def _watched(size: int, work: int) -> Cost:
         return await _place(server, rm, list(map(Watcher, stubs)), shape)
 
 
-async def _place(server: ServerProcess, rm: Rm, audience: Sequence["Watcher"], shape: Scenario) -> Cost:
+async def _place(server: ServerProcess, rm: BenchRm, audience: Sequence["Watcher"], shape: Scenario) -> Cost:
     """Place all asks batch by batch, and wait each time until all watchers have seen it."""
     for watcher in audience:
         await watcher.begin()

@@ -13,7 +13,7 @@ import grpc
 from licorne.si.v1.si_pb2 import Allocation, AllocationRequest, AllocationResponse
 from licorne_server.commands.server_process import ServerProcess
 from licorne_tools.bench import workload
-from licorne_tools.bench.driver import Rm
+from licorne_tools.bench.driver import BenchRm
 from licorne_tools.bench.load import joined
 from licorne_tools.bench.programs import Program, prepared
 from licorne_tools.bench.scenarios import Scenario
@@ -56,7 +56,7 @@ class Attack:
 
 def attacker(
     site: Site, scenario: Scenario, extra: Mapping[str, str] | None = None
-) -> AbstractAsyncContextManager[Rm]:
+) -> AbstractAsyncContextManager[BenchRm]:
     """The attacker as an RM with nodes and applications."""
     return joined(site.target, scenario, RM, extra=extra)
 
@@ -76,7 +76,7 @@ def asking(asks: Iterable[Allocation]) -> list[bytes]:
     return workload.requests(RM, asks, BATCH)
 
 
-async def churn(site: Site, rm: Rm, rounds: int, asks: Callable[[int], list[bytes]]) -> None:
+async def churn(site: Site, rm: BenchRm, rounds: int, asks: Callable[[int], list[bytes]]) -> None:
     """Ask, and release all allocations, for a number of rounds; `asks` makes the messages of a round."""
     for number in range(rounds):
         messages = asks(number)

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from licorne.si.v1.si_pb2 import Allocation
 from licorne_tools.bench import workload
-from licorne_tools.bench.driver import Progress, Rm
+from licorne_tools.bench.driver import BenchRm, Progress
 from licorne_tools.bench.load import joined
 from licorne_tools.bench.older_core import MODULE, built, go
 from licorne_tools.bench.programs import Program, begun
@@ -34,7 +34,7 @@ PACKAGE = "./manyrms"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class CrowdWaits:
     """The waits of asks, and the CPU of the process that has asked, all in seconds."""
 
     waits: Sequence[float]
@@ -44,13 +44,13 @@ class Asked:
 class Crowd(Protocol):
     """RMs that have joined, each with a connection, nodes and an application of its own."""
 
-    async def ask(self, rms: int, number: int, rate: float) -> Asked:
+    async def ask(self, rms: int, number: int, rate: float) -> CrowdWaits:
         """Have the first `rms` of them send `number` asks each, at `rate` a second, and wait for the last."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
+class CrowdShape:
     """A number of RMs, each with a number of nodes that have room for a number of asks."""
 
     rms: int
@@ -75,7 +75,7 @@ def program() -> Iterator[Path | None]:
 
 @asynccontextmanager
 async def joined_crowd(
-    path: Path | None, target: str, shape: Shape, progress: Progress
+    path: Path | None, target: str, shape: CrowdShape, progress: Progress
 ) -> AsyncIterator[Crowd]:
     """All RMs, run by that program, or by this one."""
     progress.step("RMs join", of=shape.rms)
@@ -94,18 +94,18 @@ class InGo:
 
     program: Program
 
-    async def ask(self, rms: int, number: int, rate: float) -> Asked:
+    async def ask(self, rms: int, number: int, rate: float) -> CrowdWaits:
         """Let the RMs of the Go program ask (see `Crowd`)."""
         answer = await self.program.answer(json.dumps({"rms": rms, "asks": number, "rate": rate}).encode())
         found = json.loads(answer)
-        return Asked(waits=[wait / 1e6 for wait in found["waits_us"]], cpu=found["cpu"])
+        return CrowdWaits(waits=[wait / 1e6 for wait in found["waits_us"]], cpu=found["cpu"])
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class CrowdRm:
     """An RM and the asks that it has yet to send."""
 
-    rm: Rm
+    rm: BenchRm
     asks: Iterator[Allocation]
 
     async def trickle(self, number: int, rate: float, after: float = 0.0) -> list[float]:
@@ -119,23 +119,25 @@ class Member:
 class InPython:
     """A crowd of RMs in this process."""
 
-    members: Sequence[Member]
+    members: Sequence[CrowdRm]
 
-    async def ask(self, rms: int, number: int, rate: float) -> Asked:
+    async def ask(self, rms: int, number: int, rate: float) -> CrowdWaits:
         """Let the RMs ask (see `Crowd`); they begin one after the other."""
         apart, before = 1 / rate / rms, time.process_time()
         trickles = (member.trickle(number, rate, apart * i) for i, member in enumerate(self.members[:rms]))
         waits = list(chain.from_iterable(await asyncio.gather(*trickles)))
-        return Asked(waits=waits, cpu=time.process_time() - before)
+        return CrowdWaits(waits=waits, cpu=time.process_time() - before)
 
 
-async def members_of(stack: AsyncExitStack, target: str, shape: Shape, progress: Progress) -> list[Member]:
+async def members_of(
+    stack: AsyncExitStack, target: str, shape: CrowdShape, progress: Progress
+) -> list[CrowdRm]:
     """All RMs of this process, which have joined."""
     joining = asyncio.Semaphore(JOINING)
     room = Scenario("", "", asks=shape.room, nodes=shape.nodes)
     scenario = replace(room, asks=MOST_ASKS)
 
-    async def join(number: int) -> Member:
+    async def join(number: int) -> CrowdRm:
         async with joining:
             rm = await stack.enter_async_context(
                 joined(target, scenario, f"rm-{number:03}", config=CONFIG, nodes=workload.nodes(room))
@@ -143,6 +145,6 @@ async def members_of(stack: AsyncExitStack, target: str, shape: Shape, progress:
             # Set only now, so that progress does not show the steps of each RM.
             rm.progress = progress
             rm.progress.advance()
-            return Member(rm, workload.asks(scenario))
+            return CrowdRm(rm, workload.asks(scenario))
 
     return await asyncio.gather(*map(join, range(shape.rms)))

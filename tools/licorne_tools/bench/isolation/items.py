@@ -23,7 +23,7 @@ from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne_core.values.tags import RUNTIME
 from licorne_server.wire.requests import NODE_PARTITION
 from licorne_tools.bench import workload
-from licorne_tools.bench.driver import OPTIONS, Rm, put, taken
+from licorne_tools.bench.driver import OPTIONS, BenchRm, put, taken
 from licorne_tools.bench.isolation.attack import (
     BATCH,
     RM,
@@ -61,7 +61,7 @@ async def flood(site: Site) -> AsyncIterator[Act]:
         yield act
 
 
-async def received(site: Site, rm: Rm, expected: int) -> None:
+async def received(site: Site, rm: BenchRm, expected: int) -> None:
     """Count allocations until all asks are placed."""
     while site.acts < expected:
         _, response = await rm.read()
@@ -81,7 +81,7 @@ async def releases(site: Site) -> AsyncIterator[Act]:
 async def partitions(site: Site) -> AsyncIterator[Act]:
     """20 asks in each of 800 partitions, released when all are placed, repeatedly."""
     names = [f"p{number:03}" for number in range(site.part(PARTITIONS))]
-    async with Rm(site.target, RM, BATCH) as rm:
+    async with BenchRm(site.target, RM, BATCH) as rm:
         await rm.register(workload.config([{"name": "q"}], partitions=names))
         await rm.add_nodes(
             NodeInfo(
@@ -213,7 +213,7 @@ partitions:
 async def nodes(site: Site) -> AsyncIterator[Act]:
     """A thousand nodes are created and decommissioned, repeatedly."""
     shape = Scenario("", "", nodes=site.part(BATCH))
-    async with Rm(site.target, RM, BATCH) as rm:
+    async with BenchRm(site.target, RM, BATCH) as rm:
         await rm.register(workload.configuration(shape))
         created = list(workload.nodes(shape))
         gone = list(workload.nodes(shape, action=NodeInfo.DECOMISSION))
@@ -257,7 +257,7 @@ async def coming_and_going(
 ) -> AsyncIterator[Act]:
     """Applications are added and removed, repeatedly."""
     async with (
-        Rm(site.target, RM, BATCH) as rm,
+        BenchRm(site.target, RM, BATCH) as rm,
         grpc.aio.insecure_channel(site.target, options=OPTIONS) as channel,
     ):
         await rm.register(config)
@@ -317,7 +317,7 @@ async def reload(site: Site) -> AsyncIterator[Act]:
             yield lambda request=request: stub.UpdateConfiguration(request)  # type: ignore[misc]
 
     async with (
-        Rm(site.target, RM, BATCH) as rm,
+        BenchRm(site.target, RM, BATCH) as rm,
         grpc.aio.insecure_channel(site.target, options=OPTIONS) as channel,
     ):
         await rm.register(first)

@@ -17,7 +17,7 @@ from licorne_tools.bench.flood import flooded, flooding
 from licorne_tools.bench.installation import HERE
 from licorne_tools.bench.isolation.attack import attacking, ended
 from licorne_tools.bench.isolation.catalogue import ATTACKS
-from licorne_tools.bench.isolation.crowd import Asked, Shape, joined_crowd
+from licorne_tools.bench.isolation.crowd import CrowdShape, CrowdWaits, joined_crowd
 from licorne_tools.bench.load import joined, percentiles
 from licorne_tools.bench.report import Run
 from licorne_tools.bench.scenarios import SCENARIOS, Scenario
@@ -63,7 +63,7 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class TargetLine:
     """A line of the table: its measurement, and the target for the figures of a run."""
 
     name: str
@@ -73,17 +73,17 @@ class Line:
     holds: Callable[[Run], bool]
 
 
-def attacks(names: Iterable[str], setting: Setting) -> Iterator[Line]:
+def attacks(names: Iterable[str], setting: Setting) -> Iterator[TargetLine]:
     """One line of the bench for each of the named attacks."""
     for name in names:
-        yield Line(name, ATTACKS[name].about, setting, partial(beside, setting, name), holds_beside)
+        yield TargetLine(name, ATTACKS[name].about, setting, partial(beside, setting, name), holds_beside)
 
 
-def crowds(counts: Iterable[int], setting: Setting) -> Iterator[Line]:
+def crowds(counts: Iterable[int], setting: Setting) -> Iterator[TargetLine]:
     """A line for each number of RMs."""
     for rms in counts:
         about = f"{rms} RMs, one RM with as many asks, and a flood beside them"
-        yield Line(str(rms), about, setting, partial(many, setting, rms), partial(holds_of_many, rms))
+        yield TargetLine(str(rms), about, setting, partial(many, setting, rms), partial(holds_of_many, rms))
 
 
 async def beside(setting: Setting, attack: str) -> Run:
@@ -137,7 +137,7 @@ async def many(setting: Setting, rms: int) -> Run:
         joined_crowd(
             setting.program,
             server.target,
-            Shape(rms=rms, nodes=setting.nodes, room=asks),
+            CrowdShape(rms=rms, nodes=setting.nodes, room=asks),
             setting.progress,
         ) as crowd,
     ):
@@ -167,7 +167,7 @@ async def many(setting: Setting, rms: int) -> Run:
     return {**found, **ratios}
 
 
-async def measured(name: str, server: ServerProcess, asking: Awaitable[Asked]) -> Run:
+async def measured(name: str, server: ServerProcess, asking: Awaitable[CrowdWaits]) -> Run:
     """The waits of a phase, and the CPU of both sides: microseconds of an ask, and shares of a core."""
     start, before = time.perf_counter(), cpu_seconds(server.pid)
     asked = await asking

@@ -10,7 +10,7 @@ import grpc
 from licorne.v1.session_pb2 import UpdateRequest
 from licorne_server.wire.caps import MAX_ITEM_BYTES, MAX_ITEMS, MAX_MESSAGE_BYTES
 from licorne_tools.bench import workload
-from licorne_tools.bench.driver import OPTIONS, UPDATE_ALLOCATION, BenchError, RawStream, Rm
+from licorne_tools.bench.driver import OPTIONS, UPDATE_ALLOCATION, BenchError, BenchRm, RawStream
 from licorne_tools.bench.isolation.attack import BATCH, RM, Act, Site
 from licorne_tools.bench.scenarios import Scenario
 from licorne_tools.bench.session_rm import SessionRm
@@ -90,7 +90,7 @@ async def largest(site: Site) -> AsyncIterator[Act]:
     kinds = si_messages(site)
     answers = session_messages(site)
     async with (
-        Rm(site.target, RM, BATCH) as rm,
+        BenchRm(site.target, RM, BATCH) as rm,
         grpc.aio.insecure_channel(site.target, options=OPTIONS) as channel,
     ):
         await rm.register(config)

@@ -14,7 +14,7 @@ from licorne_tools.bench.kube.lines import Line
 from licorne_tools.bench.programs import process_of
 from licorne_tools.bench.report import Run
 from licorne_tools.kube.api import ApiRefused, Json
-from licorne_tools.kube.plane import Options, Plane, running_plane, write_kubeconfig
+from licorne_tools.kube.plane import Plane, PlaneOptions, running_plane, write_kubeconfig
 from licorne_tools.kube.programs import API_SERVER, CONTROLLERS, ETCD, KWOK, LOAD, built
 from licorne_tools.kube.schedulers import NAMESPACE, Scheduler, SchedulerKind, begin
 
@@ -68,7 +68,7 @@ async def prepared(line: Line, progress: Progress) -> AsyncIterator[Bench]:
         BenchError: a program cannot be built, or does not start.
     """
     token = secrets.token_hex(16)
-    options = Options(
+    options = PlaneOptions(
         flags={API_SERVER: [f"--delete-collection-workers={DELETERS}"]}, tokens={token: (USER, GROUP)}
     )
     load = (await asyncio.to_thread(built, [LOAD], progress))[LOAD]

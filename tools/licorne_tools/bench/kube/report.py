@@ -68,7 +68,7 @@ Results = Mapping[SchedulerKind, Sequence[Found]]
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TitledTable:
     """A table with its title."""
 
     title: str
@@ -76,23 +76,23 @@ class Table:
     rows: Sequence[Sequence[str]]
 
 
-def tables(line: Line, results: Results) -> list[Table]:
+def tables(line: Line, results: Results) -> list[TitledTable]:
     """The figures of a line, and its calls by verb and resource."""
     return [of_figures(line, results), of_calls(line, results)]
 
 
-def of_figures(line: Line, results: Results) -> Table:
+def of_figures(line: Line, results: Results) -> TitledTable:
     """A row for each measure: a column for each scheduler, and its ratio to kube-scheduler."""
     known = {**MEASURES, **TROUBLES}
     told = {heading: measure for heading, measure in known.items() if is_told(measure, {line: results})}
     rows = [[heading, *row(results, measure)] for heading, measure in told.items()]
-    return Table(line.name, ["Measure", *headers(results)], rows)
+    return TitledTable(line.name, ["Measure", *headers(results)], rows)
 
 
-def of_measure(heading: str, results: Mapping[Line, Results]) -> Table:
+def of_measure(heading: str, results: Mapping[Line, Results]) -> TitledTable:
     """A row for each line, with the columns as in a table of figures."""
     rows = [[line.name, *row(found, REPORTED[heading])] for line, found in results.items()]
-    return Table(heading, ["Pods", *headers(next(iter(results.values())))], rows)
+    return TitledTable(heading, ["Pods", *headers(next(iter(results.values())))], rows)
 
 
 def is_told(measure: str, results: Mapping[Line, Results]) -> bool:
@@ -133,7 +133,7 @@ def figures(runs: Sequence[Found]) -> list[dict[str, float]]:
     return [found.figures for found in runs]
 
 
-def of_calls(line: Line, results: Results) -> Table:
+def of_calls(line: Line, results: Results) -> TitledTable:
     """A row for each verb and resource, the most frequent first: calls a pod of all but the load."""
     usual = {kind: calls(runs) for kind, runs in results.items()}
     most = {
@@ -141,7 +141,7 @@ def of_calls(line: Line, results: Results) -> Table:
     }
     names = sorted((name for name in most if most[name] >= FEWEST), key=lambda name: (-most[name], name))
     rows = [[name, *(times(each.get(name, 0.0)) for each in usual.values())] for name in names]
-    return Table(f"Calls a pod: {line.name}", ["Call", *(NAMES[kind] for kind in results)], rows)
+    return TitledTable(f"Calls a pod: {line.name}", ["Call", *(NAMES[kind] for kind in results)], rows)
 
 
 def calls(runs: Sequence[Found]) -> dict[str, float]:

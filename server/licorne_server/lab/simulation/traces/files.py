@@ -10,7 +10,7 @@ from math import isfinite
 from pathlib import Path
 from typing import IO, Any, Final, cast
 
-from licorne_server.lab.simulation.traces.model import Line, Lines, TraceError, bad_value
+from licorne_server.lab.simulation.traces.model import Lines, TraceError, TraceLine, bad_value
 
 MAX_LINE: Final = 1024 * 1024
 """Bytes of a line."""
@@ -54,10 +54,10 @@ def lines_of(path: Path) -> Lines:
             if len(line) > MAX_LINE:
                 raise TraceError(f"a line longer than {MAX_LINE} bytes", file=str(path), line=number)
             text = line.decode("utf-8", "replace")
-            yield Line(number, (text.removeprefix("\ufeff") if number == 1 else text).rstrip("\r\n"))
+            yield TraceLine(number, (text.removeprefix("\ufeff") if number == 1 else text).rstrip("\r\n"))
 
 
-class Row:
+class TraceRow:
     """A row of a table by names of columns; also a JSON object."""
 
     __slots__ = ("_file", "_line", "_path", "_values")
@@ -121,9 +121,9 @@ class Row:
         """The value as JSON has it."""
         return self._values.get(name)
 
-    def within(self, field: str, values: Mapping[str, Any]) -> "Row":
+    def within(self, field: str, values: Mapping[str, Any]) -> "TraceRow":
         """The row of an object within this one."""
-        return Row(values, self._file, self._line, f"{self._path}{field}.")
+        return TraceRow(values, self._file, self._line, f"{self._path}{field}.")
 
     def error(self, field: str, problem: str) -> TraceError:
         """The error of a field of the row."""
@@ -137,7 +137,7 @@ def header_of(path: Path) -> tuple[str, ...]:
     return ()
 
 
-def rows_of(path: Path, columns: Sequence[str] = (), needed: Sequence[str] = ()) -> Iterator[Row]:
+def rows_of(path: Path, columns: Sequence[str] = (), needed: Sequence[str] = ()) -> Iterator[TraceRow]:
     """The rows of a CSV file, with the names of columns in its first row.
 
     A file whose first row does not have the `needed` columns has these `columns`, if any are given.
@@ -173,12 +173,12 @@ def rows_of(path: Path, columns: Sequence[str] = (), needed: Sequence[str] = ())
                 raise TraceError(
                     f"{len(cells)} cells, but there are {len(names)} columns", file=file, line=last
                 )
-            yield Row(dict(zip(names, cells, strict=False)), file, last)
+            yield TraceRow(dict(zip(names, cells, strict=False)), file, last)
     except csv.Error as error:
         raise TraceError(f"invalid CSV: {error}", file=file, line=last) from None
 
 
-def objects_of(path: Path) -> Iterator[Row]:
+def objects_of(path: Path) -> Iterator[TraceRow]:
     """The objects of a file: items of one JSON list, or consecutive objects.
 
     Raises:
@@ -202,7 +202,7 @@ def objects_of(path: Path) -> Iterator[Row]:
                 else:
                     if not isinstance(found, dict):
                         raise TraceError("expected an object for each job", file=file, line=line)
-                    yield Row(found, file, line)
+                    yield TraceRow(found, file, line)
                     line += buffer.count("\n", at, end)
                     at = end
                     continue

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from licorne_server.lab.simulation.traces.files import Row, header_of, rows_of
+from licorne_server.lab.simulation.traces.files import TraceRow, header_of, rows_of
 from licorne_server.lab.simulation.traces.model import Files, LeftOut, Part, Trace, TraceJob, bad_value
 
 KIND = "google"
@@ -68,7 +68,7 @@ def _jobs(files: Files) -> Iterator[TraceJob | LeftOut]:
         yield _job(name, collection)
 
 
-def _take(collection: _Collection, row: Row) -> None:
+def _take(collection: _Collection, row: TraceRow) -> None:
     time, event = row.number("time"), _event(row)
     if event == "SUBMIT":
         seconds = time * _MICROSECOND
@@ -91,7 +91,7 @@ def _take(collection: _Collection, row: Row) -> None:
             collection.sizes[int(row.number("instance_index"))] = (cores, memory)
 
 
-def _event(row: Row) -> str:
+def _event(row: TraceRow) -> str:
     text = row.text("type")
     if text in _NUMBERS:
         return _NUMBERS[text]

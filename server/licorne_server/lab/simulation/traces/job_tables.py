@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
-from licorne_server.lab.simulation.traces.files import Row, rows_of
+from licorne_server.lab.simulation.traces.files import TraceRow, rows_of
 from licorne_server.lab.simulation.traces.model import Files, LeftOut, Part, Trace, TraceJob
 
 HELIOS = "helios"
@@ -23,25 +23,27 @@ def philly_table(files: Files) -> Trace:
     return trace
 
 
-def _helios_parts(row: Row) -> Part:
+def _helios_parts(row: TraceRow) -> Part:
     nodes = max(1, int(row.number("node_num", missing=1.0)))
     gpus, cores = row.number("gpu_num", missing=0.0), row.number("cpu_num", missing=0.0)
     return Part(nodes, cores / nodes, gpus / nodes)
 
 
-def _trace(kind: str, files: Files, needed: tuple[str, ...], part: Callable[[Row], Part]) -> Trace:
+def _trace(kind: str, files: Files, needed: tuple[str, ...], part: Callable[[TraceRow], Part]) -> Trace:
     trace = Trace(kind)
     trace.jobs = trace.kept(_jobs(files, needed, part))
     return trace
 
 
-def _jobs(files: Files, needed: tuple[str, ...], part: Callable[[Row], Part]) -> Iterator[TraceJob | LeftOut]:
+def _jobs(
+    files: Files, needed: tuple[str, ...], part: Callable[[TraceRow], Part]
+) -> Iterator[TraceJob | LeftOut]:
     for path in files:
         for row in rows_of(path, needed=needed):
             yield _job(row, part)
 
 
-def _job(row: Row, part: Callable[[Row], Part]) -> TraceJob | LeftOut:
+def _job(row: TraceRow, part: Callable[[TraceRow], Part]) -> TraceJob | LeftOut:
     submit = row.time("submit_time", "submitted_time")
     start, end = row.time("start_time"), row.time("end_time")
     members = part(row)

@@ -101,12 +101,12 @@ class Trace:
                 yield each
 
 
-class Line(NamedTuple):
+class TraceLine(NamedTuple):
     """A line of a file, without its end; `number` counts from 1."""
 
     number: int
     text: str
 
 
-Lines = Iterator[Line]
+Lines = Iterator[TraceLine]
 Files = tuple[Path, ...]

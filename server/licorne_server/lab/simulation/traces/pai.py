@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from licorne_server.lab.simulation.traces.files import Row, header_of, rows_of
+from licorne_server.lab.simulation.traces.files import TraceRow, header_of, rows_of
 from licorne_server.lab.simulation.traces.model import Files, LeftOut, Part, Trace, TraceError, TraceJob
 
 KIND = "pai"
@@ -62,7 +62,7 @@ def table_of(path: Path) -> str:
 class _Job:
     """A job with the data of its tasks and instances."""
 
-    row: Row
+    row: TraceRow
     submit: float | None
     parts: list[Part] = field(default_factory=list)
     start: float | None = None
@@ -106,12 +106,12 @@ def _jobs(tables: dict[str, list[Path]]) -> Iterator[TraceJob | LeftOut]:
         yield _trace_job(name, job)
 
 
-def _rows(tables: dict[str, list[Path]], table: str) -> Iterator[Row]:
+def _rows(tables: dict[str, list[Path]], table: str) -> Iterator[TraceRow]:
     for path in tables[table]:
         yield from rows_of(path, TABLES[table], _NEEDED[table])
 
 
-def _add_task(job: _Job | None, row: Row) -> None:
+def _add_task(job: _Job | None, row: TraceRow) -> None:
     count = int(row.number("inst_num", missing=1.0))
     cores = row.number("plan_cpu", missing=0.0) / _PERCENT
     gpus = row.number("plan_gpu", missing=0.0) / _PERCENT

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from licorne_server.lab.simulation.traces.files import Row, objects_of
+from licorne_server.lab.simulation.traces.files import TraceRow, objects_of
 from licorne_server.lab.simulation.traces.job_tables import PHILLY
 from licorne_server.lab.simulation.traces.model import Files, LeftOut, Part, Trace, TraceJob
 
@@ -24,7 +24,7 @@ def _jobs(files: Files) -> Iterator[TraceJob | LeftOut]:
             yield _job(row)
 
 
-def _job(row: Row) -> TraceJob | LeftOut:
+def _job(row: TraceRow) -> TraceJob | LeftOut:
     submit = row.time("submitted_time")
     attempts = _list(row, "attempts", row.value("attempts"))
     gpus, runtime, first, is_over = 0, 0.0, None, True
@@ -58,7 +58,7 @@ def _job(row: Row) -> TraceJob | LeftOut:
     )
 
 
-def _list(row: Row, field: str, value: Any) -> list[Any]:
+def _list(row: TraceRow, field: str, value: Any) -> list[Any]:
     if value is None:
         return []
     if not isinstance(value, list):
@@ -66,7 +66,7 @@ def _list(row: Row, field: str, value: Any) -> list[Any]:
     return value
 
 
-def _object(row: Row, field: str, value: Any) -> Row:
+def _object(row: TraceRow, field: str, value: Any) -> TraceRow:
     if not isinstance(value, dict):
         raise row.error(field, "expected an object")
     return row.within(field, value)

@@ -7,11 +7,11 @@ from licorne_server.lab.simulation.traces.files import lines_of
 from licorne_server.lab.simulation.traces.model import (
     Files,
     LeftOut,
-    Line,
     Part,
     Trace,
     TraceError,
     TraceJob,
+    TraceLine,
     bad_value,
 )
 
@@ -73,7 +73,7 @@ def _note(comment: str, trace: Trace) -> None:
                 trace.processors += int(number)
 
 
-def _numbers(line: Line, file: str) -> list[float]:
+def _numbers(line: TraceLine, file: str) -> list[float]:
     cells = line.text.split()
     if len(cells) != len(FIELDS):
         raise TraceError(f"{len(cells)} fields, expected {len(FIELDS)}", file=file, line=line.number)

@@ -21,7 +21,7 @@ _HOST, _PORT = "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Access:
+class ClusterAccess:
     """The locations of credentials."""
 
     account: Path = ACCOUNT

@@ -15,7 +15,7 @@ from typing import Any
 
 import aiohttp
 
-from licorne_server.store.coordination.kubernetes.access import Access
+from licorne_server.store.coordination.kubernetes.access import ClusterAccess
 from licorne_server.store.coordination.kubernetes.objects import Json, version_of
 from licorne_server.store.documents.documents import Conflict, StoreError
 
@@ -130,7 +130,7 @@ class Turns:
 class Api:
     """The objects of one namespace. Every call except watches ends within `timeout` seconds."""
 
-    def __init__(self, access: Access, namespace: str, timeout: float) -> None:
+    def __init__(self, access: ClusterAccess, namespace: str, timeout: float) -> None:
         """Connect with the first call."""
         self.timeout = timeout
         self._access = access

@@ -46,7 +46,7 @@ from dataclasses import replace
 from licorne_core.values.ids import RmId
 from licorne_server.process.coordination import Coordination
 from licorne_server.process.settings import SettingsError
-from licorne_server.store.coordination.kubernetes.access import Access
+from licorne_server.store.coordination.kubernetes.access import ClusterAccess
 from licorne_server.store.coordination.kubernetes.api import CONFIG_MAPS, LEASES, SECRETS, Api, Resource
 from licorne_server.store.coordination.kubernetes.objects import (
     SECRET,
@@ -85,7 +85,7 @@ class KubernetesStore(Store):
     def __init__(
         self,
         coordination: Coordination,
-        access: Access | None = None,
+        access: ClusterAccess | None = None,
         clock: Callable[[], float] = time.monotonic,
         reread: float = REREAD,
     ) -> None:
@@ -95,7 +95,7 @@ class KubernetesStore(Store):
         Raises:
             SettingsError: the client library or credentials are missing, or a name is no DNS label.
         """
-        access = access or Access()
+        access = access or ClusterAccess()
         access.check()
         namespace, _, self._deployment = coordination.prefix.rpartition("/")
         namespace = access.namespace(namespace)
