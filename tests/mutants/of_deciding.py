@@ -4,7 +4,6 @@ from mutants.defect import Defect
 from mutants.operators import drop, negate, never, returns, swap, without
 
 _OVERFULL = "scenarios/test_scenarios::test_scenario[overfull_nodes]"
-
 DECIDING = (
     Defect(
         "users-are-alike",
@@ -352,5 +351,12 @@ DECIDING = (
         never("number"),
         "an order that was being put in force is put over that of a reload",
         ("core/handlers/test_node_order",),
+    ),
+    Defect(
+        "opened-without-a-name",
+        "Points.open",
+        drop("_by_name"),
+        "no command finds the extension of its partition",
+        ("core/partitions/test_disposal",),
     ),
 )

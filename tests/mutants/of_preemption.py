@@ -6,6 +6,8 @@ from mutants.operators import drop, never, swap, without
 _VAIN = "scenarios/test_scenarios::test_scenario[stops_in_vain]"
 _GANG = "scenarios/test_scenarios::test_scenario[gang_incomplete]"
 
+_TOGETHER = ("preemption/test_together",)
+
 PREEMPTION = (
     Defect(
         "guarantee-without-the-ask",
@@ -308,5 +310,76 @@ PREEMPTION = (
         swap("<", "<="),
         "one question about victims is open more than may be",
         ("standard/preemption/test_questions::test_so_many_questions_about_nodes_are_open_at_a_time",),
+    ),
+    Defect(
+        "room-for-one-of-several-types",
+        "Spot.slots",
+        swap("min", "max"),
+        "so many asks fit a node as have room of one type",
+        _TOGETHER,
+    ),
+    Defect(
+        "present-room-counts-for-nothing",
+        "Spot.slots",
+        swap("free + more", "more"),
+        "the free room of a node is not used before its victims",
+        _TOGETHER,
+    ),
+    Defect(
+        "first-plan-is-best",
+        "Together.improve",
+        swap("is None", "is not None"),
+        "equal asks are planned for one by one",
+        _TOGETHER,
+        nth=1,
+    ),
+    Defect(
+        "gives-up-one-taken",
+        "Together._better_with",
+        drop("put_back"),
+        "victims of one set count as stopped in the next",
+        _TOGETHER,
+    ),
+    Defect(
+        "bounds-of-one-node",
+        "Together._least_from",
+        drop("append"),
+        "bounds are those of no node",
+        _TOGETHER,
+    ),
+    Defect(
+        "equals-replace",
+        "Together._may_improve",
+        swap("( price , number ) < self . _key", "(price, number) <= self._key"),
+        "of sets that cost the same the last is taken",
+        _TOGETHER,
+    ),
+    Defect(
+        "dear-sets-are-best",
+        "Together._may_improve",
+        swap("( price , number ) < self . _key", "number < self._key[1]"),
+        "a set of few dear victims goes before one of cheap ones",
+        _TOGETHER,
+    ),
+    Defect(
+        "done-above-the-maximum",
+        "Together._note_if_done",
+        swap("asks or any ( beyond )", "asks"),
+        "victims go, and the queue is above its maximum still",
+        _TOGETHER,
+    ),
+    Defect(
+        "originators-too",
+        "is_plain",
+        swap("kind_of ( request ) or", ""),
+        "an originator is stopped for equal asks",
+        _TOGETHER,
+    ),
+    Defect(
+        "late-ones-too",
+        "is_plain",
+        swap("leaf . interests & delaying or", ""),
+        "victims that have notice are stopped at once",
+        _TOGETHER,
     ),
 )

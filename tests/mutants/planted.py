@@ -25,8 +25,10 @@ from mutants.of_isolation import ISOLATION
 from mutants.of_kubernetes import KUBERNETES
 from mutants.of_members import MEMBERS
 from mutants.of_passing import PASSING
+from mutants.of_plans import PLANS
 from mutants.of_preemption import PREEMPTION
 from mutants.of_security import SECURITY
+from mutants.of_serving import SERVING
 from mutants.of_simulation import SIMULATION
 from mutants.of_wire import WIRE
 from standard.predicates.mutants import PREDICATES
@@ -38,8 +40,10 @@ ALL = (
     *TOPOLOGY,
     *ELASTIC,
     *PREEMPTION,
+    *PLANS,
     *ISOLATION,
     *WIRE,
+    *SERVING,
     *SECURITY,
     *ETCD,
     *KUBERNETES,

@@ -87,6 +87,14 @@ CASES = {
             "with one more node of vcore=4m it starts at once on the new node",
         ],
     ),
+    "the second node has fewer allocations": (
+        ((4, 3), ("root.b", 7)),
+        ("root.b", [2]),
+        [
+            "with node n1 free of its 3 allocations it starts at once on n1",
+            "with one more node of vcore=4m it starts at once on the new node",
+        ],
+    ),
     "a maximum and a node too small": (
         ((10,), ("root.a", 1)),
         ("root.a", [12]),

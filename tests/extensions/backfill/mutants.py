@@ -3,6 +3,8 @@
 from mutants.defect import Defect
 from mutants.operators import drop, never, returns, swap, without
 
+_PASSING = ("extensions/backfill/test_passing",)
+
 BACKFILL = (
     Defect(
         "who-ends-in-time-stays-out",
@@ -164,5 +166,26 @@ BACKFILL = (
         drop("_rekey"),
         "an application goes in order of arrival again only after something else has happened to it",
         ("lab/simulation/test_textbook",),
+    ),
+    Defect(
+        "one-run-is-enough",
+        "UserRuns.expected",
+        swap("len ( runs ) == LAST", "runs"),
+        "one run of a user makes the next one look half as long",
+        _PASSING,
+    ),
+    Defect(
+        "the-first-runs-count",
+        "UserRuns.learn",
+        swap("> LAST", "> 100"),
+        "runs of long ago count as much as the last ones",
+        _PASSING,
+    ),
+    Defect(
+        "learnt-and-not-ranked",
+        "Passing.ended",
+        drop("_rekey"),
+        "what is learnt about a user does not change the order of those who wait",
+        _PASSING,
     ),
 )

@@ -73,6 +73,8 @@ async def test_no_page_is_longer_than_the_most() -> None:
     """A request for more than the maximum gets the maximum, and a token for the next page."""
     page = await filled(Page(range(20_000), row, size=1_000_000), slices)
     assert (len(page.rows), page.last) == (10_000, 9_999)
+    page = await filled(Page(range(20), row, budget=5 * row(1).ByteSize()), slices)
+    assert (len(page.rows), page.last) == (5, 4)
 
 
 async def test_a_pause_is_no_item() -> None:

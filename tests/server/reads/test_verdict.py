@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+import pytest
+
 from licorne.v1 import state_pb2 as pb
 from licorne_server.reads.verdict import (
     MOST_OF_CONCERN,
@@ -10,7 +12,10 @@ from licorne_server.reads.verdict import (
     Severity,
     Verdicts,
     health_message,
+    is_live,
+    is_ready,
     merged_health,
+    note_silent,
 )
 
 DEGRADED, DOWN = Severity.DEGRADED, Severity.DOWN
@@ -57,3 +62,27 @@ def test_of_what_several_members_say_the_worst_is_shown() -> None:
     for answers in (said, said[::-1]):
         whole = merged_health(pb.GetHealthRequest(), answers)
         assert ([one.text for one in whole.findings], whole.severity) == (["bad"], "down")
+
+
+@pytest.mark.parametrize(
+    ("concern", "severity", "live", "ready"),
+    [
+        ("server", DOWN, False, False),
+        ("server", DEGRADED, True, False),
+        ("store", DOWN, True, True),
+    ],
+)
+def test_probes_heed_what_the_server_says_of_itself(
+    concern: str, severity: Severity, live: bool, ready: bool
+) -> None:
+    """A restart helps a server that is down, and another server one that drains; neither helps the store."""
+    found = [Finding(severity, concern, "why")]
+    assert (is_live(found), is_ready(found)) == (live, ready)
+
+
+def test_a_silent_member_is_named_once() -> None:
+    """Another member may have found it already; of others it is said here."""
+    known = Finding(DEGRADED, "member", "member a is gone", "a").message()
+    whole = pb.GetHealthResponse(findings=[known], missing_members=["a", "b"])
+    note_silent(whole)
+    assert [one.text for one in whole.findings] == ["member a is gone", "member b does not answer"]

@@ -6,7 +6,7 @@ import pytest
 
 from licorne_server.process.bounds import OutboxBounds
 from licorne_server.rms.outbox import ENTRY_COST, Outbox
-from licorne_server.wire.responses import MAX_RESPONSE_ITEMS, Kind, Payload
+from licorne_server.wire.responses import MAX_RESPONSE_BYTES, MAX_RESPONSE_ITEMS, Kind, Payload
 
 SMALL = OutboxBounds(high=10_000, low=4_000, cap=50_000)
 ALL = tuple(Kind)
@@ -69,11 +69,15 @@ def test_streams_of_a_kind_do_not_wait_for_others(outbox: Outbox) -> None:
     assert outbox.messages == 1
 
 
-def test_joined_messages_are_capped_in_items(outbox: Outbox) -> None:
-    """No message grows beyond the size of one response."""
+@pytest.mark.parametrize(
+    ("size", "items"), [(1, MAX_RESPONSE_ITEMS // 2), (MAX_RESPONSE_BYTES // 2, 1)], ids=["items", "bytes"]
+)
+def test_joined_messages_are_bounded(size: int, items: int) -> None:
+    """No message grows beyond what one response may carry."""
+    outbox = Outbox(lambda _: None, OutboxBounds(high=2**20, low=2**10, cap=2**20))
     for _ in range(3):
-        outbox.put(payload(b"x", items=MAX_RESPONSE_ITEMS // 2))
-    assert [len(data) for _, data in drain(outbox)] == [2, 1]
+        outbox.put(payload(bytes(size), items=items))
+    assert [len(data) for _, data in drain(outbox)] == [2 * size, size]
 
 
 def test_unsent_message_stays(outbox: Outbox) -> None:
