@@ -375,11 +375,4 @@ PREEMPTION = (
         "an originator is stopped for equal asks",
         _TOGETHER,
     ),
-    Defect(
-        "late-ones-too",
-        "is_plain",
-        swap("leaf . interests & delaying or", ""),
-        "victims that have notice are stopped at once",
-        _TOGETHER,
-    ),
 )

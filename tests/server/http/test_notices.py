@@ -1,17 +1,14 @@
-"""Notices of preemption for readers: REST, the page, metrics and messages of `State`."""
+"""Metrics of notices of preemption."""
 
 import pytest
 
 from licorne_core.extensions.notice.messages import AnswerNotices, NoticeAnswer
-from licorne_core.values.ids import AllocationKey, AppId, PartitionName, RmId
+from licorne_core.values.ids import AllocationKey, AppId, RmId
 from licorne_server.http import scrape
-from licorne_server.reads.reports import allocation_message
 from support.core.builders import RM, app, apps, ask, asks, config, node, nodes, register
-from support.core.steps import listed
-from support.server.http_site import MINE, Site
+from support.server.http_site import Site
 
 ANSWERS = ("ready", "later", "none")
-DEFAULT = PartitionName("[rm1]default")
 QUEUES = (
     "[{name: guest, properties: {preemption.notice: 60s}}, "
     "{name: owner, resources: {guaranteed: {memory: 2}}, properties: {preemption.delay: 5s}}]"
@@ -32,29 +29,6 @@ def noticed(site: Site) -> Site:
     )
     driver.wait(5.0)
     return site
-
-
-async def test_a_notice_is_shown_with_its_allocation(noticed: Site) -> None:
-    """The lists of application and node have deadline and beneficiary; other allocations have neither."""
-    deadline = noticed.driver.now + 60.0
-    whom = {"forApplication": "owner", "forKey": "o1", "forQueue": "root.owner"}
-    for path in ("application/guest/allocations", "node/n1/allocations"):
-        found = await noticed.get(f"{MINE}/{path}")
-        notices = {row.get("key") or row["allocationKey"]: row["notice"] for row in found["rows"]}
-        assert notices == {"old": None, "young": {"deadline": deadline * 1000, **whom}}
-    [shown] = [one for one in await noticed.get("/ws/v1/partition/default/nodes") if one["nodeID"] == "n1"]
-    rest = {row["allocationKey"]: row for row in shown["allocations"]}
-    assert rest["young"]["noticeDeadline"] == deadline * 1e9
-    assert rest["young"]["noticeFor"] == {
-        "applicationId": "owner",
-        "allocationKey": "o1",
-        "queueName": "root.owner",
-    }
-    assert not {"noticeDeadline", "noticeFor"} & rest["old"].keys()
-    reports = listed(noticed.driver.views.allocations(DEFAULT, "guest"))
-    assert [allocation_message(one).notice_deadline for one in reports] == [0, deadline * 1e9]
-    explained = await noticed.get(f"{MINE}/application/guest/explain?key=young")
-    assert explained["verdict"] == "noticed"
 
 
 async def test_notices_have_metrics(noticed: Site, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,16 +5,20 @@ The recordings are in ``data/recorded``. ``pytest --rewrite`` writes them.
 
 import json
 import re
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 import pytest
 
 from extensions.drains.building import cordon
+from licorne_core.config import load
 from licorne_core.values.errors import Refusal
 from licorne_core.values.ids import PartitionName, RmId
 from licorne_server.http.ui.page import STATIC
 from licorne_server.reads.history.recorder import Sample
 from licorne_server.reads.sources import Figures, RmFigures
+from licorne_server.store.configurations.revisions import Revisions, Source
 from licorne_server.telemetry.measures import Calls, Method, RmMeasures
 from support.core.builders import (
     RM,
@@ -72,6 +76,15 @@ partitions:
               properties: {preemption.delay: 60s}
               resources: {guaranteed: {vcore: 1}, max: {vcore: 4}}
 """
+CORNERS = config(
+    "[{name: fair, properties: {application.sort.policy: fair, budget.vcore-hours: 4000m/month}}, "
+    "{name: last, properties: {fairshare.weight: '0'}}, "
+    "{name: tired, properties: "
+    "{application.unschedasks.backoff: '1', application.unschedasks.backoff.delay: 60s}}, "
+    "{name: guest, properties: {preemption.notice: 60s}}, "
+    "{name: owner, resources: {guaranteed: {memory: 2}}, properties: {preemption.delay: 5s}}]",
+    properties="{fairshare.half-life: 1h}",
+)
 PLACE = {"si/hostname": "host-1", "si/rackname": "rack-1", "zone": "a"}
 POD = {"kubernetes.io/meta/podName": "pod", "kubernetes.io/meta/namespace": "ns"}
 OTHERS = config("[{name: batch}]", properties="{backfill: easy}")
@@ -138,6 +151,8 @@ ASKED = (
     f"{UI}/preemptions/sums",
     f"{UI}/queue/root.prod",
     f"{UI}/application/shop",
+    f"{UI}/application/gang",
+    f"{UI}/application/grow",
     f"{UI}/application/shop/explain?key=shop-1",
     f"{UI}/node/n1",
     f"{UI}/heat",
@@ -146,6 +161,7 @@ ASKED = (
     "/ui/api/config?rm=rm1",
     "/ui/api/config/revisions?rm=rm1",
     "/ui/api/config/revision?rm=rm1",
+    "/ui/api/config/revision?rm=rm1&revision=1",
     "/ui/api/events?rm=rm1&limit=3",
     "/ui/api/search?q=shop",
     "/ui/api/reasons?partition=default",
@@ -155,6 +171,19 @@ ASKED = (
     "/ws/v1/partition/nowhere/queues",
 )
 """What is asked, in this order."""
+ASKED_IN_CORNERS = (
+    f"{PARTITION}/node/n1",
+    f"{PARTITION}/node/n2",
+    f"{PARTITION}/queue/root",
+    f"{PARTITION}/applications/active?status=running",
+    f"{PARTITION}/application/tired",
+    f"{PARTITION}/usage/user/ann",
+    f"{UI}/application/guest/allocations",
+    f"{UI}/application/guest/explain?key=young",
+    f"{UI}/node/n2/allocations",
+    f"{UI}/usage/user/ann",
+)
+"""What is asked of the second scene."""
 POSTED = ("/ws/v1/validate-conf",)
 """These get the scene's configuration."""
 OF_THE_LIBRARY = ("process_", "python_")
@@ -226,7 +255,13 @@ def scene(site: Site) -> Site:
     site.events.get(RM).append(list(driver.facts))
     driver.do(register(OTHERS, "rm2"), nodes(node("m1", vcore=8000), rm="rm2"))
     planned(driver)
-    driver.scheduler.partitions[PartitionName("[rm1]default")].ledger.note(victim("v"))
+    driver.scheduler.partitions[PartitionName("[rm1]default")].ledger.note(replace(victim("v"), ran=1800.0))
+    first = Revisions(rm_id=RmId(RM)).adding(
+        load(OTHERS), Source.REGISTRATION, time=int(START) * 10**9, by=""
+    )
+    site.revisions[RM] = first.adding(
+        load(CONFIG), Source.OPERATOR, time=int(START + 9) * 10**9, by="bob", comment="more"
+    )
     list(site.recorder.record(driver.now))
     site.history += [Sample(START, 2, 30), Sample(START + 60, 1, 0)]
     calls = Calls()
@@ -245,11 +280,54 @@ def scene(site: Site) -> Site:
     return site
 
 
+@pytest.fixture
+def corners(site: Site) -> Site:
+    """Asks for which a node is kept, an application that backs off, a notice, and memory of usage."""
+    driver = site.driver
+    driver.views.now = lambda: driver.now
+    driver.do(
+        register(CORNERS),
+        nodes(
+            node("n1", vcore=1000, memory=7),
+            node("n2", memory=2),
+            node("n3", vcore=800),
+            node("n4", vcore=800),
+        ),
+        apps(app("keeper", "root.fair"), app("last", "root.last"), app("tired", "root.tired")),
+        apps(app("guest", "root.guest"), app("owner", "root.owner")),
+        asks(ask("keeper", "k1", vcore=500, memory=7), ask("tired", "t1", vcore=1)),
+    )
+    driver.do(
+        asks(ask("guest", "old", memory=1, on_node="n2", policy="s", created=driver.now - 9)),
+        asks(ask("guest", "young", memory=1, on_node="n2", policy="s")),
+        asks(ask("keeper", "k4", vcore=600, required_node="n1")),
+    )
+    driver.wait(1800.0)
+    driver.do(
+        asks(ask("keeper", "k3", vcore=600, required_node="n1", priority=1)),
+        asks(ask("owner", "o1", memory=1, policy="o")),
+        asks(ask("tired", "big", priority=1, vcore=1200), ask("tired", "t2", vcore=1)),
+    )
+    driver.wait(5.0)
+    return site
+
+
 @pytest.mark.row(22, 41, 44, 46, 109, 114, 122, 164)
 async def test_paths_answer_as_recorded(scene: Site, rewrite: bool) -> None:
     """Each path has the status, the kind of content and the body that it had."""
+    await compare_paths(scene, ASKED, "rest", rewrite=rewrite)
+
+
+@pytest.mark.row(103, 164)
+async def test_corners_answer_as_recorded(corners: Site, rewrite: bool) -> None:
+    """The same where something is kept, backs off, is under notice, or has been used up."""
+    await compare_paths(corners, ASKED_IN_CORNERS, "rest_corners", rewrite=rewrite)
+
+
+async def compare_paths(scene: Site, paths: Sequence[str], name: str, *, rewrite: bool) -> None:
+    """Compare the answers of these paths with a recording."""
     said: list[str] = []
-    for path in ASKED:
+    for path in paths:
         method, given = ("POST", CONFIG.encode()) if path in POSTED else ("GET", None)
         status, headers, body = await scene.ask(path, method=method, body=given, follow=False)
         kind = headers["Content-Type"]
@@ -260,7 +338,7 @@ async def test_paths_answer_as_recorded(scene: Site, rewrite: bool) -> None:
             said.append(REFRESH.sub(QUICK, compact(json.loads(body))))
         elif body:
             said.append(body.decode().rstrip())
-    compare("rest", said[1:], rewrite=rewrite)
+    compare(name, said[1:], rewrite=rewrite)
 
 
 def test_every_path_is_recorded_or_left_out(site: Site) -> None:

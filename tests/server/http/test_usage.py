@@ -6,11 +6,10 @@ import pytest
 
 from licorne_core.ledger.stops import Ledger
 from licorne_core.messages.commands import Command, NodeAction, RemoveRm
-from licorne_core.messages.preemption import PreemptionRule
 from licorne_core.values.ids import PartitionName, RmId
 from licorne_server.http.json_cluster import node_utilizations
 from licorne_server.http.stream import fragments
-from support.core.builders import TIME, app, apps, ask, asks, config, node, nodes, register, victim
+from support.core.builders import app, apps, ask, asks, config, node, nodes, register, victim
 from support.core.driver import Driver
 from support.server.http_site import Site
 
@@ -113,7 +112,6 @@ def test_what_goes_away_in_between_is_left_out(going: Command, step: int) -> Non
 
 
 PREEMPTIONS = "/ws/v1/partition/default/preemptions"
-AT = int(TIME) * 10**9
 
 
 @pytest.fixture
@@ -121,17 +119,6 @@ def ledger(site: Site) -> Ledger:
     """The record of victims of an RM's partition."""
     site.driver.do(register("partitions: [{name: default, queues: [{name: root}]}]"))
     return site.driver.scheduler.partitions[PartitionName("[rm1]default")].ledger
-
-
-async def test_a_victim_of_a_maximum_has_no_ask(site: Site, ledger: Ledger) -> None:
-    """Its beneficiary is null; a victim that has not ended has no time of release."""
-    ledger.note(victim("gone", released=TIME + 1))
-    ledger.note(victim("v", rule=PreemptionRule.QUOTA))
-    shown, gone = await site.get(PREEMPTIONS)
-    assert gone["releasedTime"] == AT + 10**9
-    assert (shown["rule"], shown["beneficiary"]) == ("quota", None)
-    assert shown["beneficiaryQueue"]["queueName"] == "root"
-    assert "releasedTime" not in shown
 
 
 async def test_the_list_may_be_narrowed(site: Site, ledger: Ledger) -> None:

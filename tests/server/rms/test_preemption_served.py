@@ -3,20 +3,15 @@
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
-import grpc
 import pytest
 
 from licorne.si.v1 import si_pb2 as si
-from licorne.v1 import session_pb2 as sp
 from licorne.v1 import state_pb2 as pb
-from licorne.v1.admin_pb2 import UpdateConfigurationRequest
-from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne_server.assembly.server import Server
 from licorne_server.testing import VirtualClock
 from support.core.builders import config
 from support.peers.shim import (
     Call,
-    RawSession,
     Shim,
     application,
     ask,
@@ -24,7 +19,6 @@ from support.peers.shim import (
     new_allocations,
     node,
     releases,
-    resource,
     serving,
 )
 
@@ -37,7 +31,6 @@ CONFIG = config(
 LOW = [ask(f"low-{number}", "low", vcore=250) for number in range(4)]
 URGENT = ask("urgent", "high", vcore=300, preemptionPolicy=si.PreemptionPolicy(allowPreemptOther=True))
 APPLICATIONS = [application("low", "root.low"), application("high", "root.high")]
-JUDGE = sp.Callbacks(predicates=sp.Predicates(judges_victims=True))
 
 
 @pytest.fixture
@@ -129,133 +122,3 @@ async def test_a_guarantee_is_taken_back(
     found = await queues(state)
     assert found["root.low"].preempting == {}
     assert found["root.high"].promised == {}
-
-
-async def begin(session: RawSession) -> Call:
-    """A session of an RM that judges victims, with a node full of them."""
-    registration = si.RegisterResourceManagerRequest(config=CONFIG)
-    call, _ = await session.begin(callbacks=JUDGE, registration=registration)
-    await session.send(call, replay_begin=sp.ReplayBegin())
-    await session.send(call, nodes=si.NodeRequest(nodes=[node("n1", vcore=1000)]))
-    await session.send(call, applications=si.ApplicationRequest(new=APPLICATIONS))
-    running = [si.Allocation.FromString(item.SerializeToString()) for item in LOW]
-    for item in running:
-        item.nodeID = "n1"
-    await session.send(call, allocations=si.AllocationRequest(allocations=running))
-    end = sp.ReplayEnd(nodes=1, applications=2, allocations=4)
-    await session.send(call, replay_end=end)
-    assert (await session.until(call, "replay_result")).replay_result.complete
-    return call
-
-
-async def test_the_rm_says_which_victims_have_to_go(
-    session: RawSession, state: "StateAsyncStub", clock: VirtualClock, server: Server
-) -> None:
-    """It is asked before any stop, and may require one more victim than the room needs."""
-    call = await begin(session)
-    await session.send(call, allocations=si.AllocationRequest(allocations=[URGENT]))
-    await waits(server)
-    await clock.advance(2.0)
-    asked = await session.until(call, "preemption_checks")
-    [check] = asked.preemption_checks.checks
-    assert (check.application_id, check.allocation_key) == ("high", "urgent")
-    assert check.deadline_milliseconds == 2000
-    [offered] = check.nodes
-    assert (offered.node_id, offered.start_index) == ("n1", 1)
-    assert len(offered.victims) > 2
-    assert await preemptions(state) == []
-    need = sp.NodeNeed(node_id="n1", index=2)
-    answer = sp.PreemptionAnswer(id=check.id, nodes=[need])
-    await session.send(call, preemption_answers=sp.PreemptionAnswers(answers=[answer]))
-    released: list[si.AllocationRelease] = []
-    while len(released) < 3:
-        released += (await session.until(call, "allocations")).allocations.released
-    expected = [victim.allocation_key for victim in offered.victims[:3]]
-    assert sorted(item.allocationKey for item in released) == sorted(expected)
-    assert {item.terminationType for item in released} == {si.PREEMPTED_BY_SCHEDULER}
-
-
-@pytest.mark.parametrize("answer", [sp.PreemptionAnswer(), None], ids=["refused", "silent"])
-async def test_without_the_rm_nobody_has_to_go(
-    session: RawSession,
-    state: "StateAsyncStub",
-    clock: VirtualClock,
-    server: Server,
-    answer: sp.PreemptionAnswer | None,
-) -> None:
-    """An RM that refuses all nodes, or gives no answer in time, keeps its allocations."""
-    call = await begin(session)
-    await session.send(call, allocations=si.AllocationRequest(allocations=[URGENT]))
-    await waits(server)
-    await clock.advance(2.0)
-    asked = await session.until(call, "preemption_checks")
-    [check] = asked.preemption_checks.checks
-    if answer is not None:
-        wanted = sp.PreemptionAnswer(id=check.id)
-        number = await session.send(call, preemption_answers=sp.PreemptionAnswers(answers=[wanted]))
-        while (await call.next()).acknowledged < number:
-            pass
-    await clock.advance(3.0)
-    assert await preemptions(state) == []
-    app = await state.GetApplication(pb.GetApplicationRequest(application_id="low"))
-    assert {item.stopping for item in app.allocations} == {""}
-    assert (await explained(state, "high", "urgent")).verdict == "pending"
-    assert not server.engine.defects
-
-
-async def test_a_daemon_gets_its_node(shim: Shim, state: "StateAsyncStub") -> None:
-    """An ask without another node preempts allocations on it, whatever the guarantees."""
-    await shim.register(CONFIG)
-    await shim.nodes(shim.open("UpdateNode"), node("n1", vcore=1000), node("n2", vcore=200))
-    await shim.applications(shim.open("UpdateApplication"), *APPLICATIONS)
-    call = shim.open("UpdateAllocation")
-    await shim.ask(call, *LOW)
-    await new_allocations(call, 4)
-    tags = {"yunikorn.apache.org/requiredNode": "n1"}
-    daemon = ask("daemon", "low", resourcePerAlloc=resource(vcore=100), allocationTags=tags)
-    await shim.ask(call, daemon)
-    [told] = await released_by(call)
-    assert told.message == ("preempting allocations to free up resources to run daemon set ask: daemon")
-    [record] = await preemptions(state)
-    assert (record.rule, record.beneficiary_allocation_key) == ("required-node", "daemon")
-    await call.send(si.AllocationRequest(rmID="rm", releases=releases(told)))
-    assert await new_allocations(call, 1) == {"daemon": "n1"}
-
-
-async def test_a_lowered_maximum_is_enforced(
-    shim: Shim, state: "StateAsyncStub", clock: VirtualClock, channel: grpc.aio.Channel
-) -> None:
-    """The queue has the time, then the state, and the record of the victim the queue."""
-    settings = """
-partitions:
-  - name: default
-    preemption: {quotapreemptionenabled: true}
-    queues:
-      - name: root
-        submitacl: '*'
-        queues:
-          - name: low
-            resources: {max: {vcore: %s}}
-            properties: {quota.preemption.delay: 10s}
-          - {name: high}
-"""
-    await shim.register(settings % "1")
-    await shim.nodes(shim.open("UpdateNode"), node("n1", vcore=1000))
-    await shim.applications(shim.open("UpdateApplication"), *APPLICATIONS)
-    call = shim.open("UpdateAllocation")
-    await shim.ask(call, *LOW)
-    await new_allocations(call, 4)
-    lower = UpdateConfigurationRequest(rm_id="rm", config=settings % "500m")
-    await AdminStub(channel).UpdateConfiguration(lower)
-    due = (await queues(state))["root.low"].quota_preemption_time
-    assert 9 * 10**9 < due - round(clock.now() * 10**9) <= 10 * 10**9
-    await clock.advance(12.0)
-    told = await released_by(call)
-    assert len(told) == 2
-    found = (await queues(state))["root.low"]
-    assert found.preempting == {"vcore": 500}
-    assert found.quota_preemption_time == 0
-    for record in await preemptions(state):
-        assert (record.rule, record.beneficiary_allocation_key) == ("quota", "")
-        assert record.beneficiary_queue.path == "root.low"
-        assert record.beneficiary_queue.max == {"vcore": 500}

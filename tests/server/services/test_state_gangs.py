@@ -5,19 +5,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from licorne.si.v1 import si_pb2 as si
-from licorne.v1 import session_pb2 as sp
 from licorne.v1 import state_pb2 as pb
-from support.peers.shim import (
-    Call,
-    RawSession,
-    Shim,
-    application,
-    ask,
-    new_allocations,
-    node,
-    releases,
-    resource,
-)
+from support.peers.shim import Call, Shim, application, ask, new_allocations, releases, resource
 
 if TYPE_CHECKING:
     from licorne.v1.state_pb2_grpc import StateAsyncStub
@@ -143,69 +132,3 @@ async def test_a_place_changes_hands(
         "p2": False,
         "r": True,
     }
-
-
-async def test_a_member_that_waits_is_explained_by_its_gang(
-    state: "StateAsyncStub", shim: Shim, calls: tuple[Call, Call, Call]
-) -> None:
-    """It waits for a pending placeholder, however much room there is for itself."""
-    wanted = [ask("p9", "gang", vcore=5000, taskGroupName="big", placeholder=True)]
-    await shim.ask(calls[0], *wanted, ask("m", "gang", taskGroupName="big"))
-    while True:
-        answer = await state.Explain(pb.ExplainRequest(application_id="gang", allocation_key="m"))
-        if answer.verdict == "pending":
-            break
-    [check] = [check for check in answer.checks if check.kind == "gang"]
-    assert (check.subject, check.passed, check.code) == ("big", False, "WAITS_FOR_PLACEHOLDER")
-    assert answer.summary == check.message
-
-
-async def test_a_session_carries_a_gang_like_the_streams(session: RawSession) -> None:
-    """Placeholders are sent with all fields, and so is the request to stop one."""
-    call, _ = await session.begin()
-    await session.replay(call)
-    await session.send(call, applications=si.ApplicationRequest(new=[gang()]))
-    await session.send(call, allocations=si.AllocationRequest(allocations=PLACEHOLDERS))
-    placed = (await session.until(call, "allocations")).allocations.new
-    while len(placed) < 2:
-        placed += (await session.until(call, "allocations")).allocations.new
-    assert [(item.allocationKey, item.placeholder, item.taskGroupName) for item in placed] == [
-        ("p1", True, "workers"),
-        ("p2", True, "workers"),
-    ]
-    await session.send(call, allocations=si.AllocationRequest(allocations=[REAL]))
-    released = (await session.until(call, "allocations")).allocations.released
-    assert [(item.allocationKey, item.terminationType) for item in released] == [
-        ("p1", si.PLACEHOLDER_REPLACED)
-    ]
-    await session.send(call, allocations=si.AllocationRequest(releases=releases(*released)))
-    [real] = (await session.until(call, "allocations")).allocations.new
-    assert (real.allocationKey, real.placeholder) == ("r", False)
-
-
-async def test_a_gang_that_is_asked_about_comes_together(session: RawSession) -> None:
-    """With predicates a placeholder has a check first, and then its replacement."""
-    call, _ = await session.begin(callbacks=sp.Callbacks(predicates=sp.Predicates()))
-    await session.replay(call)
-    await session.send(call, nodes=si.NodeRequest(nodes=[node("n1", vcore=1000)]))
-    await session.send(call, applications=si.ApplicationRequest(new=[gang()]))
-    await session.send(call, allocations=si.AllocationRequest(allocations=PLACEHOLDERS[:1]))
-    await accept(session, call, "p1", allocate=True)
-    assert [item.allocationKey for item in await made(session, call)] == ["p1"]
-    await session.send(call, allocations=si.AllocationRequest(allocations=[REAL]))
-    await accept(session, call, "r", allocate=False)
-    released = (await session.until(call, "allocations")).allocations.released
-    assert [item.allocationKey for item in released] == ["p1"]
-
-
-async def accept(session: RawSession, call: Call, key: str, *, allocate: bool) -> None:
-    """Agree to all nodes of the next check, which is about this ask."""
-    [check] = (await session.until(call, "predicate_checks")).predicate_checks.checks
-    assert (check.allocation_key, check.allocate) == (key, allocate)
-    answers = sp.PredicateAnswers(answers=[sp.PredicateAnswer(id=check.id)])
-    await session.send(call, predicate_answers=answers)
-
-
-async def made(session: RawSession, call: Call) -> list[si.Allocation]:
-    """The next allocations."""
-    return list((await session.until(call, "allocations")).allocations.new)

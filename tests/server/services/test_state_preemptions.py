@@ -7,7 +7,6 @@ import pytest
 
 from licorne.v1 import state_pb2 as pb
 from licorne_core.ledger.stops import Ledger
-from licorne_core.messages.preemption import PreemptionRule
 from licorne_core.values.ids import PartitionName
 from licorne_server.assembly.server import Server
 from support.core.builders import TIME, victim
@@ -69,36 +68,6 @@ async def test_a_victim_has_all_that_is_known_of_it(state: "StateAsyncStub", led
             released_time=AT + 10**9,
         )
     ]
-
-
-async def test_every_rule_has_its_name(state: "StateAsyncStub", ledger: Ledger) -> None:
-    """A victim of a lowered maximum has no beneficiary; one that has not ended has no end."""
-    for rule in PreemptionRule:
-        ledger.note(victim(rule.value, rule=rule))
-    found = {item.allocation_key: item for item in await every(state)}
-    assert {item.rule for item in found.values()} == {"guarantee", "required-node", "quota", "drain"}
-    assert all(item.rule == key for key, item in found.items())
-    quota = found["quota"]
-    assert (quota.beneficiary_application_id, quota.beneficiary_allocation_key) == ("", "")
-    assert quota.beneficiary_queue.path == "root"
-    assert {item.released_time for item in found.values()} == {0}
-
-
-async def test_the_list_may_be_narrowed(state: "StateAsyncStub", ledger: Ledger) -> None:
-    """The filter is an application, a key, or both; the latest is first."""
-    for key, app_id in (("a", "low"), ("b", "low"), ("a", "other")):
-        ledger.note(victim(key, app_id))
-
-    async def keys(application_id: str = "", allocation_key: str = "") -> list[str]:
-        request = pb.ListPreemptionsRequest(application_id=application_id, allocation_key=allocation_key)
-        found = await every(state, request)
-        return [f"{item.application_id}/{item.allocation_key}" for item in found]
-
-    assert await keys() == ["other/a", "low/b", "low/a"]
-    assert await keys(application_id="low") == ["low/b", "low/a"]
-    assert await keys(allocation_key="a") == ["other/a", "low/a"]
-    assert await keys(application_id="low", allocation_key="a") == ["low/a"]
-    assert await keys(application_id="nobody") == []
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 5, 6])

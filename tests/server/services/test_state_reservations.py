@@ -1,7 +1,6 @@
 """`licorne.v1.State` over the wire: reserved nodes, and reasons of asks."""
 
 import asyncio
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import grpc
@@ -10,24 +9,11 @@ import pytest
 from licorne.si.v1 import si_pb2 as si
 from licorne.v1 import state_pb2 as pb
 from support.patience import PATIENCE
-from support.peers.shim import Call, Shim, application, ask, new_allocations, node, releases, violations
+from support.peers.shim import Call, Shim, ask, new_allocations, releases, violations
 from support.server.reports import listed
 
 if TYPE_CHECKING:
     from licorne.v1.state_pb2_grpc import StateAsyncStub
-
-TIRED = """
-partitions:
-  - name: default
-    queues:
-      - name: root
-        submitacl: "*"
-        queues:
-          - name: a
-            properties:
-              application.unschedasks.backoff: "1"
-              application.unschedasks.backoff.delay: 1h
-"""
 
 
 @pytest.fixture
@@ -60,27 +46,6 @@ async def test_a_reservation_is_shown_by_all_it_concerns(
     assert app.reservations == 1
     shown = {item.allocation_key: (item.required_node, item.reserved_node) for item in app.asks}
     assert shown == {"k3": ("", ""), "k4": ("", ""), "r": ("n1", "n1")}
-
-
-async def test_an_ask_is_told_for_whom_nodes_are_reserved(
-    state: "StateAsyncStub", calls: tuple[Call, Call, Call], shim: Shim
-) -> None:
-    """`Explain` has the queues with nodes, amounts and reasons beside the counts of causes."""
-    await reserve(state, calls, "r", "n1")
-    await shim.ask(calls[0], *(ask(key, vcore=50, priority=1) for key in ("fill0", "fill1")))
-    await new_allocations(calls[0], 2)
-    await shim.ask(calls[0], ask("late", vcore=50, priority=1))
-    async with asyncio.timeout(PATIENCE):
-        while True:
-            with suppress(grpc.aio.AioRpcError):
-                request = pb.ExplainRequest(application_id="app", allocation_key="late")
-                found = await state.Explain(request)
-                break
-    check = next(check for check in found.checks if check.kind == "nodes")
-    [kept] = check.reserved_for
-    assert (kept.queue, kept.nodes, kept.idle, dict(kept.kept)) == ("root.ns", 1, 0, {"vcore": 60})
-    assert kept.reason.code == "WAITS_FOR_ROOM"
-    assert check.more_queues == 0
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 3, 4])
@@ -132,33 +97,3 @@ async def test_a_made_up_token_is_refused(state: "StateAsyncStub", shim: Shim, t
         await state.ListReservations(pb.ListReservationsRequest(page_token=token))
     assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert violations(refused.value).keys() == {"page_token"}
-
-
-async def test_an_ask_shows_what_stopped_it(state: "StateAsyncStub", calls: tuple[Call, Call, Call]) -> None:
-    """Why an ask was passed over, when last and how often; times are in nanoseconds."""
-    app = await state.GetApplication(pb.GetApplicationRequest(application_id="app"))
-    for item in app.asks:
-        [entry] = item.allocation_log
-        assert (entry.message, entry.count > 0) == ("Not enough queue quota", True)
-        assert entry.last_time > 10**18
-        assert (item.scheduling_attempted, item.triggered_scale_up) == (True, False)
-    assert [item.allocation_key for item in app.asks] == ["k3", "k4"]
-
-
-@pytest.mark.row(103)
-async def test_a_back_off_and_a_start_have_their_times(shim: Shim, state: "StateAsyncStub") -> None:
-    """An application shows since when it runs and until when it backs off, in nanoseconds."""
-    await shim.register(TIRED)
-    await shim.nodes(shim.open("UpdateNode"), *(node(f"n{i}", vcore=10) for i in range(3)))
-    await shim.applications(shim.open("UpdateApplication"), application("app", "root.a"))
-    allocations = shim.open("UpdateAllocation")
-    await shim.ask(allocations, ask("first", vcore=1))
-    await new_allocations(allocations, 1)
-    await shim.ask(allocations, ask("big", vcore=20, priority=1), ask("small", vcore=1))
-    request = pb.ListApplicationsRequest()
-    async with asyncio.timeout(PATIENCE):
-        while not (app := (await state.ListApplications(request)).applications[0]).backoff_deadline:
-            pass
-    assert app.start_time > 10**18
-    assert app.backoff_deadline > app.start_time + 3000 * 10**9
-    assert (app.pending_asks, app.group) == (2, "")

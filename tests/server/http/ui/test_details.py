@@ -1,13 +1,8 @@
 """Details on the page: objects, searches, and history."""
 
-from dataclasses import replace
-
-from licorne_core.config import load
-from licorne_core.messages.preemption import PreemptionRule
-from licorne_core.values.ids import PartitionName, RmId
+from licorne_core.values.ids import RmId
 from licorne_server.http.ui import page
-from licorne_server.store.configurations.revisions import Revisions, Source
-from support.core.builders import RM, app, apps, ask, asks, config, node, nodes, release, releases, victim
+from support.core.builders import RM, app, apps, node, nodes, release, releases
 from support.server.http_site import API, MINE, Site
 
 
@@ -15,39 +10,6 @@ def tell(site: Site) -> None:
     """Record all events in the RM's log."""
     site.events.begin(RmId(RM))
     site.events.get(RM).append(tuple(site.driver.facts))
-
-
-async def test_a_waiting_ask_is_explained(town: Site) -> None:
-    """The checks are in order with their operands; the first failing one blocks the ask."""
-    found = await town.get(f"{MINE}/application/waiter/explain?key=w2")
-    assert (found["verdict"], found["allocationKey"]) == ("pending", "w2")
-    blocker = next(check for check in found["checks"] if not check["passed"])
-    assert (blocker["kind"], blocker["subject"]) == ("queue", "root.full")
-    assert blocker["code"] == "QUEUE_MAX_EXCEEDED"
-    operands = [int(blocker[name]["vcore"]) for name in ("requested", "used", "limit")]
-    assert operands == [1000, 2000, 2000]
-    assert blocker["message"] == found["summary"]
-
-
-async def test_a_gang_shows_its_task_groups(town: Site) -> None:
-    """The numbers of placeholders: present, replaced and timed out."""
-    town.driver.do(
-        apps(app("gang", "root.runs", gang={"vcore": 2000}, style="Hard", timeout=100)),
-        asks(*(ask("gang", f"p{n}", group="g", placeholder=True, vcore=1000) for n in range(2))),
-    )
-    found = await town.get(f"{MINE}/application/gang")
-    assert (found["gangStyle"], found["placeholderCount"]) == ("Hard", 2)
-    assert found["taskGroups"][0] == {
-        "name": "g",
-        "count": 2,
-        "replaced": 0,
-        "timedOut": 0,
-        "size": {"vcore": 1000},
-    }
-    assert found["elastic"] is None
-    town.driver.do(apps(app("grows", "root.runs", tags={"licorne/gang-min": "3"})))
-    grows = await town.get(f"{MINE}/application/grows")
-    assert grows["elastic"] == {"size": 0, "leaving": 0, "min": 3, "max": 0, "step": 1}
 
 
 async def test_the_heat_map_has_every_node_in_short(town: Site) -> None:
@@ -116,58 +78,6 @@ async def test_nodes_are_grouped_by_an_attribute(town: Site) -> None:
     plain = await town.get(f"{MINE}/heat")
     assert (plain["attributes"], plain["groups"]) == (["rack"], [])
     assert {len(row) for row in plain["nodes"]} == {2 + len(plain["resources"])}
-
-
-async def test_a_node_shows_what_is_on_it(town: Site) -> None:
-    """Allocations have queue, user and size, in an order of the viewer's choice; others are foreign."""
-    town.driver.do(
-        asks(ask("runner", "r2", vcore=3000, priority=5)),
-        asks(ask("", "pod", vcore=100, on_node="n1", tags={"foreign": "default"})),
-    )
-    rows = []
-    for name in ("n1", "n2"):
-        rows += (await town.get(f"{MINE}/node/{name}/allocations?sort=-resources.vcore"))["rows"]
-    found = {row["key"]: row for row in rows}
-    assert set(found) == {"r1", "r2", "w1", "pod"}
-    assert (found["r2"]["queue"], found["r2"]["user"], found["r2"]["priority"]) == ("root.runs", "ann", 5)
-    assert (found["pod"]["foreign"], found["pod"]["application"], found["r2"]["foreign"]) == (True, "", False)
-    assert found["w1"]["since"] > 0
-    assert (await town.refused(f"{MINE}/node/none/allocations"))["status_code"] == 404
-
-
-async def test_victims_are_summed_up_by_who_lost_to_whom(town: Site) -> None:
-    """The rows have their amounts, and their lost work."""
-    ledger = town.driver.scheduler.partitions[PartitionName(f"[{RM}]default")].ledger
-    ledger.note(replace(victim("a", time=100.0), ran=1800.0))
-    ledger.note(replace(victim("b", time=200.0), ran=1800.0))
-    ledger.note(victim("c", rule=PreemptionRule.QUOTA, time=300.0))
-    found = await town.get(f"{MINE}/preemptions/sums")
-    assert found["since"] == 100_000
-    first, second = found["rows"]
-    assert first == {
-        "queue": "root.low",
-        "forQueue": "root.high",
-        "victims": 2,
-        "resources": {"vcore": 14},
-        "lostHours": {"vcore": 7.0},
-    }
-    assert (second["forQueue"], second["victims"]) == ("root", 1)
-
-
-async def test_earlier_configurations_are_shown(town: Site) -> None:
-    """The latest is first, with author and reason; the text of one is found by its number."""
-    text = config("[{name: old}]")
-    first = Revisions(rm_id=RmId(RM)).adding(load(text), Source.REGISTRATION, time=5_000_000, by="")
-    both = first.adding(load(config("[]")), Source.OPERATOR, time=9_000_000, by="bob", comment="more")
-    town.revisions[RM] = both
-    rows = await town.get(f"{API}/config/revisions?rm={RM}")
-    shown = [(row["revision"], row["time"], row["by"], row["message"], row["current"]) for row in rows]
-    assert shown == [(2, 9, "bob", "more", True), (1, 5, "", "", False)]
-    found = await town.get(f"{API}/config/revision?rm={RM}&revision=1")
-    assert (found["text"], found["checksum"]) == (text, rows[1]["checksum"])
-    assert (await town.get(f"{API}/config/revision?rm={RM}"))["revision"] == 2
-    for path in (f"revision?rm={RM}&revision=7", "revisions?rm=nobody"):
-        assert (await town.refused(f"{API}/config/{path}"))["status_code"] == 404
 
 
 async def test_a_search_says_when_it_is_not_complete(town: Site) -> None:

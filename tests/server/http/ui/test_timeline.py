@@ -8,7 +8,7 @@ import pytest
 from licorne_core.messages.preemption import PreemptionRule
 from licorne_core.values.ids import AllocationKey, AppId, PartitionName, RmId
 from licorne_server.http.ui import times
-from support.core.builders import RM, ask, asks, numbers, release, releases, victim
+from support.core.builders import RM, ask, asks, release, releases, victim
 from support.server.http_site import MINE, Site
 
 PATH = f"{MINE}/application/runner/timeline"
@@ -50,22 +50,6 @@ async def test_what_waits_runs_and_has_ended_is_shown(town: Site) -> None:
     assert (rows["r2"]["node"] != "", rows["r2"]["resources"]) == (True, {"vcore": 1000})
     assert found["from"] <= rows["r1"]["phases"][0]["from"] < found["to"]
     assert found["more"] == 0
-
-
-async def test_a_victim_says_for_whom_it_was_stopped(town: Site) -> None:
-    """The row has the data of the record, with the queue of the beneficiary."""
-    record = replace(
-        victim("r1", "runner", time=town.driver.now + 5),
-        app_id=AppId("runner"),
-        key=AllocationKey("r1"),
-        beneficiary_queue=numbers("root.full"),
-    )
-    town.driver.scheduler.partitions[PartitionName("[rm1]default")].ledger.note(record)
-    town.driver.wait(10)
-    [row] = (await town.get(PATH))["rows"]
-    assert kinds(row) == ["waiting", "running", "stopping"]
-    assert (row["forApplication"], row["forQueue"]) == ("app", "root.full")
-    assert row["why"] == "a queue was below its guarantee"
 
 
 @pytest.mark.parametrize("rule", PreemptionRule)
