@@ -157,7 +157,7 @@ class Watching:
     """A command that runs on, in a process of its own."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
-        """That runs."""
+        """Wrap a running process."""
         self._process = process
 
     async def out(self) -> list[str]:

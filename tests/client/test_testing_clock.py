@@ -147,7 +147,7 @@ class Held:
         await self._gate.wait()
 
     def __getattr__(self, name: str) -> Any:
-        """All else is that of the context."""
+        """Use the context for all other attributes."""
         return getattr(self._context, name)
 
 

@@ -15,8 +15,8 @@ from licorne_core.values.resources import Items, charge, refund
 def group_of(leaf: Queue, who: UserGroup) -> str:
     """The group that a new application of this user counts for; empty for none (spec § 10.3).
 
-    The queues are searched from the leaf up. In each, the first of its limited groups, in the
-    order of the configuration, that the user is in counts; without one, the wildcard if it is there.
+    The queues are searched from the leaf up. In each, the first limited group of the user, in the
+    order of the configuration, counts; or else the wildcard, if any.
     """
     for queue in leaf.lineage:
         listed = queue.limits.groups

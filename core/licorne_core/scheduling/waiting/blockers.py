@@ -191,7 +191,7 @@ class Shortage(Blocker):
 
 
 class OfThing(Blocker):
-    """A blocker that depends on one thing; it exists as long as items wait."""
+    """A blocker that depends on one object; it exists as long as items wait."""
 
     __slots__ = ("_all", "thing")
 
