@@ -77,7 +77,7 @@ def test_build_lock_has_the_build_backend() -> None:
 
 
 def test_grpc_and_its_companions_have_one_version() -> None:
-    """As the server's manifest has it, and as it is installed here; the client has a range."""
+    """The version is that of the server's manifest and of this installation; the client has a range."""
     server, client = (
         tomllib.loads((folder / "pyproject.toml").read_text()) for folder in (ROOT, ROOT / "clients/python")
     )

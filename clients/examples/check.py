@@ -111,7 +111,7 @@ def check_left(target: str) -> None:
 
 
 def play_straight(command: Sequence[str], wire: str) -> None:
-    """All of it with one server; raises Failed."""
+    """Play the whole example with one server; raises Failed."""
     with serving() as target:
         with playing(command, target, wire) as example:
             example.expect(STRAIGHT)

@@ -96,7 +96,7 @@ def test_json_has_each_dimension(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.usefixtures("_measured")
 def test_only_some_are_measured(capsys: pytest.CaptureFixture[str]) -> None:
-    """In the order in which all are, whatever order they are named in."""
+    """The order is that of the whole list, whatever the order of the names."""
     assert main(["bench", "growth", "--only", "gangs,asks", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert [each["name"] for each in found] == ["asks", "gangs"]

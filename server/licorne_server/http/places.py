@@ -105,7 +105,7 @@ class Places:
     """Finds the members of requests."""
 
     def __init__(self, sources: Sources) -> None:
-        """Over the sources of a member."""
+        """Use the sources of a member."""
         self._sources = sources
         # The first RM with a partition of a name, by the name; empty if there is none.
         self._first: Together[str] = Together()

@@ -53,7 +53,7 @@ def test_pause_is_reckoned_from_the_memory() -> None:
 
 
 def test_pause_is_reckoned_from_the_copies_before() -> None:
-    """Of the last ones the one in the middle counts, whatever single ones took."""
+    """The median of the last ones counts, so that outliers do not matter."""
     machine = Machine(resident=GIB)
     pauses = machine.pauses(1.0)
     for seconds in (0.1, 0.9, 0.12):

@@ -39,7 +39,7 @@ CONFIG = f"partitions: [{{name: default, queues: [{{name: root, submitacl: '*', 
 
 
 class Town(NamedTuple):
-    """A server with the RM `blue`; a member of a deployment if it sits at the table."""
+    """A server with the RM `blue`; a member of a deployment if there is a table."""
 
     server: Server
     blue: FakeRM

@@ -79,7 +79,7 @@ async def test_the_dump_is_that_of_http(server: Server, channel: Any, shim: Shim
 
 
 async def test_one_dump_at_a_time(server: Server, channel: Any, shim: Shim) -> None:
-    """While one is under way, over gRPC or HTTP, another one is refused with a reason."""
+    """During a dump, over gRPC or HTTP, another one is refused with a reason."""
     await shim.set_up()
     admin = AdminStub(channel)
     async with server._dumps.dump("", "somebody"):

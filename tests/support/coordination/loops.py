@@ -86,7 +86,7 @@ class MemberLoop(asyncio.AbstractEventLoop):
         """What tasks have failed with, and nobody asked for."""
 
     def post(self, call: Callable[[*_Ts], object], *arguments: *_Ts) -> None:
-        """Something has arrived from outside."""
+        """Data has arrived from outside."""
         self.call_soon(call, *arguments)
         self.go_on()
 

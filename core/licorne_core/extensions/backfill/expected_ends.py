@@ -114,7 +114,7 @@ class ExpectedEnds:
         self._forecasts, self.undeclared = {}, 0
 
     def catch_up(self) -> None:
-        """Drop changed nodes from the cache; call it before nodes are read for one time."""
+        """Drop changed nodes from the cache; to be called before nodes are read at a new time."""
         changed = self._nodes.changed
         for node in changed.since(self._read):
             self.forget(node)

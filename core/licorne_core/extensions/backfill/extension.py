@@ -108,7 +108,7 @@ class PartitionStarts(Extension):
         return self.passing.pass_time(now, most)
 
     def dispose(self) -> Iterator[int]:
-        """Drop starts, which refer to this, and the nodes."""
+        """Drop all starts, because they refer to this object, and the nodes."""
         self.shadows.starts.clear()
         self.shadows.asking.clear()
         return self.ends.forget_all()
