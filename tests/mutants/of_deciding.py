@@ -327,7 +327,7 @@ DECIDING = (
     Defect(
         "never-packs",
         "turn:_note_lack",
-        swap("False", "None"),
+        swap("packs is None", "packs is not None"),
         "nodes stay spread whatever waits",
         ("core/handlers/test_node_order",),
     ),
@@ -344,6 +344,20 @@ DECIDING = (
         drop("LOOK_TIME"),
         "nodes stay packed when no ask lacks one any more",
         ("core/handlers/test_node_order",),
+    ),
+    Defect(
+        "mates-keep-their-scores",
+        "GroupedOrder.voids",
+        drop("update"),
+        "nodes of a domain that has become fuller stay behind those of others",
+        ("core/scheduling/node_search/test_index",),
+    ),
+    Defect(
+        "size-of-the-cluster-packs-nothing",
+        "GangSearch._note_short",
+        never("_is_too_large"),
+        "nodes are spread while a gang waits that the whole cluster has no room for",
+        ("extensions/topology/test_topology_gangs::test_racks_are_kept_whole_while_a_gang_waits_for_one",),
     ),
     Defect(
         "two-orders-at-once",

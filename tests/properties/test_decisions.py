@@ -5,10 +5,13 @@ from functools import partial
 
 import pytest
 
+from licorne_core.handlers import turn
+from licorne_core.model.nodes.book import Packing
 from licorne_core.values.slices import Tuning
 from support.seeds import lively
 from support.worlds import Step, World, compare, shown, shrink
 from support.worlds.backfill import SHARE
+from support.worlds.configs import ConfigMaker
 from support.worlds.elastic import SHARE as ELASTIC
 
 Play = Callable[[Sequence[Step]], int]
@@ -128,6 +131,19 @@ def test_no_size_of_slices_changes_a_decision(part: range, tuning: Tuning) -> No
 def test_decides_as_the_oracle_does_of_backfill(part: range, shortest: float, length: int) -> None:
     """Blocked asks hold shadow starts: others pass them, ends are early and late, nodes removed."""
     agree(part, length=length, backfill=1.0, shortest=shortest)
+
+
+@pytest.mark.worlds(first=3_500_000, one_in=5)
+@pytest.mark.parametrize("backfill", [0.0, 1.0], ids=["now", "planned"])
+@pytest.mark.pure
+def test_decides_as_the_oracle_does_where_domains_are_kept_whole(
+    part: range, backfill: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever lacks a node, the fullest domain of each level goes first, and in it the fullest node."""
+    packing = Packing((("zone",), ("zone", "rack")), ("gpu", "vcore"))
+    monkeypatch.setattr(ConfigMaker, "_node_order", lambda _: {})
+    monkeypatch.setattr(turn, "all_of", lambda wanted: packing if wanted else None)
+    agree(part, length=GANGS, backfill=backfill, topology=True)
 
 
 @pytest.mark.worlds(first=3_200_000, one_in=40)

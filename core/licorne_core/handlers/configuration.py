@@ -66,7 +66,7 @@ def reload(job: CommandJob, partition: Partition, config: PartitionConfig) -> It
     # From here on a pass has to try everything, and there is no pass before the last step.
     partition.wakeups.waiting.runnable = True
     if config.node_sort != partition.config.node_sort:
-        yield from partition.index.reorder(config.node_sort, packs=bool(partition.nodes.order.packs))
+        yield from partition.index.reorder(config.node_sort, partition.nodes.order.packs)
     yield PARTITION
     yield from _settle_queues(job, partition, config)
     partition.config = config

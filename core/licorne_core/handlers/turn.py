@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final, cast
 
+from licorne_core.config.schema import NodeSortType
 from licorne_core.features import table
 from licorne_core.handlers import gangs, lifecycle
 from licorne_core.handlers.assumed import assume
@@ -16,6 +17,7 @@ from licorne_core.handlers.clock import follow_time
 from licorne_core.handlers.lifecycle import allocation_made
 from licorne_core.handlers.outcome import Deadline, Deadlines, Decisions, Firing, Outcome, TimerJob
 from licorne_core.messages.effects import Effect
+from licorne_core.model.nodes.book import NODES, all_of
 from licorne_core.model.queues.changes import Change, facts, snapshot
 from licorne_core.model.queues.queue import Queue
 from licorne_core.partitions.agenda import AT_ONCE
@@ -23,6 +25,7 @@ from licorne_core.partitions.jobs import Slice
 from licorne_core.partitions.partition import Partition
 from licorne_core.scheduling.checks import is_all_stopped
 from licorne_core.scheduling.measures import Candidate
+from licorne_core.scheduling.waiting.shortages import QuotaShortage
 from licorne_core.values.asks import Allocation
 from licorne_core.values.slices import PART
 from licorne_core.values.timers import Due, Timer
@@ -66,11 +69,22 @@ def _changes(removed: list[Queue]) -> list[Change]:
 
 def _note_lack(partition: Partition, now: float) -> None:
     """Note at the end of a turn if asks, or whole gangs, lack a node: `auto` packs from the next one on."""
-    waiting_gangs = islice(partition.wakeups.gangs, MOST_GANGS)
-    if partition.wakeups.backlog.lacking or any(gang.lacks for gang in waiting_gangs):
-        partition.nodes.lacked = True
-        if partition.nodes.order.packs is False and _LOOK not in partition.timers:
-            partition.timers.set(_LOOK, now)
+    nodes = partition.nodes
+    if partition.wakeups.backlog.lacking:
+        nodes.lacked.add(NODES)
+    for gang in islice(partition.wakeups.gangs, MOST_GANGS):
+        if gang.lacks and len(nodes.lacked) < MOST_GANGS:
+            nodes.lacked.add(gang.packing)
+    short = partition.wakeups.short_gangs
+    for group in list(islice(short, MOST_GANGS)):
+        blocker = group.blocker
+        if not (isinstance(blocker, QuotaShortage) and blocker.quota is partition.tree.root):
+            del short[group]
+        elif short[group].groupings and len(nodes.lacked) < MOST_GANGS:
+            nodes.lacked.add(short[group])
+    is_spread = nodes.order.packs is None and nodes.order.policy.type is NodeSortType.AUTO
+    if is_spread and nodes.lacked and _LOOK not in partition.timers:
+        partition.timers.set(_LOOK, now)
 
 
 def _order_nodes(job: TimerJob) -> Iterator[int]:
@@ -82,11 +96,13 @@ def _order_nodes(job: TimerJob) -> Iterator[int]:
         if not number % PART:
             yield 1
     _note_lack(job.partition, job.now)
-    packs, nodes.lacked = nodes.lacked, False
-    if nodes.order.packs is not None and packs:
-        job.partition.timers.set(_LOOK, job.now + LOOK_TIME)
-    if nodes.order.packs is (not packs):
-        yield from job.partition.index.reorder(nodes.order.policy, packs=packs)
+    packs = all_of(nodes.lacked)
+    nodes.lacked.clear()
+    if nodes.order.policy.type is NodeSortType.AUTO:
+        if packs is not None:
+            job.partition.timers.set(_LOOK, job.now + LOOK_TIME)
+        if packs != nodes.order.packs:
+            yield from job.partition.index.reorder(nodes.order.policy, packs)
 
 
 LOOK_TIME: Final = 10.0

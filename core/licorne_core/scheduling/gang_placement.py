@@ -24,6 +24,7 @@ from licorne_core.model.claims import MemberRoom, room_for
 from licorne_core.model.effort import Search
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
+from licorne_core.model.quotas import Quota
 from licorne_core.scheduling.checks import ask_blocker
 from licorne_core.scheduling.gang_packing import (
     MembersOnNode,
@@ -38,6 +39,7 @@ from licorne_core.scheduling.gang_sets import (
     NodeSets,
     NodeTerms,
     no_place,
+    packing_for,
     rank_of,
     sets_for,
 )
@@ -141,7 +143,7 @@ class GangSearch(Search):
                 return found
             blocker = found
         elif isinstance(blocker, QuotaShortage):
-            group.no_place |= blocker.quota is context.tree.root
+            self._note_short(group, shares, blocker.quota)
             note_over_quota(group, blocker, now)
         gang.is_parked = True
         is_behind = gang.units is not None and gang.units.behind
@@ -150,6 +152,19 @@ class GangSearch(Search):
         if may_start and len(shares) <= MAX_KINDS:
             self._want(shares[0][0], now)
         return blocker
+
+    def _note_short(self, group: AskGroup, shares: list[Share], quota: Quota) -> None:
+        """Note a gang for which all nodes together have too little left."""
+        if quota is not self._context.tree.root:
+            return
+        group.no_place = True
+        classes = [one.ask_class for one, _ in shares]
+        if not self._is_too_large(classes):
+            self._context.wakeups.short_gangs[group] = packing_for(group.app.gang.terms, classes)
+
+    def _is_too_large(self, classes: Iterable[AskClass]) -> bool:
+        """True if no node was ever large enough for one of the members."""
+        return any(self._context.node_book.never_held(one.items) for one in classes)
 
     def _want(self, first: AskGroup, now: float) -> None:
         """Register the gang for remedies, by the first of its groups."""
@@ -290,8 +305,8 @@ class GangSearch(Search):
             blocker = blockers.get(NoPlace, app, app, self._context.wakeups.gangs)
             blocker.tried_at, blocker.lack = stamp, found
             blocker.classes = tuple(group.ask_class for group, _ in shares)
-            never = self._context.node_book.never_held
-            blocker.lacks = not (app.gang.questions or any(never(one.items) for one in blocker.classes))
+            blocker.packing = packing_for(app.gang.terms, blocker.classes)
+            blocker.lacks = not (app.gang.questions or self._is_too_large(blocker.classes))
             return blocker
         return found
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from licorne_core.messages.together import NO_PLACE_TOGETHER, TogetherCheck
 from licorne_core.model.apps.application import Application
 from licorne_core.model.claims import MemberRoom
-from licorne_core.model.nodes.book import NodeBook
+from licorne_core.model.nodes.book import NodeBook, Packing
 from licorne_core.model.nodes.node import Node
 from licorne_core.scheduling.gang_packing import Beside, PackingEffort, on_nodes
 from licorne_core.scheduling.gang_slots import Slots
@@ -194,6 +194,11 @@ class NodeTerms(ABC):
     def is_strict(self) -> bool:
         """True if a member with a reserved room may use no other nodes."""
 
+    @property
+    @abstractmethod
+    def groupings(self) -> tuple[tuple[str, ...], ...]:
+        """Lists of node attributes: each set of nodes, or part of one, has those of a list in common."""
+
     @abstractmethod
     def sets(self, app: Application) -> NodeSets | str:
         """Sets of nodes for the members that are placed together next, or the reason why there are none."""
@@ -215,6 +220,13 @@ def sets_for(app: Application, nodes: NodeBook, *, is_gang: bool = True) -> Node
     nodes.refusals_count = True
     terms: NodeTerms | None = app.gang.terms if is_gang else None
     return AllNodes(nodes) if terms is None else terms.sets(app)
+
+
+def packing_for(terms: NodeTerms | None, classes: Iterable[AskClass]) -> Packing:
+    """What the node order keeps whole for a gang of these classes."""
+    groupings = () if terms is None else terms.groupings
+    names = {name for one in classes for name, _ in one.items} if groupings else ()
+    return Packing(groupings, tuple(sorted(names)))
 
 
 def no_place(app_id: AppId, text: str, where: str = "") -> TogetherCheck:

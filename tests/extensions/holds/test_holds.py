@@ -75,10 +75,10 @@ def test_nodes_are_packed_for_nobody_who_is_held() -> None:
     driver = cluster()
     driver.do(asks(ask("other", "runs", vcore=1)), asks(ask("app", "large", vcore=10)))
 
-    def packs() -> bool | None:
+    def packs() -> bool:
         driver.wait(2 * LOOK_TIME)
         driver.wait(LOOK_TIME)
-        return driver.partition.nodes.order.packs
+        return driver.partition.nodes.order.packs is not None
 
     assert packs()
     driver.do(hold("app"))

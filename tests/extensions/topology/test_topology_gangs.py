@@ -4,6 +4,7 @@ import pytest
 
 from licorne_core.extensions.topology import NAME
 from licorne_core.extensions.topology.extension import topology_of
+from licorne_core.handlers.turn import LOOK_TIME
 from licorne_core.messages.commands import (
     AnswerPredicates,
     Command,
@@ -15,6 +16,7 @@ from licorne_core.messages.commands import (
     Tick,
 )
 from licorne_core.messages.effects import AllocationsMade, Unfinished
+from licorne_core.model.nodes.book import Packing
 from licorne_core.scheduler import Scheduler
 from licorne_core.standard.predicates.owed import MAX_ASSUMED_IN_SILENCE
 from licorne_core.standard.predicates.results import RETRY_TIME
@@ -266,3 +268,20 @@ def test_a_lost_place_that_somebody_forgets_is_noticed() -> None:
             app_of_gang.interests = 0
         with pytest.raises(InvariantBroken):
             own.recount(partition.applications, settled=True)
+
+
+@pytest.mark.parametrize("used", [2, 5], ids=["one in each rack", "too little left in all"])
+def test_racks_are_kept_whole_while_a_gang_waits_for_one(used: int) -> None:
+    """Whether the racks or the cluster have too little left for it, and for ten seconds after it is gone."""
+    driver = cluster(a=[2, 2], b=[2, 2])
+    places = ["a-0", "b-0", "a-1", "b-1", "a-0"][:used]
+    driver.do(apps(app("other", "root.a")))
+    driver.do(asks(*(ask("other", f"o{number}", on_node=on, gpu=1) for number, on in enumerate(places))))
+    assert gang(driver, 4) == []
+    for seconds in (0, 5 * LOOK_TIME):
+        driver.wait(seconds)
+        assert driver.partition.nodes.order.packs == Packing((("rack",),), ("gpu",))
+    driver.do(releases(release("job")))
+    driver.wait(2 * LOOK_TIME)
+    assert not driver.partition.nodes.order.packs
+    assert not driver.partition.wakeups.short_gangs

@@ -1,16 +1,17 @@
 """Free room by topology domain, over gRPC, REST, for the page and on the command line."""
 
-from collections.abc import AsyncIterator
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import aiohttp
 import grpc
 import pytest
 
-from licorne import State
+from licorne import State, TaskGroup
 from licorne.v1 import state_pb2 as pb
 from licorne.v1.state_pb2_grpc import StateStub
-from licorne_server.testing import FakeRM, Served, serve
+from licorne_server.testing import FakeRM, Served, VirtualClock, serve
 from support.core.builders import config
 from support.peers.town import Shell
 
@@ -139,3 +140,37 @@ async def test_the_command_line_shows_it(server: Served, capsys: pytest.CaptureF
     assert (data["levels"], data["shape"]) == (["zone", "rack"], {"vcore": 3500})
     assert [one["path"] for one in data["domains"]] == PATHS[3:]
     assert (await shell("topology", "c")).err == "licorne: domain c not found in partition [rm1]default\n"
+
+
+@pytest.mark.parametrize(
+    "rack_of",
+    [lambda number: number % 3, lambda number: number // 4],
+    ids=["names in turn", "names in order"],
+)
+async def test_single_asks_leave_racks_whole_for_a_gang_that_waits(rack_of: Callable[[int], int]) -> None:
+    """Twelve asks of a GPU go to one of three racks, all of which are in use, and the gang gets another."""
+    clock = VirtualClock()
+    rack_at: dict[str, str] = {}
+    old: list[str] = []
+    async with serve(CONFIG, clock=clock) as server, FakeRM(server.target) as rm:
+        await rm.submit("old")
+        for number in range(12):
+            rack = f"r{rack_of(number)}"
+            [node] = await rm.add_nodes(
+                1, prefix=f"n{number:02}", attributes={"zone": "z", "rack": rack}, gpu=4
+            )
+            if rack not in rack_at.values():
+                old += await rm.ask("old", required_node=node, gpu=1)
+            rack_at[node] = rack
+        await rm.allocated(3)
+        workers = (TaskGroup(name="workers", members=4, resources={"gpu": 4}),)
+        await rm.submit("train", task_groups=workers, topology="required=rack")
+        await clock.advance(1)
+        await rm.submit("small")
+        small = await rm.ask("small", 12, gpu=1)
+        where = await rm.allocated(15)
+        assert Counter(rack_at[where[key]] for key in small) == {"r0": 12}
+        await rm.release(old[1:])
+        where = await rm.allocated(17)
+        members = {rack_at[node] for key, node in where.items() if key not in {*old, *small}}
+        assert len(members) == 1

@@ -1,7 +1,8 @@
 """The order of asks, in the words of the specification: §§ 4.8-4.11, 5.2, 7.5."""
 
 from collections.abc import Callable, Iterator
-from math import fsum, inf
+from fractions import Fraction
+from math import ceil, fsum, inf
 from typing import Any, NamedTuple, Protocol
 
 from support.oracle.books import Amounts, AppRecord, AskClass, AskRecord, Kind, NodeRecord
@@ -219,15 +220,15 @@ def _fair_usage(look: Look, app: AppRecord, leaf: QueueRecord) -> list[float]:
 # Nodes (spec § 7.5)
 
 
-def node_key(look: Look, node: NodeRecord) -> tuple[float, float, str]:
-    """How full the node's group is (spread only) and the node itself, negative for bin packing.
+def node_key(look: Look, node: NodeRecord) -> tuple[float | list[float], float, str]:
+    """How full the node's groups are, if it has any, and the node itself, negative where nodes are packed.
 
     Then its id.
     """
     used = _fullness(look, node)
-    kind, _, attribute = look.node_order
+    kind, _, attribute, groupings, _ = look.node_order
     if kind == "binpacking":
-        return (0.0, -used, node.node_id)
+        return ([-_steps(look, node, names) for names in groupings], -used, node.node_id)
     if kind == "spread":
         group = [
             _fullness(look, other)
@@ -236,6 +237,23 @@ def node_key(look: Look, node: NodeRecord) -> tuple[float, float, str]:
         ]
         return (fsum(group) / len(group), used, node.node_id)
     return (0.0, used, node.node_id)
+
+
+def _steps(look: Look, node: NodeRecord, names: tuple[str, ...]) -> float:
+    """Sixteenths of the node's group that are taken, of the type of which least is left, rounded up."""
+    if not node.attributes.get(names[-1]):
+        return inf
+    group = [
+        other
+        for other in look.nodes.values()
+        if all(other.attributes.get(name, "") == node.attributes.get(name, "") for name in names)
+    ]
+    steps = [0]
+    for what in look.node_order.types:
+        size = sum(other.capacity.get(what, 0) for other in group)
+        left = sum(look.usage.available[other.node_id].get(what, 0) for other in group)
+        steps.append(ceil(Fraction(16 * (size - left), size)) if size > 0 else 16)
+    return max(steps)
 
 
 def _fullness(look: Look, node: NodeRecord) -> float:
@@ -250,7 +268,7 @@ def _fullness(look: Look, node: NodeRecord) -> float:
     return taken / weight_sum if weight_sum else 0.0
 
 
-def fit_key(look: Look, node: NodeRecord, size: Amounts) -> tuple[float, float, float, str]:
+def fit_key(look: Look, node: NodeRecord, size: Amounts) -> tuple[float, float | list[float], float, str]:
     """How little is missing on the node for these amounts (spec § 8.5), then the node order."""
     available = look.usage.available[node.node_id]
     score = 0.0

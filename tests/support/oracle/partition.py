@@ -88,7 +88,8 @@ class PartitionOracle:
     `reserving`: nodes are reserved. `policy`: how the RM is asked about nodes, None for not at all.
     `most_assumed`: asks that may wait for its answers at a time, and while it is `unheard`, as it
     was silent in the end and that counts as refusal. `made` and `released` are what the RM was told
-    while the present command was handled. `packs`: `auto` has the fullest node first, as the core says.
+    while the present command was handled. `packs`: groupings and types by which `auto` has the fullest
+    first, as the core says; None while it has the emptiest node first.
     """
 
     def __init__(
@@ -132,7 +133,7 @@ class PartitionOracle:
         self.cordons: dict[str, CordonRecord] = {}
         self.creates_queues = creates_queues(config)
         self.node_order = node_order(config)
-        self.packs = False
+        self.packs: tuple[tuple[tuple[str, ...], ...], tuple[str, ...]] | None = None
         self.preemption = PreemptionRecord(
             preempts(config), policy is not None, policy is not None and policy.judges_victims
         )

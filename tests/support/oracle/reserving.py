@@ -54,7 +54,7 @@ def node_to_reserve(look: Look, app: AppRecord, ask: AskRecord) -> str | None:
     if look.now < ask.created + RESERVATION_AGE or not _may_reserve(look, app):
         return None
 
-    def key(node: NodeRecord) -> tuple[float, float, float, str]:
+    def key(node: NodeRecord) -> tuple[object, ...]:
         return fit_key(look, node, ask.size)
 
     holding = [

@@ -134,8 +134,14 @@ class CordonRecord:
 
 
 class NodeOrder(NamedTuple):
-    """A node sort policy: its type, the weights by name, and the attribute of spread."""
+    """A node sort policy: its type, the weights by name, and the attribute of spread.
+
+    Where it packs, `groupings` are lists of attributes that nodes of a group have in common, and `types`
+    those by which groups are full.
+    """
 
     kind: str
     weights: list[tuple[str, float]]
     attribute: str
+    groupings: tuple[tuple[str, ...], ...] = ()
+    types: tuple[str, ...] = ()

@@ -57,7 +57,10 @@ def _order_in_force(partition: PartitionOracle) -> NodeOrder:
     order = partition.node_order
     if order.kind != "auto":
         return order
-    return order._replace(kind="binpacking" if partition.packs else "fair")
+    if partition.packs is None:
+        return order._replace(kind="fair")
+    groupings, types = partition.packs
+    return order._replace(kind="binpacking", groupings=groupings, types=types)
 
 
 def peek(partition: PartitionOracle, now: float) -> Outcome:

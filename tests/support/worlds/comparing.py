@@ -202,7 +202,7 @@ class _Pair:
         assert self.oracle.runnable(name), f"{name} is on hold"
         core = self.driver.scheduler.partitions[PartitionName(name)]
         theirs = self.oracle.partitions[name]
-        theirs.packs = bool(core.nodes.order.packs)
+        theirs.packs = core.nodes.order.packs
         begin_turn(theirs)
         keep_room(theirs, self.driver.now)
         for _ in range(budget):

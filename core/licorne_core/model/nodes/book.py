@@ -1,9 +1,9 @@
 """The nodes of one partition, their total capacity, and the orders by utilization (spec § 7.5)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import takewhile
-from math import fsum
-from typing import Any, assert_never
+from math import fsum, inf
+from typing import Any, Final, NamedTuple, assert_never
 
 from licorne_core.config.schema import NodeSortPolicy, NodeSortType
 from licorne_core.messages.operators import OperatorMark
@@ -11,6 +11,28 @@ from licorne_core.model.nodes.node import Node, Recent, overhang_of
 from licorne_core.values.ids import NodeId
 from licorne_core.values.resources import Items, Resources, add, charge, refund, subtract, without_zeros
 from licorne_core.values.rm_caps import Holdings
+
+
+class Packing(NamedTuple):
+    """What the order `auto` keeps whole: single nodes, and groups of nodes.
+
+    Nodes that agree in all attributes of one of the `groupings` are a group, and the widest grouping comes
+    first. How full a group is depends on the resource `types` that gangs want there.
+    """
+
+    groupings: tuple[tuple[str, ...], ...] = ()
+    types: tuple[str, ...] = ()
+
+
+NODES: Final = Packing()
+"""Single nodes alone."""
+
+
+def all_of(wanted: Collection[Packing]) -> Packing | None:
+    """All groupings and types together; None if nothing is wanted."""
+    groupings = sorted((len(grouping), grouping) for grouping in {g for one in wanted for g in one.groupings})
+    types = sorted({name for one in wanted for name in one.types})
+    return Packing(tuple([grouping for _, grouping in groupings]), tuple(types)) if wanted else None
 
 
 class NodeOrder:
@@ -21,8 +43,8 @@ class NodeOrder:
     on other nodes has to name all nodes whose score a change of one node may change.
     """
 
-    packs: bool | None
-    """Whether `auto` has the fullest node first now; None for other types."""
+    packs: Packing | None
+    """What `auto` keeps whole now, with the fullest first; None while it spreads, and for other types."""
     has_mates: bool
     """True if `voids` may name other nodes than the one that changed."""
 
@@ -31,7 +53,7 @@ class NodeOrder:
         self.policy = policy
         self.weights = _weights(policy)
         self.has_mates = False
-        self.packs: bool | None = None
+        self.packs: Packing | None = None
 
     def score(self, node: Node) -> Any:
         """The sort key of the node as it is now."""
@@ -51,11 +73,13 @@ class NodeOrder:
         """Remove a node from the order."""
 
 
-def node_order(policy: NodeSortPolicy, *, packs: bool = False) -> NodeOrder:
-    """The order of a policy, without nodes. `packs` is for `auto` alone: whether it packs now."""
+def node_order(policy: NodeSortPolicy, packs: Packing | None = None) -> NodeOrder:
+    """The order of a policy, without nodes. `packs` is for `auto` alone: what it keeps whole now."""
     match policy.type:
+        case NodeSortType.AUTO if packs is not None and packs.groupings:
+            return GroupedOrder(policy, packs)
         case NodeSortType.AUTO | NodeSortType.FAIR | NodeSortType.BINPACKING:
-            return UtilizationOrder(policy, packs=packs)
+            return UtilizationOrder(policy, packs)
         case NodeSortType.SPREAD:
             return SpreadOrder(policy)
         case _:
@@ -65,15 +89,130 @@ def node_order(policy: NodeSortPolicy, *, packs: bool = False) -> NodeOrder:
 class UtilizationOrder(NodeOrder):
     """The emptiest node first (fair), or the fullest (bin packing); auto is one of them at a time."""
 
-    def __init__(self, policy: NodeSortPolicy, *, packs: bool) -> None:
+    def __init__(self, policy: NodeSortPolicy, packs: Packing | None) -> None:
         """Take the policy's type and weights."""
         super().__init__(policy)
         self.packs = packs if policy.type is NodeSortType.AUTO else None
         self._sign = -1.0 if self.packs or policy.type is NodeSortType.BINPACKING else 1.0
 
-    def score(self, node: Node) -> float:
+    def score(self, node: Node) -> Any:
         """Utilization, or its negative for bin packing."""
         return self._sign * _utilization(node, self.weights)
+
+
+STEPS: Final = 16
+"""Steps from an empty group to a full one; the first begins with any use."""
+
+MOST_MATES: Final = 1_000
+"""Nodes of the largest group that is compared with others, as all its scores may be void at once."""
+
+
+class _Group:
+    """The nodes of a group, and their amounts of each type."""
+
+    __slots__ = ("capacity", "nodes", "step", "taken")
+
+    def __init__(self, types: int) -> None:
+        self.nodes: dict[Node, None] = {}
+        self.capacity = [0] * types
+        self.taken = [0] * types
+        self.step = -1
+        """How full it is by the scores of its nodes; -1 before the first."""
+
+    def count(self, amounts: Sequence[tuple[int, int]], sign: int) -> None:
+        """Add capacity and taken amount of each type, or subtract them."""
+        for number, (size, taken) in enumerate(amounts):
+            self.capacity[number] += sign * size
+            self.taken[number] += sign * taken
+
+    def measure(self) -> int:
+        """How full it is, by the type with the least left; a type that it does not have is full."""
+        if len(self.nodes) > MOST_MATES:
+            return 0
+        pairs = zip(self.capacity, self.taken, strict=True)
+        return max([-(-STEPS * taken // size) if size > 0 else STEPS for size, taken in pairs], default=0)
+
+
+class GroupedOrder(UtilizationOrder):
+    """The fullest group of nodes first, of the widest grouping, and in it the fullest node.
+
+    A node in no group comes before all others: an ask there leaves all groups whole. Groups are compared by
+    steps, so that small changes of a node seldom void the scores of its group.
+    """
+
+    def __init__(self, policy: NodeSortPolicy, packs: Packing) -> None:
+        """Take the policy's weights, which count for single nodes."""
+        super().__init__(policy, packs)
+        self.has_mates = True
+        self._by = packs.groupings
+        self._types = packs.types
+        self._groups: list[dict[tuple[str, ...], _Group]] = [{} for _ in packs.groupings]
+        self._counted: dict[Node, Sequence[tuple[int, int]]] = {}
+        """Capacity and taken amount of each type, as they are in the sums of the node's groups."""
+
+    def score(self, node: Node) -> Any:
+        """The steps of its groups and its own utilization, negative."""
+        steps: list[float] = []
+        for group in self._groups_of(node):
+            if group is not None:
+                group.step = group.measure()
+            steps.append(-inf if group is None else -group.step)
+        return (*steps, super().score(node))
+
+    def voids(self, node: Node) -> Iterable[Node]:
+        """The node, and all nodes of those of its groups that are in another step now."""
+        found: dict[Node, None] = {}
+        if node in self._counted:
+            self._count(node, self._amounts(node))
+            found[node] = None
+        for group in self._groups_of(node):
+            if group is not None and group.step != group.measure():
+                group.step = group.measure()
+                found.update(group.nodes)
+        return found
+
+    def add(self, node: Node) -> None:
+        """Add a node to its groups."""
+        for groups, path in self._paths(node):
+            if path is not None:
+                groups.setdefault(path, _Group(len(self._types))).nodes[node] = None
+        self._count(node, self._amounts(node))
+
+    def remove(self, node: Node) -> None:
+        """Remove a node from its groups, if it was added."""
+        if node in self._counted:
+            self._count(node, [(0, 0)] * len(self._types))
+            del self._counted[node]
+            for groups, path in self._paths(node):
+                if path is not None:
+                    del groups[path].nodes[node]
+                    if not groups[path].nodes:
+                        del groups[path]
+
+    def _count(self, node: Node, amounts: Sequence[tuple[int, int]]) -> None:
+        """Count these amounts in the groups of the node, in place of its former ones."""
+        before = self._counted.get(node) or [(0, 0)] * len(self._types)
+        self._counted[node] = amounts
+        if amounts != before:
+            for group in self._groups_of(node):
+                if group is not None:
+                    group.count(before, -1)
+                    group.count(amounts, 1)
+
+    def _amounts(self, node: Node) -> Sequence[tuple[int, int]]:
+        sizes = [(name, node.capacity.get(name, 0)) for name in self._types]
+        return [(size, size - node.available.get(name, 0)) for name, size in sizes]
+
+    def _groups_of(self, node: Node) -> list[_Group | None]:
+        """The group of the node by each grouping; None for none."""
+        return [None if path is None else groups.get(path) for groups, path in self._paths(node)]
+
+    def _paths(self, node: Node) -> list[tuple[dict[tuple[str, ...], _Group], tuple[str, ...] | None]]:
+        """The groups of each grouping, with the path of the node; None without the last attribute."""
+        paths = [tuple([node.attributes.get(name, "") for name in names]) for names in self._by]
+        return [
+            (groups, path if path[-1] else None) for groups, path in zip(self._groups, paths, strict=True)
+        ]
 
 
 class SpreadOrder(NodeOrder):
@@ -191,8 +330,8 @@ class NodeBook:
         self._births = 0
         self.changed: Recent[Node] = Recent()
         """Present nodes by their last changes: in size, use, victims or reservations."""
-        self.lacked = False
-        """True if an ask has lacked a node since this was last reset: for the order `auto`."""
+        self.lacked: set[Packing] = set()
+        """What has lacked a node since this was last cleared: for the order `auto`."""
         self.refusals_count = False
         """True once nodes that fit are counted for gangs: then a refusal by the RM is a change of a node."""
 
@@ -275,6 +414,6 @@ class NodeBook:
         """Version of the set of nodes: number of arrivals, and present number."""
         return (self._births, len(self.by_id))
 
-    def reorder(self, policy: NodeSortPolicy, *, packs: bool) -> None:
+    def reorder(self, policy: NodeSortPolicy, packs: Packing | None) -> None:
         """Rebuild the order by another policy; the caller scores all nodes and adds them."""
-        self.order = node_order(policy, packs=packs)
+        self.order = node_order(policy, packs)

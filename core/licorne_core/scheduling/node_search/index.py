@@ -17,7 +17,7 @@ from typing import Final
 
 from licorne_core.config.schema import NodeSortPolicy
 from licorne_core.model.effort import Search
-from licorne_core.model.nodes.book import NodeBook, NodeOrder
+from licorne_core.model.nodes.book import NodeBook, NodeOrder, Packing
 from licorne_core.model.nodes.node import NO_ANSWER, Node
 from licorne_core.scheduling.node_search.node_heap import Greatest, NodeEntry, NodeHeap
 from licorne_core.scheduling.waiting.blockers import Blocker
@@ -256,7 +256,7 @@ class NodeIndex:
         self._groups: dict[AskClass | Shape, int] = {}
         """Number of groups of each shape, and of each class with a predicate."""
 
-    def reorder(self, policy: NodeSortPolicy, *, packs: bool = False) -> Iterator[int]:
+    def reorder(self, policy: NodeSortPolicy, packs: Packing | None = None) -> Iterator[int]:
         """Put another node order in force, step by step; yield the cost of each step.
 
         Between two steps nodes may change, but no search may run. Nodes may also be added and removed,
@@ -264,17 +264,18 @@ class NodeIndex:
         """
         self._reorders += 1
         number = self._reorders
-        for cost in self._reorder(policy, packs=packs):
+        for cost in self._reorder(policy, packs):
             yield cost
             if number != self._reorders:
                 return
 
-    def _reorder(self, policy: NodeSortPolicy, *, packs: bool) -> Iterator[int]:
+    def _reorder(self, policy: NodeSortPolicy, packs: Packing | None) -> Iterator[int]:
         yield from self.heaps.close()
-        self._nodes.reorder(policy, packs=packs)
+        self._nodes.reorder(policy, packs)
         for part in parts_of(list(self._nodes.by_id.values())):
             for node in part:
-                self._nodes.order.add(node)
+                if self._nodes.by_id.get(node.node_id) is node:
+                    self._nodes.order.add(node)
             yield 1
         yield from self._score_all()
         yield from self.heaps.reopen()
@@ -414,7 +415,7 @@ class NodeIndex:
                 self.heaps.write(node)
             return
         voided = list(order.voids(node))
-        self.heaps.work += len(voided) - 1
+        self.heaps.work += max(0, len(voided) - 1)
         # A heap may read any node of the log, so all of them need a score: a new node has none yet.
         for better in [mate for mate in voided if _rescore(mate, order)]:
             self.heaps.write(better)

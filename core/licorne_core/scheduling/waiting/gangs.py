@@ -3,6 +3,7 @@
 from licorne_core.messages.together import GANG_INCOMPLETE, NO_PLACE_TOGETHER, TogetherCheck
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.groups import AskGroup
+from licorne_core.model.nodes.book import NODES, Packing
 from licorne_core.model.nodes.node import Node
 from licorne_core.scheduling.waiting.blockers import Blockers, OfThing
 from licorne_core.values.asks import AskClass
@@ -15,7 +16,7 @@ class NoPlace(OfThing):
     room for one of them, and after an answer of the RM about nodes for them.
     """
 
-    __slots__ = ("_waiting_gangs", "classes", "lack", "lacks", "reserved_node", "tried_at")
+    __slots__ = ("_waiting_gangs", "classes", "lack", "lacks", "packing", "reserved_node", "tried_at")
 
     def __init__(
         self,
@@ -36,6 +37,8 @@ class NoPlace(OfThing):
         """Versions of the nodes, of the gang and of the RM's answers at the last search."""
         self.lacks = True
         """True if large enough nodes had no room; False while the RM is asked, and if none ever was one."""
+        self.packing: Packing = NODES
+        """What would be whole if there were room, by the terms of the gang."""
         self.lack = TogetherCheck(app_id=app.app_id, code=NO_PLACE_TOGETHER, text="")
         """Result of the last search."""
 

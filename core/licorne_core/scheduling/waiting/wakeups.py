@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from licorne_core.model.apps.groups import AskGroup
-from licorne_core.model.nodes.book import NodeBook
+from licorne_core.model.nodes.book import NodeBook, Packing
 from licorne_core.scheduling.order import ReservedAsks
 from licorne_core.scheduling.replacing import ReplacingApps
 from licorne_core.scheduling.waiting.blockers import Blockers
@@ -88,6 +88,7 @@ class Wakeups:
         "reservation_limits",
         "reserved",
         "reserved_node_waits",
+        "short_gangs",
         "waiting",
     )
 
@@ -102,6 +103,8 @@ class Wakeups:
         self.backlog = Backlog()
         self.gangs: dict[NoPlace, None] = {}
         """Blockers of gangs that wait for room for all members."""
+        self.short_gangs: dict[AskGroup, Packing] = {}
+        """Groups of gangs for which the cluster had too little left at their last try, and maybe others."""
 
     def forget_order(self) -> None:
         """Rank the items of the priority passes again: even the form of their keys may have changed."""
@@ -117,3 +120,4 @@ class Wakeups:
         self.reserved_node_waits.clear()
         self.backlog.clear()
         self.gangs.clear()
+        self.short_gangs.clear()

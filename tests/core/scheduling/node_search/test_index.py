@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from licorne_core.config.schema import NodeSortPolicy, NodeSortType
 from licorne_core.model.books import book_on_node, unbook_on_node
-from licorne_core.model.nodes.book import NodeBook
+from licorne_core.model.nodes.book import NodeBook, Packing
 from licorne_core.model.nodes.node import Node
 from licorne_core.scheduling.node_search import index as node_index
 from licorne_core.scheduling.node_search.index import WORK_OF_A_TRY, NodeIndex
@@ -26,12 +26,22 @@ SHAPES = [
 ]
 
 
-def book_of(policy: NodeSortType, *capacities: dict[str, int]) -> NodeBook:
-    """Nodes n0, n1, … of these capacities, in two alternating zones."""
-    attribute = "zone" if policy is NodeSortType.SPREAD else ""
-    book = NodeBook(NodeSortPolicy(type=policy, attribute=attribute))
+ZONES = Packing((("zone",), ("zone", "rack")), ("gpu", "vcore"))
+ORDERS = [(kind, None) for kind in NodeSortType] + [(NodeSortType.AUTO, ZONES)]
+"""Types of node orders; what `auto` keeps whole."""
+
+
+def policy_of(kind: NodeSortType) -> NodeSortPolicy:
+    """An order of this type, by zones if it has an attribute."""
+    return NodeSortPolicy(type=kind, attribute="zone" if kind is NodeSortType.SPREAD else "")
+
+
+def book_of(kind: NodeSortType, *capacities: dict[str, int], packs: Packing | None = None) -> NodeBook:
+    """Nodes n0, n1, … of these capacities, in two alternating zones, the first nodes in racks."""
+    book = NodeBook(policy_of(kind))
+    book.reorder(book.order.policy, packs)
     for number, capacity in enumerate(capacities):
-        where = {"zone": f"z{number % 2}"}
+        where = {"zone": f"z{number % 2}", "rack": f"r{number // 4}" if number < 20 else ""}
         book.add(Node(NodeId(f"n{number}"), capacity, where, schedulable=True))
     return book
 
@@ -51,9 +61,9 @@ def node_for(index: NodeIndex, ask_class: AskClass) -> Node | None:
 
 
 def by_scan(book: NodeBook, ask_class: AskClass) -> Node | None:
-    """The first of all nodes that take an ask of the class, by score and name."""
+    """The first of all nodes that take an ask of the class, by present score and name."""
     fitting = [node for node in book.by_id.values() if node.takes(ask_class)]
-    return min(fitting, key=lambda node: (node.score, node.node_id), default=None)
+    return min(fitting, key=lambda node: (book.order.score(node), node.node_id), default=None)
 
 
 steps = st.lists(
@@ -66,13 +76,17 @@ steps = st.lists(
 )
 
 
-@given(st.sampled_from(NodeSortType), steps)
-def test_index_and_scan_agree(policy: NodeSortType, history: list[tuple[str, int, int]]) -> None:
+@given(st.sampled_from(ORDERS), steps)
+def test_index_and_scan_agree(
+    order: tuple[NodeSortType, Packing | None], history: list[tuple[str, int, int]]
+) -> None:
     """After any history of nodes, index and scan find the same node for every class in every node order."""
-    book = book_of(policy, *({"vcore": 4, "memory": 4 + n, "gpu": n // 4} for n in range(5)))
+    sizes = [{"vcore": 4, "memory": 4 + n, "gpu": n // 4} for n in range(5)]
+    book = book_of(order[0], *sizes, packs=order[1])
     index = index_of(book)
     booked: dict[Node, list[Items]] = {node: [] for node in book.by_id.values()}
     for what, shape, number in history:
+        assert all(node.score == book.order.score(node) for node in book.by_id.values())
         node = book.by_id.get(NodeId(f"n{number}"))
         if what == "ask":
             found = node_for(index, SHAPES[shape])
@@ -110,24 +124,22 @@ def test_a_change_of_order_scores_each_node_once() -> None:
 
 
 @given(
-    st.sampled_from([(NodeSortType.FAIR, NodeSortType.SPREAD), (NodeSortType.SPREAD,) * 2]),
-    st.booleans(),
+    st.tuples(st.sampled_from(ORDERS), st.sampled_from(ORDERS)),
     st.lists(st.integers(0, 39), max_size=60),
 )
 def test_nodes_may_change_while_another_order_is_put_in_force(
-    kinds: tuple[NodeSortType, NodeSortType], back: bool, changed: list[int]
+    kinds: tuple[tuple[NodeSortType, Packing | None], tuple[NodeSortType, Packing | None]], changed: list[int]
 ) -> None:
     """After the last step, nodes are in the same order as in a new index of the same nodes."""
-    former, latter = reversed(kinds) if back else kinds
-    book = book_of(former, *[{"vcore": 8}] * 40)
+    former, latter = kinds
+    book = book_of(former[0], *[{"vcore": 8}] * 40, packs=former[1])
     index = index_of(book)
     one = AskClass.of({"vcore": 1})
     assert len(index.ahead(one, 40)) == 40
-    attribute = "zone" if latter is NodeSortType.SPREAD else ""
-    policy = NodeSortPolicy(type=latter, attribute=attribute)
+    policy = policy_of(latter[0])
     waiting = list(changed)
     steps_taken = 0
-    for _ in index.reorder(policy):
+    for _ in index.reorder(policy, latter[1]):
         steps_taken += 1
         for number in waiting[:4]:
             node = book.by_id[NodeId(f"n{number}")]
@@ -140,6 +152,7 @@ def test_nodes_may_change_while_another_order_is_put_in_force(
         del waiting[:4]
     assert steps_taken >= 3 * 40 // PART
     fresh = NodeBook(policy)
+    fresh.reorder(policy, latter[1])
     for node in book.by_id.values():
         twin = Node(node.node_id, node.capacity, node.attributes, schedulable=True)
         fresh.add(twin)
