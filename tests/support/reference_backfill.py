@@ -1,4 +1,4 @@
-"""Textbook backfill on identical processors: first come, EASY, and shortest first.
+"""Plain backfill on identical processors: first come, EASY, shortest first, and conservative.
 
 Each policy recomputes everything whenever a job arrives or ends. Nothing here depends on the core. Times are
 whole seconds.
@@ -135,6 +135,50 @@ class ShortestFirst:
             return -1.0
         ran = self._ran.get(job.user, [])[-2:]
         return min(job.requested, sum(ran) / 2) if len(ran) == 2 else job.requested
+
+
+class Conservative:
+    """Conservative backfill: every waiting job holds a start that no other may delay.
+
+    A job that comes gets the earliest time at which enough processors are free for as long as it requests,
+    beside all that run and all held starts. Whenever something has changed, the first job that could start
+    earlier does; then the first one again, until there is none.
+    """
+
+    def __init__(self) -> None:
+        """Start without held starts."""
+        self._starts: dict[int, int] = {}
+
+    def __call__(
+        self, now: int, processors: int, waiting: Sequence[Job], running: Sequence[Running]
+    ) -> list[Job]:
+        """The jobs that start."""
+        held = {job: self._starts[job.number] for job in waiting if job.number in self._starts}
+
+        def earliest(job: Job) -> int:
+            others = [Running(other, start) for other, start in held.items() if other is not job]
+            return earliest_start(job, now, processors, [*running, *others])
+
+        while moved := next((job for job in held if earliest(job) < held[job]), None):
+            held[moved] = earliest(moved)
+        for job in waiting:
+            if job not in held:
+                held[job] = earliest(job)
+        self._starts = {job.number: start for job, start in held.items()}
+        return [job for job in waiting if held[job] == now]
+
+
+def earliest_start(job: Job, now: int, processors: int, others: Sequence[Running]) -> int:
+    """The first time from which enough processors are free for the requested time, by the told ends."""
+
+    def free(time: int) -> int:
+        return processors - sum(one.job.size for one in others if one.start <= time < one.told_end)
+
+    for time in sorted({now, *(one.told_end for one in others if one.told_end > now)}):
+        begins = [one.start for one in others if time < one.start < time + job.requested]
+        if all(free(moment) >= job.size for moment in (time, *begins)):
+            return time
+    raise AssertionError(f"{job} is larger than the machine")
 
 
 def shadow_start(job: Job, processors: int, running: Iterable[Running]) -> int:

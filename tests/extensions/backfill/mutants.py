@@ -30,9 +30,30 @@ BACKFILL = (
     Defect(
         "starts-on-top-of-each-other",
         "StartSearch._free_on",
-        drop("refund"),
+        swap("if rooms", "if False"),
         "the same room is held for two starts",
         ("extensions/backfill/test_start_sets",),
+    ),
+    Defect(
+        "starts-run-into-others",
+        "_least",
+        swap("cut <= time", "False"),
+        "a start is planned in a gap before another one that is too short for it",
+        ("extensions/backfill/test_backfill",),
+    ),
+    Defect(
+        "lost-room-is-counted",
+        "RoomInTime.lasting",
+        swap("left < 0", "False"),
+        "a gang is planned on nodes that another start has taken by then",
+        ("extensions/backfill/test_shadow_starts",),
+    ),
+    Defect(
+        "gone-starts-are-not-looked-at",
+        "Shadows._end",
+        swap("changes += 1", "changes += 0"),
+        "after another start has gone an earlier one is looked for only seconds later",
+        ("extensions/backfill/test_shadows",),
     ),
     Defect(
         "longer-asks-rule-out-shorter-ones",
@@ -128,7 +149,7 @@ BACKFILL = (
     Defect(
         "ends-are-not-looked-at",
         "PlannedStarts._is_due",
-        swap("shadow . ends_read != self . _budget . ends", "False"),
+        swap("shadow . changes_read != self . _budget . changes", "False"),
         "after an early end others pass a start that could be earlier by now",
         ("lab/simulation/test_textbook",),
     ),

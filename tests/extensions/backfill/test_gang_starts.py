@@ -1,6 +1,7 @@
 """The shadow start of a gang is the earliest time at which brute force finds a place for all of it."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import inf
 from random import Random
 from typing import NamedTuple
@@ -10,6 +11,7 @@ import pytest
 from licorne_core.extensions.backfill.extension import starts_of
 from licorne_core.extensions.backfill.shadows import ShadowStart
 from licorne_core.messages.commands import NewApplication
+from licorne_core.values.asks import Ask
 from licorne_core.values.slices import Tuning
 from licorne_core.values.tags import RUNTIME
 from support.core.builders import app, apps, ask, asks, node, nodes, register, release, releases
@@ -28,22 +30,28 @@ partitions:
         properties: {topology.levels: "zone, rack", backfill: easy, reservation.max.nodes: "0"}
         queues: [{name: a}, {name: b}]
 """
+SEVERAL = CONFIG.replace("easy", "conservative")
 
 
 class Run(NamedTuple):
-    """An allocation on a node; `end` is in seconds from the beginning, inf for an unknown one."""
+    """What runs on a node, or is to start; times are in seconds from the beginning, inf for unknown."""
 
     node: str
     size: Amounts
     end: float
+    start: float = 0.0
 
 
 class BusyCluster(NamedTuple):
-    """A cluster with its empty size, its allocations, and the node of a member that the gang has."""
+    """A cluster in which everything is free, what runs there, and the node of a member that the gang has.
+
+    Members run for `seconds`.
+    """
 
     cluster: Cluster
     runs: list[Run]
     held: str | None
+    seconds: float = inf
 
 
 def busy(seed: int) -> BusyCluster:
@@ -67,13 +75,18 @@ def busy(seed: int) -> BusyCluster:
 
 
 def at(some: BusyCluster, time: float) -> Cluster:
-    """The cluster with the room that is free at a time."""
-    room = {name: dict(size) for name, size in some.cluster.room.items()}
-    for run in some.runs:
-        if run.end > time:
-            for what, value in run.size.items():
-                room[run.node][what] -= value
-    return some.cluster._replace(room=room)
+    """The cluster with the room that is free from a time on, for as long as the gang runs."""
+    least = {name: dict(size) for name, size in some.cluster.room.items()}
+    for moment in (time, *(run.start for run in some.runs if time < run.start < time + some.seconds)):
+        room = {name: dict(size) for name, size in some.cluster.room.items()}
+        for run in some.runs:
+            if run.start <= moment < run.end:
+                for what, value in run.size.items():
+                    room[run.node][what] -= value
+        for name, size in room.items():
+            for what, value in size.items():
+                least[name][what] = max(0, min(least[name][what], value))
+    return some.cluster._replace(room=least)
 
 
 def possible(some: BusyCluster, time: float) -> list[list[str]]:
@@ -90,8 +103,8 @@ def possible(some: BusyCluster, time: float) -> list[list[str]]:
 
 
 def earliest(some: BusyCluster) -> float | None:
-    """The first time at which the gang has room, if any."""
-    ends = sorted({0.0, *(run.end for run in some.runs if run.end < inf)})
+    """The first time at which the gang has a place, if there is one."""
+    ends = sorted({0.0, *(run.end for run in some.runs)} - {inf})
     return next((time for time in ends if possible(some, time)), None)
 
 
@@ -111,13 +124,45 @@ def begun(some: BusyCluster, tuning: Tuning | None = None) -> tuple[Driver, dict
     if some.held is not None:
         brought[-1] = ask("job", "held", group="g0", memory=1, on_node=some.held, created=START)
     driver.do(asks(*brought))
-    members = [
+    effects = driver.do(asks(*members(cluster)))
+    return driver, {key: node_id for _, key, node_id in placed(effects)}
+
+
+def beside_others(seed: int, tuning: Tuning | None) -> tuple[BusyCluster, Driver, dict[str, str]]:
+    """A core in which others hold starts as the gang comes, with them in the cluster, and its places."""
+    some, rng = busy(seed), Random(f"others {seed}")
+    some = some._replace(held=None, seconds=rng.choice([5.0, 15.0, 25.0, inf]))
+    running = [run for run in some.runs if run.end < inf]
+    driver = Driver(sweep=100, tuning=tuning)
+    driver.do(register(SEVERAL), apps(app("runs", "root.a"), app("others", "root.a"), new(some.cluster)))
+    rooms = some.cluster.room.items()
+    driver.do(nodes(*(node(n, attributes=some.cluster.attributes[n], size=room) for n, room in rooms)))
+    brought = [
+        ask("runs", str(number), size=_some(run.size), on_node=run.node, created=START, tags=_told(run))
+        for number, run in enumerate(running)
+    ]
+    driver.do(asks(*brought))
+    for number in range(rng.randint(1, 5)):
+        size = {"gpu": rng.randint(1, 3), "memory": rng.randint(1, 3)}
+        seconds = rng.choice([5, 10, 20])
+        other = ask("others", f"o{number}", size=size, tags={RUNTIME: str(seconds)})
+        running += [Run(where, size, seconds) for _, _, where in placed(driver.do(asks(other)))]
+    for shadow in starts_of(driver.partition).shadows:
+        begin, end = shadow.start - START, shadow.expected_end - START
+        running += [Run(str(one.node_id), dict(items), end, begin) for one, items in shadow.places.items()]
+    tags = {} if some.seconds == inf else {RUNTIME: f"{some.seconds:.0f}"}
+    effects = driver.do(asks(*(replace(one, tags=tags) for one in members(some.cluster))))
+    found = {key: where for app_id, key, where in placed(effects) if app_id == "job"}
+    return some._replace(runs=running), driver, found
+
+
+def members(cluster: Cluster) -> list[Ask]:
+    """The placeholders of the gang."""
+    return [
         ask("job", f"g{group}-{index}", placeholder=True, group=f"g{group}", size=size)
         for group, (size, count) in enumerate(cluster.groups)
         for index in range(count)
     ]
-    effects = driver.do(asks(*members))
-    return driver, {key: node_id for _, key, node_id in placed(effects)}
 
 
 def new(cluster: Cluster) -> NewApplication:
@@ -148,7 +193,7 @@ def _told(run: Run) -> dict[str, str]:
 
 def shadow_of(driver: Driver) -> ShadowStart | None:
     """The shadow start of the gang, if it holds one."""
-    return next(iter(starts_of(driver.partition).shadows), None)
+    return next((one for one in starts_of(driver.partition).shadows if one.app.app_id == "job"), None)
 
 
 def slots(cluster: Cluster, inside: Sequence[str]) -> int:
@@ -162,11 +207,17 @@ def slots(cluster: Cluster, inside: Sequence[str]) -> int:
 
 @pytest.mark.worlds(first=7_100_000, one_in=3)
 @pytest.mark.parametrize("tuning", [None, Tuning(fill_work=1)], ids=["at once", "node by node"])
-def test_a_start_is_the_earliest_that_brute_force_finds(part: range, tuning: Tuning | None) -> None:
-    """Its nodes are in the smallest domain of the narrowest level that fits then; no slice is divided."""
+@pytest.mark.parametrize("others", [False, True], ids=["alone", "beside others"])
+def test_a_start_is_the_earliest_that_brute_force_finds(
+    part: range, others: bool, tuning: Tuning | None
+) -> None:
+    """Its nodes are in a domain of the narrowest level that fits then, the smallest; no slice is divided.
+
+    Beside other starts it ends before they need its room.
+    """
     for seed in part:
         some = busy(seed)
-        driver, found = begun(some, tuning)
+        some, driver, found = beside_others(seed, tuning) if others else (some, *begun(some, tuning))
         start = earliest(some)
         shadow = shadow_of(driver)
         if start == 0.0 or start is None:

@@ -212,6 +212,20 @@ def test_sixteen_asks_hold_starts_at_a_time() -> None:
     assert starts(driver) == {f"k{number:02}": (100.0 + 50.0 * number, ["n0"]) for number in range(16)}
 
 
+def test_a_start_is_planned_before_another_one_where_it_ends_in_time() -> None:
+    """One that takes longer, or does not say how long, is planned after the end of the other."""
+    driver = world(10, properties=CONSERVATIVE)
+    driver.do(asks(job("first", "long", 6, 100), job("first", "short", 4, 50)))
+    driver.do(asks(job("second", "all", 10, 50)), asks(job("second", "fits", 4, 50)))
+    driver.do(asks(job("third", "longer", 3, 51), job("third", "unknown", 1)))
+    told = {"all": 100.0, "fits": 50.0, "longer": 150.0, "unknown": 150.0}
+    assert starts(driver) == {key: (start, ["n0"]) for key, start in told.items()}
+    # The room of the ask that goes is given to others at once.
+    driver.do(releases(release("second", "all")))
+    told = {"fits": 50.0, "longer": 100.0, "unknown": 100.0}
+    assert starts(driver) == {key: (start, ["n0"]) for key, start in told.items()}
+
+
 def test_an_ask_holds_a_start_once_it_has_waited() -> None:
     """`reserve.after` is a property of the leaf."""
     driver = world(10, properties="{backfill: easy, reserve.after: 30s}")

@@ -41,8 +41,9 @@ Name = tuple[str, str]
 class ShadowRecord:
     """The start of an ask on a node, told first at `serial`. Times are in unix seconds.
 
-    `going` is what was there when it was `planned` and was to end by the start. `looked` is the time of the
-    last plan, or of the last search for an earlier one; -inf if something has ended since.
+    `going` is what was there when it was `planned` and was to end by the start. `looked` is when it was
+    planned last, or an earlier one was looked for; -inf if something has ended since. `beside` are the other
+    starts, those of then and those that were planned since.
     """
 
     node_id: str
@@ -53,6 +54,13 @@ class ShadowRecord:
     serial: int = 0
     looked: float = 0.0
     stale: bool = False
+    overdue: bool = False
+    beside: set[tuple[int, float]] = field(default_factory=set)
+
+    @property
+    def name(self) -> tuple[int, float]:
+        """Who holds it, and when it is."""
+        return self.serial, self.start
 
 
 @dataclass
@@ -192,13 +200,32 @@ def holders(apps: dict[str, AppRecord]) -> list[tuple[AppRecord, AskRecord, Shad
     return sorted(found, key=lambda one: one[2].serial)
 
 
+def may_be_earlier(look: Look, shadow: ShadowRecord) -> bool:
+    """True if an earlier start is to be looked for: after a while, or as something ended or another moved."""
+    known = {other.name for _, _, other in holders(look.apps)}
+    return look.now >= shadow.looked + REPLAN_SECONDS or not shadow.beside <= known
+
+
 def lets(look: Look, node: NodeRecord, ask: AskRecord) -> bool:
     """True if the ask ends before every start on the node, or leaves the held room free then."""
     return ask.required_node is not None or all(
-        look.now + ask.runs <= shadow.start or _leaves_free(look, node, shadow, ask)
+        look.now + _runs_beside(node, ask, shadow) <= shadow.start or _leaves_free(look, node, shadow, ask)
         for _, holder, shadow in holders(look.apps)
         if shadow.node_id == node.node_id and holder is not ask
     )
+
+
+def _runs_beside(node: NodeRecord, ask: AskRecord, other: ShadowRecord) -> float:
+    """How long it runs: where it holds a start, a later-told one was planned by its learnt runtime."""
+    is_there = ask.shadow is not None and ask.shadow.node_id == node.node_id
+    return _runs_after(ask, other) if is_there else ask.runs
+
+
+def _runs_after(ask: AskRecord, other: ShadowRecord) -> float:
+    own: ShadowRecord | None = ask.shadow
+    if own is None or other.serial < own.serial or ask.runs < inf:
+        return ask.runs
+    return own.end - own.start
 
 
 def _leaves_free(look: Look, node: NodeRecord, shadow: ShadowRecord, ask: AskRecord) -> bool:
@@ -274,7 +301,8 @@ def plan(look: Look, app: AppRecord, ask: AskRecord) -> ShadowRecord | None:
     start, _, node = min(found, key=lambda one: one[:2])
     going = {(a.app_id, one.key) for a, one, _, end in _ends(look, node) if end <= start}
     end = start + _expected(look, app, ask)
-    return ShadowRecord(node.node_id, start, end, look.now, going, looked=look.now)
+    beside = {other.name for _, holder, other in holders(look.apps) if holder is not ask}
+    return ShadowRecord(node.node_id, start, end, look.now, going, looked=look.now, beside=beside)
 
 
 def _earliest(look: Look, node: NodeRecord, app: AppRecord, ask: AskRecord) -> float | None:
@@ -282,20 +310,34 @@ def _earliest(look: Look, node: NodeRecord, app: AppRecord, ask: AskRecord) -> f
     reserved = node.node_id in look.usage.kept_on
     if not node.schedulable or reserved or refused or not node.holds(ask.size):
         return None
-    others = [
-        (other.end, holder.size)
+    # A start that is overdue comes now, and takes as long. Those that were told later give way to it.
+    own = ask.shadow
+    late = [
+        (max(0.0, look.now - other.start), other, holder.size)
         for _, holder, other in holders(look.apps)
         if other.node_id == node.node_id and holder is not ask
+        if own is None or not own.overdue or other.serial < own.serial
     ]
-    ends = [(end, one.size) for _, one, _, end in _ends(look, node)] + others
-    for time in sorted({look.now, *(end for end, _ in ends if look.now < end < inf)}):
+    others = [(other.start + more, other.end + more, size) for more, other, size in late]
+    ends = [(end, one.size) for _, one, _, end in _ends(look, node)]
+
+    def fits(time: float) -> bool:
         free = dict(look.usage.available[node.node_id])
-        for _, size in others:
-            add_to(free, _minus(size))
         for end, size in ends:
             if end <= time:
                 add_to(free, size)
-        if all(free.get(name, 0) >= value for name, value in ask.size.items()):
+        for start, end, size in others:
+            if start <= time < end:
+                add_to(free, _minus(size))
+        return all(free.get(name, 0) >= value for name, value in ask.size.items())
+
+    for time in sorted({look.now, *(end for end, _ in ends), *(end for _, end, _ in others)} - {inf}):
+        begins = [
+            other.start
+            for more, other, _ in late
+            if not more and time < other.start < time + _runs_after(ask, other)
+        ]
+        if all(map(fits, [time, *begins])):
             return time
     return None
 

@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from support.oracle.backfill import (
-    REPLAN_SECONDS,
     Hold,
     Lapse,
     Name,
@@ -18,6 +17,7 @@ from support.oracle.backfill import (
     Unplanned,
     ask_first,
     holders,
+    may_be_earlier,
     plan,
     runtime_for_order,
     start_for,
@@ -169,7 +169,7 @@ def _planned_pass(look: Look, looked: list[Name]) -> Decision | Hold | Lapse | S
         if comes and within and asked and node is not None and takes(look, node, ask):
             return Decision(app.app_id, ask.key, node.node_id)
         may_plan = comes and (asked if within else exceeds_cluster_only(look, app, ask))
-        if not shadow.stale and (look.now < shadow.looked + REPLAN_SECONDS or not may_plan):
+        if not shadow.stale and not (may_plan and may_be_earlier(look, shadow)):
             continue
         if may_plan and look.is_asked(app):
             continue

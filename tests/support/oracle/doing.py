@@ -1,6 +1,6 @@
 """Decisions carried out on the records of a partition."""
 
-from support.oracle.backfill import Hold, Lapse, StartQuestion
+from support.oracle.backfill import Hold, Lapse, StartQuestion, holders
 from support.oracle.books import (
     ALLOCATED,
     ASSUMED,
@@ -272,7 +272,13 @@ def _follow_start(partition: PartitionOracle, decision: Hold | Lapse) -> None:
         decision.shadow.serial = partition.told_starts
     else:
         decision.shadow.serial = ask.shadow.serial
+    was_overdue = ask.shadow is not None and ask.shadow.overdue
     ask.shadow = decision.shadow
+    for _, one, shadow in holders(partition.apps):
+        if one is not ask:
+            shadow.beside.add(decision.shadow.name)
+            if was_overdue and shadow.serial > ask.shadow.serial and shadow.node_id == ask.shadow.node_id:
+                shadow.stale = shadow.overdue = True
 
 
 def _give_up(partition: PartitionOracle, decision: GiveUp, now: float) -> None:

@@ -1,5 +1,6 @@
 """Passes over one partition, and their effects on its records whatever they decide."""
 
+from support.oracle.backfill import holders
 from support.oracle.books import add_to
 from support.oracle.deciding import Outcome, Search, Waits, decide
 from support.oracle.order import Look
@@ -94,9 +95,11 @@ def mark_unplanned(partition: PartitionOracle, outcome: Outcome) -> None:
 
 
 def mark_looked(partition: PartitionOracle, looked: list[tuple[str, str]], now: float) -> None:
-    """Record a search for an earlier start."""
+    """An earlier start was looked for."""
+    known = {shadow.name for _, _, shadow in holders(partition.apps)}
     for app_id, key in looked:
-        partition.apps[app_id].asks[key].shadow.looked = now
+        shadow = partition.apps[app_id].asks[key].shadow
+        shadow.looked, shadow.beside = now, known - {shadow.name}
 
 
 def mark_waits(partition: PartitionOracle, waits: list[Waits]) -> None:

@@ -32,7 +32,7 @@ class Backfill(Enum):
     EASY = "easy"
     """Only the first blocked ask holds a shadow start."""
     CONSERVATIVE = "conservative"
-    """The first blocked asks hold one each, up to a fixed bound."""
+    """The first blocked asks hold one each, up to a fixed bound: each from its time to its expected end."""
 
 
 class PassOrder(Enum):

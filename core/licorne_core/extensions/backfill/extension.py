@@ -85,7 +85,7 @@ class PartitionStarts(Extension):
         Nothing is learnt from a placeholder, from an allocation that the RM was asked to stop, or from one
         that existed before the RM reported it, as its start time is unknown.
         """
-        self.shadows.budget.ends += 1
+        self.shadows.budget.changes += 1
         runtimes, allocation = self.runtimes, request.allocation
         if runtimes is None or allocation is None or request.state is not RequestState.ALLOCATED:
             return

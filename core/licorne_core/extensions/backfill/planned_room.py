@@ -1,13 +1,16 @@
 """Room on a node that is held from a time on, for an ask or a gang with a shadow start.
 
 Until then others may use the room, if they end before. Others that run longer have to leave it free at that
-time: the amounts free then follow from the allocations that end before.
+time: the amounts free then follow from the allocations that end before. Later starts are planned beside all
+held rooms, each from its start to its end (`usable`).
 """
 
-from collections.abc import Set
+from collections.abc import Iterable, Mapping, Sequence, Set
+from math import inf, nextafter
 from typing import Any, Final
 
-from licorne_core.model.claims import Claims
+from licorne_core.extensions.backfill.start_sets import End
+from licorne_core.model.claims import Claim, Claims
 from licorne_core.model.nodes.claims import HeldRoom
 from licorne_core.values.asks import Allocation, AskClass, Shape
 from licorne_core.values.ids import AllocationKey, AppId
@@ -21,15 +24,34 @@ BEHIND: Final = "held for a shadow start"
 """Reason for excluding a node on which the ask would use room that is held from a later time on."""
 
 
+class PlannedClaim(Claim):
+    """A claim with planned room."""
+
+    number: int
+    """Its place in the order in which starts were told."""
+    declared: float
+    """The longest declared runtime of its asks in seconds, inf if one declares none."""
+    runtime: float
+    """That, or else the learnt one; inf if unknown."""
+
+
 class PlannedRoom(HeldRoom):
     """Amounts on one node that are held for a shadow start.
 
     `going` are the allocations that existed at the time of the plan, `planned`, and were expected to end by
-    `start`. A later allocation counts as ended by then if its declared runtime says so.
+    `start`. A later allocation counts as ended by then if its declared runtime says so. `number` is that of
+    its holder: starts that were told before it may count on learnt runtimes, as it was planned by these.
     """
 
     def __init__(
-        self, start: float, end: float, items: Items, going: Set[AllocationId], planned: float, claims: Claims
+        self,
+        start: float,
+        end: float,
+        items: Items,
+        going: Set[AllocationId],
+        planned: float,
+        number: int,
+        claims: Claims,
     ) -> None:
         """Create the room; `Shadows.hold` puts it in `Node.claims`."""
         self.reason = BEHIND
@@ -38,7 +60,11 @@ class PlannedRoom(HeldRoom):
         self.items = items
         self.going = going
         self.planned = planned
+        self.number = number
         self._claims = claims
+        taken = End(start, tuple((name, -value) for name, value in items))
+        self.changes = [taken, End(end, items)] if end < inf else [taken]
+        """The changes of what is free on the node by its start and its end."""
 
     def ends_before(self, allocation: Allocation) -> bool:
         """True if the allocation is expected to end by the start."""
@@ -50,7 +76,10 @@ class PlannedRoom(HeldRoom):
 
     def lets(self, wanted: AskClass | Shape, node: Any, holder: object = None) -> bool:
         """True if the ask ends by the start, or leaves the room free."""
-        if self._claims.now + wanted.runtime <= self.start:
+        runtime = wanted.runtime
+        if isinstance(holder, PlannedClaim) and holder.number < self.number:
+            runtime = min(runtime, holder.runtime)
+        if self._claims.now + runtime <= self.start:
             return True
         left = self.left_on(node, holder)
         return all(left.get(name, 0) >= value for name, value in wanted.items)
@@ -74,3 +103,92 @@ class PlannedRoom(HeldRoom):
                 refund(left, room.items)
         refund(left, tuple(node.kept.items()))
         return left
+
+
+def usable(
+    free: Mapping[str, int],
+    ends: Sequence[End],
+    rooms: Iterable[PlannedRoom],
+    now: float,
+    before: float,
+    runtime: float,
+    names: Iterable[str],
+    own: PlannedClaim | None,
+) -> tuple[dict[str, int], list[End]]:
+    """Amounts of some types that an ask may use beside held rooms, if it starts `now`; and how they change.
+
+    For a start at a time `before` another, this is the least that is free in the `runtime` seconds from then
+    on. The changes have negative amounts where an ask would run into a held room. A room whose start is over
+    is held from now on, for as long as it would have been. The start of `own` may be planned anew.
+    """
+    amounts = {name: free.get(name, 0) for name in names}
+    changes = list(ends)
+    shortest = runtime if own is None else min(runtime, own.runtime)
+    told_before: set[float] = set()
+    for room in rooms:
+        if own is None or room.number < own.number:
+            told_before.add(room.start)
+        late = max(0.0, now - room.start)
+        changes += [End(one.time + late, one.items) for one in room.changes] if late else room.changes
+    changes.sort()
+    times, levels, unsure = [now], [tuple(amounts.values())], [False]
+    dips: list[int] = []
+    # Starts from these times on run into a dip.
+    cuts: list[float] = []
+    for change in changes:
+        if change.time > times[-1]:
+            if change.time >= before + runtime:
+                break
+            times.append(change.time)
+            levels.append(())
+            unsure.append(False)
+        at = len(times) - 1
+        for name, value in change.items:
+            if name in amounts:
+                amounts[name] += value
+                if value < 0 and at not in (0, *dips[-1:]):
+                    dips.append(at)
+                    lasts = runtime if change.time in told_before else shortest
+                    cuts.append(nextafter(change.time - lasts, inf))
+        levels[at] = tuple(amounts.values())
+        unsure[at] = unsure[at] or change.unsure
+    return _least(times, levels, unsure, dips, cuts, before, list(amounts))
+
+
+def _least(
+    times: Sequence[float],
+    levels: Sequence[tuple[int, ...]],
+    unsure: Sequence[bool],
+    dips: Sequence[int],
+    cuts: Sequence[float],
+    before: float,
+    names: Sequence[str],
+) -> tuple[dict[str, int], list[End]]:
+    """The least level for a start at first, and its changes `before` another time.
+
+    `dips` are the levels that begin with a fall, into which starts from the time in `cuts` on run.
+    """
+    first = at = 0
+    is_unsure = False
+    found: list[End] = []
+    at_first: tuple[int, ...] = ()
+    known: tuple[int, ...] = ()
+    for time in sorted({*times, *(cut for cut in cuts if cut > times[0])}):
+        if known and time >= before:
+            break
+        while at + 1 < len(times) and times[at + 1] <= time:
+            at += 1
+            is_unsure = is_unsure or unsure[at]
+        while first < len(dips) and dips[first] <= at:
+            first += 1
+        least = levels[at]
+        for dip, cut in zip(dips[first:], cuts[first:], strict=True):
+            if cut <= time:
+                least = tuple(map(min, least, levels[dip]))
+        if not known:
+            at_first = known = least
+        elif least != known:
+            changed = ((name, new - old) for name, new, old in zip(names, least, known, strict=True))
+            found.append(End(time, tuple(one for one in changed if one[1]), is_unsure))
+            known, is_unsure = least, False
+    return dict(zip(names, at_first, strict=True)), found

@@ -173,10 +173,10 @@ class PlannedStarts:
         return plan
 
     def _is_due(self, shadow: ShadowStart, now: float) -> bool:
-        """True if a better start is to be searched: an allocation has ended, or time has passed."""
+        """True if a better start is to be searched: something has changed, or time has passed."""
         if now >= shadow.looked_at + REPLAN_TIME:
             return True
-        return shadow.ends_read != self._budget.ends and self._budget.has(now)
+        return shadow.changes_read != self._budget.changes and self._budget.has(now)
 
     def _plan(self, shadow: ShadowStart, now: float) -> StartPlan | NodeQuestion | StartQuestion | None:
         """Another plan for the holder, none later than its own unless that is stale."""
@@ -207,7 +207,7 @@ class PlannedStarts:
             if not node.takes(request.ask.ask_class, holder=shadow):
                 return None
         for node, items in shadow.places.items():
-            together = AskClass.of(dict(items), runtime=shadow.runtime)
+            together = AskClass.of(dict(items), runtime=shadow.declared)
             if not node.takes(together, holder=shadow):
                 return None
         return planned(self._context, app, shadow.members)

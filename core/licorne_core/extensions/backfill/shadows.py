@@ -9,7 +9,10 @@ A published start is kept. It is *stale*, and planned again in the next pass, if
 if the holder has not started `GRACE` seconds after it. Then some allocation runs longer than expected; it is
 expected to end soon, and further off the longer it is overdue.
 
-An earlier start is looked for as soon as an allocation has ended, before another ask may pass (`LookBudget`).
+Several starts are planned beside each other: each holds its room from its start to its expected end.
+
+An earlier start is looked for as soon as an allocation has ended, or another start has gone or moved, before
+another ask may pass (`LookBudget`).
 A gang has its nodes chosen anew then: it holds those that are busy longest, and leaves idle ones to others.
 
 If no end is known there is no start, and the ask has a node reserved as without backfill. It is paused
@@ -17,16 +20,16 @@ If no end is known there is no start, and the ask has a node reserved as without
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from math import inf
 from typing import Any, Final, NamedTuple
 
 from licorne_core.extensions.backfill import NAME, START_BY, Backfill
-from licorne_core.extensions.backfill.planned_room import BEHIND, AllocationId, PlannedRoom
+from licorne_core.extensions.backfill.planned_room import BEHIND, AllocationId, PlannedClaim, PlannedRoom
 from licorne_core.extensions.backfill.runtimes import Confidence
 from licorne_core.extensions.backfill.unplanned import Unplanned
 from licorne_core.messages.claims import BehindReservationCheck
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import Request
-from licorne_core.model.claims import Claim
 from licorne_core.model.nodes.node import Node
 from licorne_core.scheduling.escalation import readmit
 from licorne_core.scheduling.predicates import NodeQuestion
@@ -51,7 +54,7 @@ MOST_WORK, WORK_PER_SECOND = 20_000.0, 25_000.0
 """Work of looks at changes at one time, and per second: a tenth of a processor in plain Python."""
 
 
-class ShadowStart(Claim):
+class ShadowStart(PlannedClaim):
     """The planned start of an ask or a gang, with the room on nodes that is held for it.
 
     Times are in unix seconds. Compared by identity.
@@ -75,12 +78,14 @@ class ShadowStart(Claim):
     """Time of the last plan, or of the last search for an earlier start."""
     read_to: int
     """Number of changes of nodes considered in the search for an earlier start (`NodeBook.changed`)."""
-    ends_read: int
-    """Number of ended allocations considered in it (`LookBudget.ends`)."""
+    changes_read: int
+    """Number of changes considered in it (`LookBudget.changes`)."""
     lost_node: bool
     """True if one of its nodes was removed, takes no more asks, or has another size."""
     is_stale: bool
     """True if it has to be planned again."""
+    is_overdue: bool
+    """True if that is so as its time has passed; starts that were told later give way to it."""
     asked: int
     """Questions to the RM about nodes since the last plan."""
     told_late: bool
@@ -90,6 +95,7 @@ class ShadowStart(Claim):
         """Create a start by a plan."""
         self._shadows = shadows
         self.app = plan.app
+        self.number = shadows.told
         self.first_told = plan.start
         self.since = now
         self.told_late = False
@@ -102,7 +108,9 @@ class ShadowStart(Claim):
         self.is_gang = plan.app.gang.has_member(plan.request.ask)
         self.stamp = plan.stamp
         self.start, self.expected_end, self.confidence = plan.start, plan.end, plan.confidence
-        self.is_stale = self.lost_node = False
+        self.declared = max(request.ask.ask_class.runtime for request, _ in plan.members)
+        self.runtime = self.declared if self.declared < inf else plan.end - plan.start
+        self.is_stale = self.is_overdue = self.lost_node = False
         self.read_to = plan.read_to
         self.looked(now)
         self.asked = 0
@@ -110,7 +118,7 @@ class ShadowStart(Claim):
     def looked(self, now: float) -> None:
         """Note a complete search for an earlier start."""
         self.looked_at = now
-        self.ends_read = self._shadows.budget.ends
+        self.changes_read = self._shadows.budget.changes
 
     @property
     def request(self) -> Request:
@@ -126,11 +134,6 @@ class ShadowStart(Claim):
     def is_late(self) -> bool:
         """True if the planned start is later than requested."""
         return 0.0 < self.start_by < self.start
-
-    @property
-    def runtime(self) -> float:
-        """The holder's expected runtime in seconds; inf if unknown."""
-        return self.expected_end - self.start
 
     @property
     def nodes(self) -> list[Node]:
@@ -297,8 +300,8 @@ class LookBudget:
 
     def __init__(self) -> None:
         """Start with the whole budget."""
-        self.ends = 0
-        """Number of allocations that have ended so far: each is a reason for a search."""
+        self.changes = 0
+        """Number of ended allocations, and of starts that have gone or moved: reasons for a search."""
         self._left = MOST_WORK
         self._at = 0.0
 
@@ -337,6 +340,8 @@ class Shadows:
         """The shadow starts, in the order of their first publication."""
         self.asking: dict[Application, None] = {}
         """Applications that are to have a start if the RM accepts the nodes for it."""
+        self.told = 0
+        """Number of starts that were ever told."""
         self.unplanned = Unplanned()
         """The pauses of asks for which no start was found."""
         self.budget = LookBudget()
@@ -369,16 +374,24 @@ class Shadows:
         """Let the ask hold the planned start, in place of its present one."""
         shadow = plan.shadow
         if shadow is None:
+            self.told += 1
             shadow = ShadowStart(self, plan, now)
             self.starts[shadow] = self._claims.held[shadow] = None
         else:
             self._let_go(shadow)
+            self.budget.changes += plan.start != shadow.start
+            if shadow.is_overdue:
+                for other in dict.fromkeys(one for node in plan.places for one in node.claims):
+                    if other.number > shadow.number:
+                        self.overdue(other)
             shadow.follow(plan, now)
         for request, _ in plan.members:
             request.claim = shadow
         for node, items in plan.places.items():
             going = plan.going[node]
-            node.claims[shadow] = PlannedRoom(plan.start, plan.end, items, going, now, self._claims)
+            node.claims[shadow] = PlannedRoom(
+                plan.start, plan.end, items, going, now, shadow.number, self._claims
+            )
             shadow.places[node] = items
             self._dirty.mark_filled(node)
         self._timers.set(shadow.timer, plan.start + GRACE)
@@ -397,6 +410,7 @@ class Shadows:
     def _end(self, shadow: ShadowStart, now: float) -> None:
         del self.starts[shadow], self._claims.held[shadow]
         self._let_go(shadow)
+        self.budget.changes += 1
         for request, _ in shadow.members:
             if request.is_pending:
                 readmit(self._escalation, request, now)
@@ -405,14 +419,14 @@ class Shadows:
 
     def overdue(self, shadow: ShadowStart) -> None:
         """Plan a start again, as the holder has not started in time."""
-        shadow.is_stale = True
+        shadow.is_stale = shadow.is_overdue = True
         self._waiting.runnable = True
 
     def lose(self, shadow: ShadowStart, node: Node) -> None:
         """Replan a start after one of its nodes was removed, closed or resized."""
         self._leave(shadow, node)
-        shadow.lost_node = True
-        self.overdue(shadow)
+        shadow.lost_node = shadow.is_stale = True
+        self._waiting.runnable = True
 
     def _let_go(self, shadow: ShadowStart) -> None:
         self._timers.cancel(shadow.timer)

@@ -1,7 +1,9 @@
 """The search for a shadow start: the earliest time at which nodes have room for an ask, or for a whole gang.
 
-Room on a node grows with time, as allocations end; room that is held for other starts is subtracted from now
-until their expected ends, and room reserved for lost gang members without end. `start_sets.py` finds the
+Room on a node grows with time, as allocations end; room that is held for other starts is subtracted from
+their times until their expected ends, and room reserved for lost gang members without end. An ask has room at
+a time if it has it until it ends: so it is planned before other starts, between them, or after them. One
+without a declared runtime has to leave all later ones free. `start_sets.py` finds the
 earliest time and the nodes from that, except for one ask that may go anywhere. A search of very many nodes
 continues in the next turn, like that of `node_search/index.py`; nodes that have changed meanwhile are
 examined again.
@@ -13,7 +15,7 @@ from math import inf
 from typing import NamedTuple
 
 from licorne_core.extensions.backfill.expected_ends import ExpectedEnds
-from licorne_core.extensions.backfill.planned_room import AllocationId
+from licorne_core.extensions.backfill.planned_room import AllocationId, PlannedRoom, usable
 from licorne_core.extensions.backfill.runtimes import Confidence
 from licorne_core.extensions.backfill.shadows import ShadowStart, StartPlan, StartQuestion
 from licorne_core.extensions.backfill.start_sets import End, RoomInTime, SetStarts, times
@@ -27,7 +29,7 @@ from licorne_core.scheduling.predicates import NodeQuestion
 from licorne_core.scheduling.rules import CheckContext
 from licorne_core.standard.predicates.checks import BATCH
 from licorne_core.values.asks import AskClass
-from licorne_core.values.resources import Items, charge, refund
+from licorne_core.values.resources import Items, charge
 
 MOST_QUESTIONS = 16
 """Most questions to the RM for one plan: each is about twice as many nodes as the one before."""
@@ -37,6 +39,9 @@ COST_OF_A_LOOK, ROOMS_AT_ONE = 2, 8
 
 A cost of 1 is about four microseconds in plain Python, and half of one compiled.
 """
+
+COST_OF_ROOMS, CHANGES_AT_ONE = 4, 2
+"""Cost of adding up what a node has beside other starts; and number of these and of ends at the cost of 1."""
 
 MOST_RESTARTS = 3
 """Most restarts of a search for asks or nodes that have changed meanwhile; after that it is given up for
@@ -68,12 +73,14 @@ class StartSearch:
         self._before = inf
         self._stamp: object = None
         self._is_one = False
+        self._runtime = inf
+        self._names: list[str] = []
         self._own: ShadowStart | None = None
         self._at = 0
         self._restarts = 0
         self._rooms: dict[Node, RoomInTime] = {}
-        # The earliest end of an allocation in any of `_rooms`, or an earlier time.
-        self._first_end = inf
+        # The earliest end of validity of any of `_rooms`, or an earlier time.
+        self._until = inf
         self._rest: Iterator[Node] = iter(())
         self._starts: SetStarts | None = None
 
@@ -225,7 +232,10 @@ class StartSearch:
         self._is_one = isinstance(sets, AllNodes) and len(kinds) == len(kinds[0].requests) == 1
         requests = (request for kind in kinds for request in kind.requests)
         self._own = own or next((one.claim for one in requests if one.claim is not None), None)
-        self._rooms, self._first_end = {}, inf
+        self._rooms, self._until = {}, inf
+        classes = [kind.ask_class for kind in kinds]
+        self._runtime = max(one.runtime for one in classes)
+        self._names = sorted({name for one in classes for name, _ in one.items})
         nodes = list(self._nodes.by_id.values())
         if before < inf and self._is_one and self._own is not None and not self.ends.undeclared:
             # A node that has not changed since the last search offers no earlier start.
@@ -247,10 +257,10 @@ class StartSearch:
         """Examine nodes again that have changed since, or where something should have ended by now."""
         again = dict.fromkeys(self._nodes.changed.since(self._at))
         self._at = self._nodes.changed.count
-        if self._first_end <= now:
-            again.update((node, None) for node, room in self._rooms.items() if room.first_end <= now)
-            ends = [room.first_end for node, room in self._rooms.items() if node not in again]
-            self._first_end = min(ends, default=inf)
+        if self._until <= now:
+            again.update((node, None) for node, room in self._rooms.items() if room.until <= now)
+            ends = [room.until for node, room in self._rooms.items() if node not in again]
+            self._until = min(ends, default=inf)
         for node in again:
             self._look(node, now)
             starts.changed(node)
@@ -271,19 +281,19 @@ class StartSearch:
             self._rooms.pop(node, None)
         else:
             self._rooms[node] = room
-            self._first_end = min(self._first_end, room.first_end)
+            self._until = min(self._until, room.until)
 
     def _room_for(self, node: Node, kind: StartKind, now: float) -> RoomInTime:
         """Room for asks of the only kind, up to their number: more slots change nothing."""
-        all_free, ends = self._free_on(node, now)
-        room = RoomInTime([], all_free, ends)
-        items, needed = kind.ask_class.items, len(kind.requests)
-        free = {name: all_free.get(name, 0) for name, _ in items}
+        room = self._free_on(node, now)
+        items, needed, ends = kind.ask_class.items, len(kind.requests), room.ends
+        free = {name: room.free.get(name, 0) for name, _ in items}
         slots = min(times(items, free), needed)
         if slots:
             room.steps.append((now, [slots]))
+        ends_with_all = self._is_one or not room.falls
         for number, end in enumerate(ends, 1):
-            if slots == needed:
+            if slots == needed and ends_with_all:
                 break
             for name, value in end.items:
                 if name in free:
@@ -297,13 +307,12 @@ class StartSearch:
         return room
 
     def _room_on(self, node: Node, may: Sequence[bool], now: float) -> RoomInTime:
-        """Room on the node for asks of each kind that may use it (`may`)."""
-        all_free, ends = self._free_on(node, now)
-        room = RoomInTime([], all_free, ends)
-        free = dict(all_free)
-        self.claims.work += len(may) * (1 + len(ends))
+        """Room for asks of each kind that may go to the node (`may`)."""
+        room = self._free_on(node, now)
+        free = dict(room.free)
+        self.claims.work += len(may) * (1 + len(room.ends))
         time, before = now, [0] * len(may)
-        for end in (*ends, End(inf, ())):
+        for end in (*room.ends, End(inf, ())):
             if end.time > time:
                 slots = [
                     times(kind.ask_class.items, free) if allowed else 0
@@ -316,25 +325,30 @@ class StartSearch:
             charge(free, end.items)
         return room
 
-    def _free_on(self, node: Node, now: float) -> tuple[Mapping[str, int], Sequence[End]]:
-        """Amounts free on the node now, apart from other planned starts, and its expected ends in order."""
+    def _free_on(self, node: Node, now: float) -> RoomInTime:
+        """What the node has for the asks beside other starts, still without steps."""
         work = self.ends.work
         known = self.ends.on(node, now)
         self.claims.work += self.ends.work - work
-        ends = known.ends
-        if ends and ends[-1].time >= self._before:
+        free, ends = known.free, known.ends
+        until = ends[0].time if ends else inf
+        falls: list[float] = []
+        own = self._own
+        # Those that were told after an overdue start are planned anew after it.
+        last = own.number if own is not None and own.is_overdue else inf
+        rooms = [
+            room
+            for shadow, room in node.claims.items()
+            if shadow is not own and isinstance(room, PlannedRoom) and room.number < last
+        ]
+        if rooms:
+            self.claims.work += COST_OF_ROOMS + (len(ends) + len(rooms)) // CHANGES_AT_ONE
+            free, ends = usable(free, ends, rooms, now, self._before, self._runtime, self._names, own)
+            until = min(until, ends[0].time) if ends else until
+            falls = [end.time for end in ends if any(value < 0 for _, value in end.items)]
+        elif ends and ends[-1].time >= self._before:
             ends = [end for end in ends if end.time < self._before]
-        if not node.claims:
-            return known.free, ends
-        self.claims.work += len(node.claims)
-        free, all_ends = dict(known.free), list(ends)
-        for shadow, room in node.claims.items():
-            if shadow is not self._own:
-                refund(free, room.items)
-                if room.end < self._before:
-                    all_ends.append(End(room.end, room.items))
-        all_ends.sort()
-        return free, all_ends
+        return RoomInTime([], free, ends, until, falls)
 
     def _made(
         self,

@@ -1,10 +1,11 @@
 """The earliest time at which one set of nodes has room for a whole gang, and the nodes then.
 
-The input is the room on nodes over time, which only grows. The sets of nodes are those in which the gang may
+The input is the room on nodes over time: what is free for as long as the gang runs. It grows with ends, and
+falls where the gang would run into other starts. The sets of nodes are those in which the gang may
 be placed now as well (`scheduling/gang_sets.py`). For each there is a *bound*: the first time at which it has
 enough slots for each kind alone, or for each kind's bundles. With one kind, all members fit then. With
 several, or with a smaller last bundle, packings decide, by bisection between the bound and the best time so
-far. Most sets take one packing, or none.
+far, or the next fall. Most sets take one packing, or none.
 
 Terms that only prefer some nodes are no reason to wait: the earliest time anywhere counts. At that time the
 set is chosen as for a gang that starts now. In it, members take the room that is free last, so that others
@@ -50,19 +51,16 @@ class End(NamedTuple):
 class RoomInTime(NamedTuple):
     """Room on a node over time.
 
-    `steps` has the times from which each number of asks of each kind alone has room; a single kind is
-    counted up to the number of its asks. `free` are the amounts free now, `ends` the expected ends, in
-    order.
+    `steps` has the times from which that many asks of each kind alone have room; a single kind is counted
+    up to the number of its asks. `free` are the amounts free now, `ends` the changes of them, in order. At
+    the times `falls` they become less. It holds before `until`.
     """
 
     steps: list[tuple[float, Sequence[int]]]
     free: Mapping[str, int]
     ends: Sequence[End]
-
-    @property
-    def first_end(self) -> float:
-        """Time of the first end on the node."""
-        return self.ends[0].time if self.ends else inf
+    until: float
+    falls: Sequence[float] = ()
 
     def slots(self, time: float) -> Sequence[int]:
         """Number of asks of each kind that have room at the time; empty for none."""
@@ -79,7 +77,8 @@ class RoomInTime(NamedTuple):
 
     def last_order(self, time: float) -> tuple[bool, float]:
         """The key of the last step until the time."""
-        return self.order(max((since for since, _ in self.steps if since <= time), default=inf))
+        times = [since for since, _ in self.steps if since <= time and since not in self.falls]
+        return self.order(max(times, default=inf))
 
     def free_at(self, time: float) -> dict[str, int]:
         """Amounts free at the time."""
@@ -91,7 +90,7 @@ class RoomInTime(NamedTuple):
         return free
 
     def gains(self, kind: int) -> list[tuple[float, int]]:
-        """Times at which the slots for a kind increase, with their number."""
+        """Times at which the slots for a kind change, with the difference."""
         if len(self.steps) == 1:
             return [(time, slots[kind]) for time, slots in self.steps if slots[kind]]
         found: list[tuple[float, int]] = []
@@ -100,6 +99,20 @@ class RoomInTime(NamedTuple):
             if slots[kind] != before:
                 found.append((time, slots[kind] - before))
                 before = slots[kind]
+        return found
+
+    def lasting(self, kind: int, time: float) -> list[tuple[float, int]]:
+        """The gains for a kind until a time, without what is lost again by then."""
+        found: list[tuple[float, int]] = []
+        for at, more in self.gains(kind):
+            if at > time:
+                break
+            since, left = at, more
+            while left < 0:
+                since, slots = found.pop()
+                left += slots
+            if left:
+                found.append((since, left))
         return found
 
 
@@ -113,6 +126,7 @@ class SetStarts:
         "_classes",
         "_effort",
         "_failed",
+        "_falls",
         "_key",
         "_made_of",
         "_members",
@@ -145,9 +159,10 @@ class SetStarts:
         self._failed: dict[Key, float] = {}
         self._best = inf
         self._best_key: Key | None = None
-        # The set that is being tried, and the times at which its room increases.
+        # The set that is being tried, and the times at which its room changes, and becomes less.
         self._key: Key | None = None
         self._times: list[float] = []
+        self._falls: list[float] = []
         self._effort = PackingEffort(STEPS)
         self.work = 0
         """Nodes, steps in time and steps of packings so far."""
@@ -193,22 +208,23 @@ class SetStarts:
         """The first time at which these parts of a set have room for each kind or bundle alone."""
         start = 0.0
         for want in self._wants:
-            lacks = want.number
+            lacks, time = want.number, 0.0
             gains: list[tuple[float, int]] = []
             for part in parts:
                 gains += self._gains(part, want)
             gains.sort()
-            for time, more in gains:
-                lacks -= more
-                if lacks <= 0:
-                    start = max(start, time)
+            for at, more in gains:
+                if lacks <= 0 and at > time:
                     break
-            else:
+                time = at
+                lacks -= more
+            if lacks > 0:
                 return inf
+            start = max(start, time)
         return start
 
     def _gains(self, part: Collection[Node], want: Bundle) -> list[tuple[float, int]]:
-        """Times at which a part gets further slots for equal bundles or members, with their number."""
+        """Times at which the room of a part for equal bundles or members changes, with the difference."""
         gains: list[tuple[float, int]] = []
         for room in self._rooms_on(part):
             gains += room.gains(want.kind)
@@ -246,13 +262,17 @@ class SetStarts:
                 self._failed[key] = inf
 
     def _next_time(self, key: Key, bound: float) -> float:
-        """The next time at which to try a set; inf if it has no better one."""
+        """The next time at which to try a set; inf if it has no better one.
+
+        Until the next fall room only grows: if it does not suffice at the last time before, it never does.
+        """
         failed = self._failed.get(key, 0.0)
         if self._best <= bound or failed == inf:
             return inf
         if self._key != key:
             rooms = self._rooms_on(self._sets.nodes(key))
             self._key, self._times = key, sorted({time for room in rooms for time, _ in room.steps})
+            self._falls = sorted({time for room in rooms for time in room.falls})
         first = max(bisect_left(self._times, bound), bisect_right(self._times, failed))
         end = bisect_left(self._times, self._best)
         if first >= end:
@@ -260,7 +280,9 @@ class SetStarts:
         if not failed:
             # In most cases it fits as soon as each kind does.
             return self._times[first]
-        return self._times[(first + end) // 2 if key == self._best_key else end - 1]
+        fall = bisect_right(self._falls, self._times[first])
+        last = end if fall == len(self._falls) else bisect_left(self._times, self._falls[fall], first, end)
+        return self._times[(first + end) // 2 if key == self._best_key and last == end else last - 1]
 
     def _search(self, keys: Iterable[Key], time: float, effort: PackingEffort) -> SetSearch:
         """A search for nodes in these sets at a time."""
@@ -310,7 +332,7 @@ class SetStarts:
         gains: list[tuple[tuple[bool, float], tuple[object, str], Node, int]] = []
         for node in nodes:
             room, rank = self._rooms[node], rank_of(node)
-            gains += [(room.order(at), rank, node, more) for at, more in room.gains(0) if at <= time]
+            gains += [(room.order(at), rank, node, more) for at, more in room.lasting(0, time)]
         gains.sort(key=lambda gain: gain[:2])
         self.work += len(gains) // GAINS_OF_A_LOOK
         lacks = self._members[0]
