@@ -21,7 +21,7 @@ from licorne_core.views import Views
 from licorne_server.process.clock import Clock, Periodic
 from licorne_server.process.fair import TimeSlices, walked
 from licorne_server.process.settings import Settings
-from licorne_server.reads.resource_hours import HOUR, MOST_DAYS, Hours, HoursRow, UsageOwner
+from licorne_server.reads.resource_hours import HOUR, MOST_DAYS, Hours, HoursOwner, HoursRow
 from licorne_server.store.documents.documents import Document, Documents, StoreError
 from licorne_server.store.documents.encoding import Count, decode, encode
 from licorne_server.store.documents.owned import Damaged, pack, unpack
@@ -150,7 +150,7 @@ def _days(value: bytes) -> list[int]:
     return found
 
 
-def _encoded(hours: Mapping[int, Mapping[UsageOwner, HoursRow]]) -> bytes:
+def _encoded(hours: Mapping[int, Mapping[HoursOwner, HoursRow]]) -> bytes:
     """The document of a day: a line for each row, so that other threads have their turns meanwhile."""
     return pack(b"\n".join(_line(hour, *row) for hour, rows in hours.items() for row in rows.items()))
 
@@ -169,11 +169,11 @@ class _DocumentRow(NamedTuple):
     preempted: Count
 
 
-def _line(hour: int, place: UsageOwner, row: HoursRow) -> bytes:
+def _line(hour: int, place: HoursOwner, row: HoursRow) -> bytes:
     return encode(_DocumentRow(hour, *place, row.used, row.lost, row.ended, row.preempted))
 
 
-def _rows(day: int, value: bytes) -> list[tuple[int, UsageOwner, HoursRow]]:
+def _rows(day: int, value: bytes) -> list[tuple[int, HoursOwner, HoursRow]]:
     """The rows of a day.
 
     Raises:
@@ -182,11 +182,11 @@ def _rows(day: int, value: bytes) -> list[tuple[int, UsageOwner, HoursRow]]:
     return [_row(day, line) for line in unpack(value).splitlines()]
 
 
-def _row(day: int, line: bytes) -> tuple[int, UsageOwner, HoursRow]:
+def _row(day: int, line: bytes) -> tuple[int, HoursOwner, HoursRow]:
     row = decode(line, _DocumentRow)
     if day_of(row.hour) != day or row.hour % HOUR:
         raise ValueError("an hour of another day")
-    place = UsageOwner(row.partition, row.queue, row.user, row.group)
+    place = HoursOwner(row.partition, row.queue, row.user, row.group)
     return row.hour, place, HoursRow(row.used, row.ended, row.preempted, row.lost)
 
 
@@ -287,7 +287,7 @@ class Accounting(Periodic):
                 {key: value - before.lost.get(key, 0) for key, value in found.lost.items()},
             )
         if not row.is_empty:
-            self.hours.spread(min(begin, now), now, UsageOwner(name, *found.owner), row)
+            self.hours.spread(min(begin, now), now, HoursOwner(name, *found.owner), row)
 
     async def _restore(self) -> None:
         """Add the hours counted meanwhile to the stored hours, unless those cannot be read now."""

@@ -28,7 +28,7 @@ PART = 500
 KINDS = ("queue", "user", "group")
 
 
-class UsageOwner(NamedTuple):
+class HoursOwner(NamedTuple):
     """The owner of a row's usage; user and group are empty for none."""
 
     partition: str
@@ -37,9 +37,9 @@ class UsageOwner(NamedTuple):
     group: str
 
     @property
-    def others(self) -> "UsageOwner":
+    def others(self) -> "HoursOwner":
         """The place for all further usage of the partition."""
-        return UsageOwner(self.partition, OTHERS, OTHERS, "")
+        return HoursOwner(self.partition, OTHERS, OTHERS, "")
 
 
 @dataclass(slots=True)
@@ -70,10 +70,10 @@ class Hours:
 
     def __init__(self) -> None:
         """Start empty."""
-        self.by_hour: dict[int, dict[UsageOwner, HoursRow]] = {}
+        self.by_hour: dict[int, dict[HoursOwner, HoursRow]] = {}
         self.rows = 0
 
-    def add(self, hour: int, place: UsageOwner, row: HoursRow) -> None:
+    def add(self, hour: int, place: HoursOwner, row: HoursRow) -> None:
         """Add to the row of a place; above `MOST_ROWS` the oldest hours are dropped, but never the last."""
         rows = self.by_hour.get(hour)
         if rows is None:
@@ -96,7 +96,7 @@ class Hours:
             self.rows += 1
         known.add(row)
 
-    def spread(self, begin: float, end: float, place: UsageOwner, row: HoursRow) -> None:
+    def spread(self, begin: float, end: float, place: HoursOwner, row: HoursRow) -> None:
         """Add usage from `begin` to `end`, spread evenly over the hours; ends count in the last hour."""
         first, last = int(begin) // HOUR * HOUR, max(int(begin), int(end)) // HOUR * HOUR
         left = dict(row.used)
@@ -108,7 +108,7 @@ class Hours:
                 left[name] -= value
         self.add(last, place, HoursRow(left, row.ended, row.preempted, row.lost))
 
-    def hour(self, hour: int) -> Mapping[UsageOwner, HoursRow]:
+    def hour(self, hour: int) -> Mapping[HoursOwner, HoursRow]:
         """The rows of an hour."""
         return self.by_hour.get(hour, {})
 
@@ -135,7 +135,7 @@ class Summary:
         """Rows by partition and name."""
 
     def add(
-        self, hours: Iterable[Mapping[UsageOwner, HoursRow]], wanted: Callable[[str], bool]
+        self, hours: Iterable[Mapping[HoursOwner, HoursRow]], wanted: Callable[[str], bool]
     ) -> Iterator[None]:
         """Add the rows of the `wanted` partitions; the caller may pause at every step."""
         number = 0
@@ -148,7 +148,7 @@ class Summary:
                 if not number % PART:
                     yield
 
-    def _names(self, place: UsageOwner) -> Iterator[str]:
+    def _names(self, place: HoursOwner) -> Iterator[str]:
         if self._by != "queue":
             name = place.user if self._by == "user" else place.group
             if name:

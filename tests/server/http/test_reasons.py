@@ -19,7 +19,7 @@ from licorne_server.http import sums as reasons_module
 from licorne_server.http.sums import Reasons
 from licorne_server.process.fair import TimeSlices
 from licorne_server.reads.reasons import ReasonSum
-from licorne_server.reads.resource_hours import HoursRow, UsageOwner
+from licorne_server.reads.resource_hours import HoursOwner, HoursRow
 from support.core.driver import Driver
 from support.peers.shim import LOOPBACK, Shim, ask, connected, eventually, serving
 from support.peers.tls import Bearing
@@ -79,7 +79,7 @@ async def test_an_rm_sees_its_own_asks_alone(server: Server) -> None:
 async def test_an_rm_sees_its_own_hours_alone(server: Server) -> None:
     """Over gRPC and REST, whatever the request."""
     for name in NAMES[:2]:
-        place = UsageOwner(f"[{name}]default", "root.a", "ann", "")
+        place = HoursOwner(f"[{name}]default", "root.a", "ann", "")
         server.periodics.accounting.hours.add(0, place, HoursRow({"vcore": 1}))
     async with connected(server) as channel, aiohttp.ClientSession() as client:
         for name, rows in (("operator", set(NAMES[:2])), ("mine", {"mine"}), ("others", {"others"})):

@@ -21,7 +21,7 @@ from licorne_server.reads.accounting import (
     day_of,
     drop_old,
 )
-from licorne_server.reads.resource_hours import HOUR, MOST_DAYS, Hours, HoursRow, UsageOwner, in_hours
+from licorne_server.reads.resource_hours import HOUR, MOST_DAYS, Hours, HoursOwner, HoursRow, in_hours
 from licorne_server.store.documents.disk import Disk
 from licorne_server.store.documents.documents import Document, Documents, StoreError
 from licorne_server.store.documents.kept import Kept
@@ -46,7 +46,7 @@ async def loaded(folder: Path) -> Hours:
         return await StoredHours(documents).read()
 
 
-def hours_of(*rows: tuple[int, UsageOwner, HoursRow]) -> Hours:
+def hours_of(*rows: tuple[int, HoursOwner, HoursRow]) -> Hours:
     """Hours with these rows."""
     hours = Hours()
     for each in rows:

@@ -1,10 +1,10 @@
 """Rows of accounting: two places, and amounts of an hour."""
 
-from licorne_server.reads.resource_hours import HOUR, PER_HOUR, Hours, HoursRow, UsageOwner, in_hours
+from licorne_server.reads.resource_hours import HOUR, PER_HOUR, Hours, HoursOwner, HoursRow, in_hours
 
 BEGIN = 1_700_000_000 // HOUR * HOUR
-A = UsageOwner("[rm1]default", "root.a", "ann", "")
-B = UsageOwner("[rm1]default", "root.b.c", "bob", 'dev, "ops"')
+A = HoursOwner("[rm1]default", "root.a", "ann", "")
+B = HoursOwner("[rm1]default", "root.b.c", "bob", 'dev, "ops"')
 
 
 def row(value: int, ended: int = 0, preempted: int = 0, lost: int = 0) -> HoursRow:
@@ -12,7 +12,7 @@ def row(value: int, ended: int = 0, preempted: int = 0, lost: int = 0) -> HoursR
     return HoursRow({"vcore": value * PER_HOUR}, ended, preempted, {"vcore": lost * PER_HOUR} if lost else {})
 
 
-def totals(hours: Hours) -> dict[tuple[int, UsageOwner], dict[str, float]]:
+def totals(hours: Hours) -> dict[tuple[int, HoursOwner], dict[str, float]]:
     """Amounts times hours by hour and place."""
     return {
         (hour, place): in_hours(row.used)
