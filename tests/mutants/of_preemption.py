@@ -35,6 +35,34 @@ PREEMPTION = (
         ("scenarios/test_scenarios::test_scenario[preemption_corners]",),
     ),
     Defect(
+        "share-but-for-one",
+        "FairShares.cover",
+        swap("<=", "<"),
+        "a queue never has all of its fair share",
+        ("preemption/test_shares::test_where_queues_come_to_rest",),
+    ),
+    Defect(
+        "share-of-a-victim",
+        "shares:_wanted",
+        without("pending"),
+        "what waits is no demand, and the fair share of a queue is what it has",
+        ("preemption/test_shares::test_where_queues_come_to_rest",),
+    ),
+    Defect(
+        "share-above-a-maximum",
+        "shares:_wanted",
+        swap("limit is None", "True"),
+        "what a queue cannot use for its maximum counts as its share, and others get less",
+        ("preemption/test_shares::test_what_a_maximum_leaves_is_divided",),
+    ),
+    Defect(
+        "outside-a-fair-share",
+        "fence_of",
+        swap("shares is None", "True"),
+        "a queue takes from outside what its parent has no share of",
+        ("preemption/test_shares::test_where_queues_come_to_rest",),
+    ),
+    Defect(
         "promises-do-not-count",
         "guarantees:settled",
         without("promised"),
@@ -215,7 +243,7 @@ PREEMPTION = (
     ),
     Defect(
         "part-of-a-gang",
-        "PreemptionSearch._find",
+        "PreemptionSearch._find_by",
         never("may_be_complete"),
         "victims go for placeholders of a gang that cannot be complete",
         (_GANG,),

@@ -42,6 +42,7 @@ def agree(
     backfill: float = SHARE,
     shortest: float = 0.0,
     notices: bool = False,
+    reclaims: bool = False,
     elastic: float = ELASTIC,
     topology: bool | None = None,
 ) -> None:
@@ -56,6 +57,7 @@ def agree(
             backfill=backfill,
             shortest=shortest,
             notices=notices,
+            reclaims=reclaims,
             elastic=elastic,
             topology=topology,
         ).steps
@@ -101,6 +103,13 @@ def test_decides_as_the_oracle_does_of_preemption(part: range) -> None:
 def test_decides_as_the_oracle_does_of_notices(part: range) -> None:
     """Queues have notices: victims are ready, late, spared or stopped, and have checkpoints."""
     agree(part, length=CROWDED, preempting=MOSTLY, notices=True)
+
+
+@pytest.mark.worlds(first=3_800_000, one_in=4)
+@pytest.mark.parametrize("notices", [False, True], ids=["at once", "with notice"])
+def test_decides_as_the_oracle_does_of_fair_shares(part: range, notices: bool) -> None:
+    """Most queues preempt up to their fair shares, beside some with guarantees."""
+    agree(part, length=CROWDED, preempting=MOSTLY, notices=notices, reclaims=True)
 
 
 @pytest.mark.worlds(first=3_300_000, one_in=10)

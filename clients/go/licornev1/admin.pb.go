@@ -2330,7 +2330,7 @@ type PlannedVictim struct {
 	AllocationKey string                 `protobuf:"bytes,3,opt,name=allocation_key,json=allocationKey,proto3" json:"allocation_key,omitempty"`
 	Queue         string                 `protobuf:"bytes,4,opt,name=queue,proto3" json:"queue,omitempty"`
 	NodeId        string                 `protobuf:"bytes,5,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
-	// "guarantee", "required-node" or "quota", as in Preemption, or "partition-removed".
+	// "guarantee", "fair-share", "required-node" or "quota", as in Preemption, or "partition-removed".
 	Rule string `protobuf:"bytes,6,opt,name=rule,proto3" json:"rule,omitempty"`
 	// The ask that it would make room for; empty for "quota" and "partition-removed".
 	ForApplicationId string           `protobuf:"bytes,7,opt,name=for_application_id,json=forApplicationId,proto3" json:"for_application_id,omitempty"`

@@ -2793,9 +2793,9 @@ type Preemption struct {
 	Resources     map[string]int64       `protobuf:"bytes,5,rep,name=resources,proto3" json:"resources,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	Priority      int32                  `protobuf:"varint,6,opt,name=priority,proto3" json:"priority,omitempty"`
 	Time          int64                  `protobuf:"varint,7,opt,name=time,proto3" json:"time,omitempty"`
-	// "guarantee": for an ask whose queue was below its guarantee. "required-node": for an ask that may
-	// run on no other node. "quota": the queue was above its lowered maximum. "drain": an operator drained
-	// the node.
+	// "guarantee": for an ask whose queue was below its guarantee. "fair-share": the same of its fair share.
+	// "required-node": for an ask that may run on no other node. "quota": the queue was above its lowered
+	// maximum. "drain": an operator drained the node.
 	Rule string `protobuf:"bytes,8,opt,name=rule,proto3" json:"rule,omitempty"`
 	// The ask; empty for "quota" and "drain".
 	BeneficiaryApplicationId string `protobuf:"bytes,9,opt,name=beneficiary_application_id,json=beneficiaryApplicationId,proto3" json:"beneficiary_application_id,omitempty"`

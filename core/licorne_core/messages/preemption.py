@@ -12,6 +12,8 @@ class PreemptionRule(StrEnum):
 
     GUARANTEE = "guarantee"
     """An ask of a queue below its guarantee (spec § 9.1)."""
+    FAIR_SHARE = "fair-share"
+    """An ask of a queue below its fair share, up to which it may preempt (spec § 9.1)."""
     REQUIRED_NODE = "required-node"
     """An ask that requires the node (spec § 9.5)."""
     QUOTA = "quota"

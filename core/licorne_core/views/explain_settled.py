@@ -116,4 +116,4 @@ def _cause(record: PreemptionRecord) -> str:
     whom = f"for ask {record.beneficiary_key} of application {record.beneficiary_app_id}"
     if record.rule is PreemptionRule.REQUIRED_NODE:
         return f"{whom}, which may go to no other node"
-    return f"{whom}, as queue {record.beneficiary_queue.path} was below its guarantee"
+    return f"{whom}, as queue {record.beneficiary_queue.path} was below its {record.rule.replace('-', ' ')}"

@@ -97,6 +97,7 @@ def test_settings() -> None:
             "preemption.minimum.runtime": "10m",
             "preemption.loss.limit": "vcore=2, memory=1Gi",
             "preemption.victim.order": "cost",
+            "preemption.reclaim": "Fair-Share",
             "quota.preemption.delay": "1.5h",
             "reservation.max.nodes": "0",
             "application.reservation.max.nodes": "3",
@@ -115,6 +116,7 @@ def test_settings() -> None:
         },
         warnings,
     )
+    hours = (HoursLimit("nvidia.com/gpu", 500, Window.WEEK), HoursLimit("vcore", 1500, Window.MONTH))
     assert settings == QueueSettings(
         app_sort=AppSortPolicy.FAIR,
         priority_sort=False,
@@ -130,6 +132,7 @@ def test_settings() -> None:
         reservation_exclusive=True,
         reservation_idle_timeout=0.5,
         extended=(
+            ("reclaim", True),
             ("ageing", Ageing(1, 3600.0, 50)),
             ("backfill", Backfill.CONSERVATIVE),
             ("reserve_after", 600.0),
@@ -141,10 +144,7 @@ def test_settings() -> None:
             ("fair_memory_weight", 0.25),
             ("back_off", 2),
             ("back_off_delay", 5.0),
-            (
-                "hours",
-                (HoursLimit("nvidia.com/gpu", 500, Window.WEEK), HoursLimit("vcore", 1500, Window.MONTH)),
-            ),
+            ("hours", hours),
         ),
     )
     assert warnings == []
@@ -195,6 +195,7 @@ def test_state_aware_is_a_policy_of_its_own() -> None:
         ("preemption.loss.limit", "=1"),
         ("preemption.loss.limit", "vcore=-1"),
         ("preemption.victim.order", "youngest"),
+        ("preemption.reclaim", "everything"),
         ("quota.preemption.delay", "soon"),
     ],
 )

@@ -55,6 +55,10 @@ def test_the_latest_victims_come_first(driver: Driver, partition: Partition) -> 
             "for ask k of application app, as queue root.high was below its guarantee",
         ),
         (
+            PreemptionRule.FAIR_SHARE,
+            "for ask k of application app, as queue root.high was below its fair share",
+        ),
+        (
             PreemptionRule.REQUIRED_NODE,
             "for ask k of application app, which may go to no other node",
         ),

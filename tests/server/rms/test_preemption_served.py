@@ -76,6 +76,36 @@ async def released_by(call: Call) -> list[si.AllocationRelease]:
     return list(response.released)
 
 
+@pytest.mark.parametrize(("properties", "gets"), [("preemption.reclaim: fair-share", 10), ("", 0)])
+async def test_a_fair_share_is_taken_back_by_who_asks_for_it(
+    shim: Shim, state: "StateAsyncStub", clock: VirtualClock, properties: str, gets: int
+) -> None:
+    """One queue holds all of 20 cores, another wants them: it gets half, or nothing without the property."""
+    high = f"{{name: high, properties: {{preemption.delay: 1s, {properties}}}}}"
+    await shim.register(config(f"[{{name: low}}, {high}]"))
+    await shim.nodes(shim.open("UpdateNode"), node("n1", vcore=20_000))
+    await shim.applications(shim.open("UpdateApplication"), *APPLICATIONS)
+    call = shim.open("UpdateAllocation")
+    await shim.ask(call, *[ask(f"low-{number}", "low", vcore=1000) for number in range(20)])
+    await new_allocations(call, 20)
+    others = si.PreemptionPolicy(allowPreemptOther=True)
+    await shim.ask(call, *[ask(f"high-{n}", "high", vcore=1000, preemptionPolicy=others) for n in range(20)])
+    placed: dict[str, str] = {}
+    for _ in range(gets):
+        await clock.advance(16.0)
+        told = await released_by(call)
+        await call.send(si.AllocationRequest(rmID="rm", releases=releases(*told)))
+        placed |= await new_allocations(call, len(told))
+        if len(placed) == gets:
+            break
+    for _ in range(3):
+        await clock.advance(16.0)
+    found = await queues(state)
+    assert found["root.high"].allocated.get("vcore", 0) == 1000 * gets == 1000 * len(placed)
+    assert found["root.low"].allocated == {"vcore": 20_000 - 1000 * gets}
+    assert [one.rule for one in await preemptions(state)] == ["fair-share"] * gets
+
+
 async def test_a_guarantee_is_taken_back(
     shim: Shim, state: "StateAsyncStub", clock: VirtualClock, server: Server
 ) -> None:

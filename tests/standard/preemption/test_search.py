@@ -7,6 +7,7 @@ from random import Random
 import pytest
 
 from licorne_core.config.schema import VictimOrder
+from licorne_core.messages.preemption import PreemptionRule
 from licorne_core.model.apps.requests import MAY_GO
 from licorne_core.standard.preemption import search
 from licorne_core.standard.preemption.laws import Law
@@ -40,6 +41,19 @@ def test_the_best_plans_with_elastic_gangs_are_those_of_trying_everything(part: 
     assert grown > lively(len(part)) // 20
 
 
+@pytest.mark.worlds(first=600_000, size=100)
+def test_the_best_plans_up_to_a_fair_share_are_those_of_trying_everything(part: range) -> None:
+    """Fair shares entitle asks, bound fences, and spare allocations, beside guarantees or without any."""
+    reclaimed = [
+        plans_compared(seed, elastic=seed % 5 == 0, reclaims=True, what=_is_for_share) for seed in part
+    ]
+    assert sum(reclaimed) > lively(len(part)) // 10
+
+
+def _is_for_share(plans: list[VictimPlan]) -> bool:
+    return any(plan.victims and plan.rule is PreemptionRule.FAIR_SHARE for plan in plans)
+
+
 @pytest.mark.parametrize(
     ("seed", "elastic"),
     [
@@ -53,11 +67,15 @@ def test_the_best_plans_in_rare_worlds(seed: int, elastic: bool) -> None:
 
 
 def plans_compared(
-    seed: int, *, elastic: bool = False, what: Callable[[list[VictimPlan]], bool] = lambda _: True
+    seed: int,
+    *,
+    elastic: bool = False,
+    reclaims: bool = False,
+    what: Callable[[list[VictimPlan]], bool] = lambda _: True,
 ) -> int:
     """Compare the plans of a world with those of trying everything; how many searches found such ones."""
     found_some = 0
-    cluster = Drawing(seed, elastic=elastic).cluster()
+    cluster = Drawing(seed, elastic=elastic, reclaims=reclaims).cluster()
     for most, first_nodes in ((1, 32), (1, 0), (3, 1)):
         wanted = BruteForce(cluster, cluster.requests[-1]).answer(most)
         found = asking.search(cluster, ASK, most=most, first_nodes=first_nodes)
@@ -68,10 +86,10 @@ def plans_compared(
 
 @pytest.mark.worlds(size=100)
 def test_a_plan_stands_if_it_is_legal(part: range) -> None:
-    """The check determines for any victims on any node whether they are a legal plan."""
+    """The check determines for any victims on any node whether they are a legal plan, by any claim."""
     standing = 0
     for seed in part:
-        cluster = Drawing(seed, elastic=seed % 3 == 0).cluster()
+        cluster = Drawing(seed, elastic=seed % 3 == 0, reclaims=seed % 4 == 1).cluster()
         built, tried = build(cluster), BruteForce(cluster, cluster.requests[-1])
         app, request = built.request(ASK)
         random = Random(seed)
@@ -88,14 +106,14 @@ def test_a_plan_stands_if_it_is_legal(part: range) -> None:
                 other_nodes=_victims(built, [one for one in chosen if one.node != node.name]),
                 spare=_victims(built, here[split:]),
             )
-            wanted = (
-                tried.rules.entitled is not None
-                and tried.rules.is_due()
-                and tried.may_host(node)
-                and all(one in tried.rules.candidates for one in parties)
-                and tried.is_legal(tuple(parties))
-                and tried.is_enough(node, tuple(parties))
-                and tried.is_enough(node, ()) is not bool(parties)
+            keys = {one.key for one in chosen}
+            wanted = any(
+                by.may_host(node)
+                and keys == {one.key for one in members_of(_among(by, parties))}
+                and by.is_legal(tuple(_among(by, parties)))
+                and by.is_enough(node, tuple(parties))
+                and by.is_enough(node, ()) is not bool(parties)
+                for by in tried.claims()
             )
             upto = len(here) - 1
             assert built.search.stands(app, request, plan, upto, cluster.now) is wanted, seed
@@ -169,6 +187,12 @@ def test_keys_decide_where_nothing_else_does() -> None:
         cluster = Drawing(seed).cluster()
         backwards = replace(cluster, requests=cluster.requests[::-1], nodes=cluster.nodes[::-1])
         assert shown(asking.search(backwards, ASK)) == shown(asking.search(cluster, ASK))
+
+
+def _among(tried: BruteForce, parties: Sequence[Party]) -> list[Party]:
+    """The candidates with the same members."""
+    wanted = [(party.members, party.step) for party in parties]
+    return [one for one in tried.rules.candidates if (one.members, one.step) in wanted]
 
 
 def _some(parties: list[Party], random: Random) -> list[Party]:

@@ -1,11 +1,11 @@
 """Whether victims under notice are still to be stopped: the laws are checked again."""
 
-from support.oracle.books import NOTICED, VICTIMS, AllocationRecord, AppRecord, AskRecord, total
+from support.oracle.books import NOTICED, VICTIMS, AppRecord, AskRecord, total
 from support.oracle.order import Look
 from support.oracle.queues import lineage
 from support.oracle.usage import limit_for
-from support.oracle.victims import search_for
-from support.preemption.records import RequestRecord
+from support.oracle.victims import Name, search_for
+from support.preemption.brute_force import BruteForce
 
 
 def still_stands(look: Look, app: AppRecord, ask: AskRecord) -> bool:
@@ -16,11 +16,21 @@ def still_stands(look: Look, app: AppRecord, ask: AskRecord) -> bool:
     noticed = [one for one in kept.victims if one.state == NOTICED]
     if ask.required_node is not None:
         return all(one.ask.priority <= ask.priority for one in noticed)
-    tried = search_for(look, app, ask, [id(one) for one in noticed])
-    rules = tried.rules
-    if not look.preemption.enabled or rules.entitled is None or not rules.is_due():
+    if not look.preemption.enabled:
         return False
-    gone = [one for one in tried.cluster.requests if any(_is(one, victim) for victim in noticed)]
+    ids = [id(one) for one in noticed]
+    names = [
+        (other.app_id, one.ask.key)
+        for other in look.apps.values()
+        for one in other.allocations.values()
+        if id(one) in ids
+    ]
+    return any(_is_legal(tried, names) for tried in search_for(look, app, ask, ids).claims())
+
+
+def _is_legal(tried: BruteForce, names: list[Name]) -> bool:
+    rules = tried.rules
+    gone = [one for one in tried.cluster.requests if (one.app, one.key) in names and one.counts]
     leaves = [leaf for leaf in rules.eligible() if rules.is_over(leaf)]
     return rules.keeps_guarantees(gone) and all(
         one.leaf in leaves
@@ -28,10 +38,6 @@ def still_stands(look: Look, app: AppRecord, ask: AskRecord) -> bool:
         and rules.seconds(one) >= tried.cluster.queue(one.leaf).settings.preemption_minimum_runtime
         for one in gone
     )
-
-
-def _is(one: RequestRecord, victim: AllocationRecord) -> bool:
-    return one.key == victim.ask.key and one.node == victim.node_id
 
 
 def _is_useful(look: Look, app: AppRecord, ask: AskRecord, node_id: str) -> bool:

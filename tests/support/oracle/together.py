@@ -26,7 +26,7 @@ class AsOne:
         self.tried = tried
         self.number = number
         size = {name: value * number for name, value in tried.ask.size.items()}
-        self.rules = Rules(tried.cluster, replace(tried.ask, size=size))
+        self.rules = Rules(tried.cluster, replace(tried.ask, size=size), fair=tried.rules.fair)
         self.hosts = sorted(
             [node for node in tried.cluster.nodes if tried.may_host(node)], key=lambda node: node.name
         )
@@ -84,7 +84,7 @@ def _sum(requests: Sequence[object], name: str) -> int:
 
 def with_equals(look: Look, app: AppRecord, ask: AskRecord, plan: Plan, number: int) -> Plan:
     """The plan of one ask, or one that is better for as many equal asks as can be served."""
-    tried = search_for(look, app, ask)
+    tried = search_for(look, app, ask, fair=plan.fair)
     put_off = [
         queue.path
         for queue in look.queues.values()

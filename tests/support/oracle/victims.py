@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from licorne_core.config.schema import PreemptionPolicy, QueueSettings, VictimOrder
 from licorne_core.model.apps.requests import RequestState
+from licorne_core.standard.preemption.keys import RECLAIM
 from support.oracle.books import ALLOCATED, PLACEHOLDER, AllocationRecord, Amounts, AppRecord, AskRecord
 from support.oracle.elastic import is_member
 from support.oracle.order import Look
@@ -26,7 +27,10 @@ Name = tuple[str, str]
 
 
 class Plan(NamedTuple):
-    """A node for an ask, and its victims; `spare` are others on it that could be stopped too."""
+    """A node for an ask, and its victims; `spare` are others on it that could be stopped too.
+
+    If `fair`, they are stopped for a fair share.
+    """
 
     kind: int
     price: tuple[int, int]
@@ -36,6 +40,7 @@ class Plan(NamedTuple):
     elsewhere: list[Name]
     spare: list[Name]
     spare_prices: list[tuple[int, int]]
+    fair: bool = False
 
 
 class Preemption(NamedTuple):
@@ -75,11 +80,13 @@ def seconds_lost(allocation: AllocationRecord, assumed: float | None, now: float
     return run if since is None else max(0.0, min(run, now - since))
 
 
-def search_for(look: Look, app: AppRecord, ask: AskRecord, going: Collection[int] = ()) -> BruteForce:
+def search_for(
+    look: Look, app: AppRecord, ask: AskRecord, going: Collection[int] = (), *, fair: bool = False
+) -> BruteForce:
     """The result of a search for victims of an ask; those being stopped by `going` count as running."""
     cluster = _snapshot(look, ask, going)
     (record,) = [one for one in cluster.requests if one.key == ask.key and one.app == app.app_id]
-    return BruteForce(cluster, record)
+    return BruteForce(cluster, record, fair=fair)
 
 
 def find_plans(look: Look, app: AppRecord, ask: AskRecord, refused: Sequence[str]) -> tuple[list[Plan], bool]:
@@ -87,19 +94,28 @@ def find_plans(look: Look, app: AppRecord, ask: AskRecord, refused: Sequence[str
 
     Without any: whether nodes with victims are reserved for others. Refused nodes are left out.
     """
-    tried = search_for(look, app, ask)
-    if tried.rules.entitled is None or not tried.rules.is_due():
-        return [], False
+    for tried in search_for(look, app, ask).claims():
+        plans, is_kept, is_over = _plans_by_claim(tried, app, ask, refused)
+        if plans or is_over:
+            return plans, is_kept
+    return [], False
+
+
+def _plans_by_claim(
+    tried: BruteForce, app: AppRecord, ask: AskRecord, refused: Sequence[str]
+) -> tuple[list[Plan], bool, bool]:
+    """The plans by one claim; whether nodes are kept for others; and whether no other claim is tried."""
     if ask.placeholder and not _may_be_complete(tried, app, ask):
-        return [], False
+        return [], False, False
     hosts = [node for node in tried.cluster.nodes if tried.may_host(node)]
     if any(tried.is_enough(node, ()) for node in hosts):
         left = [name for name in tried.left_beside(hosts) if name not in refused]
-        return [Plan(0, tried.rules.price(()), 0, name, [], [], [], []) for name in left], False
+        return [Plan(0, tried.rules.price(()), 0, name, [], [], [], []) for name in left], False, True
     found = [node for node in hosts if node.name not in refused]
     plans = [plan for node in found if (plan := _best_on(tried, node)) is not None]
     kept = any(tried.is_kept(node) for node in tried.cluster.nodes if node.name not in refused)
-    return sorted(plans, key=lambda plan: plan[:4]), kept and not plans
+    best = [plan._replace(fair=tried.rules.fair) for plan in sorted(plans, key=lambda plan: plan[:4])]
+    return best, kept and not plans, kept
 
 
 def _may_be_complete(tried: BruteForce, app: AppRecord, ask: AskRecord) -> bool:
@@ -108,7 +124,7 @@ def _may_be_complete(tried: BruteForce, app: AppRecord, ask: AskRecord) -> bool:
     whole = replace(
         tried.ask, size={name: sum(one.size.get(name, 0) for one in waiting) for name in ask.size}
     )
-    rules = Rules(tried.cluster, whole)
+    rules = Rules(tried.cluster, whole, fair=tried.rules.fair)
     if not rules.is_due():
         return False
     for name, wanted in whole.size.items():
@@ -125,13 +141,15 @@ def _may_be_complete(tried: BruteForce, app: AppRecord, ask: AskRecord) -> bool:
 
 def stands(look: Look, app: AppRecord, ask: AskRecord, node_id: str, victims: list[Name]) -> bool:
     """True if these victims are still legal, enough and needed; none of them, if none is needed."""
-    tried = search_for(look, app, ask)
+    return any(_stands_by(tried, node_id, victims) for tried in search_for(look, app, ask).claims())
+
+
+def _stands_by(tried: BruteForce, node_id: str, victims: list[Name]) -> bool:
     nodes = [node for node in tried.cluster.nodes if node.name == node_id]
-    if not (nodes and tried.rules.entitled is not None and tried.rules.is_due()):
-        return False
     gone = _parties_of(tried, victims)
     return (
-        gone is not None
+        bool(nodes)
+        and gone is not None
         and tried.may_host(nodes[0])
         and tried.is_legal(gone)
         and tried.is_enough(nodes[0], gone)
@@ -335,6 +353,7 @@ def _settings(properties: dict[str, str]) -> QueueSettings:
         preemption_minimum_runtime=seconds(properties.get("preemption.minimum.runtime", "0s")),
         preemption_loss_limit=tuple((name, int(amount.removesuffix("m"))) for name, _, amount in parts),
         preemption_victim_order=VictimOrder(properties.get("preemption.victim.order", "age")),
+        extended=((RECLAIM, True),) if properties.get("preemption.reclaim") == "fair-share" else (),
     )
 
 

@@ -1,5 +1,7 @@
 """Preemption by exhaustive search: every set of victims on every node (spec § 9.4).
 
+An ask has up to two claims: to the guarantee of a queue and to the fair share of its leaf. Each is tried.
+
 The rules for victims are those of spec § 9, over records, plainly.
 """
 
@@ -10,16 +12,21 @@ from typing import Any, NamedTuple
 
 from licorne_core.config.schema import PreemptionPolicy, VictimOrder
 from licorne_core.model.apps.requests import VICTIMS, RequestState
+from licorne_core.standard.preemption.keys import RECLAIM
 from licorne_core.standard.preemption.laws import Law
-from support.preemption.records import Cluster, LossRecord, NodeRecord, RequestRecord, lineage, total
+from support.preemption.records import (
+    Cluster,
+    LossRecord,
+    NodeRecord,
+    RequestRecord,
+    guarantees,
+    lineage,
+    total,
+)
+from support.preemption.shares import Shares
 
 HOUR = 3600
 LOWEST, HIGHEST = -(2**31), 2**31 - 1
-
-
-def guarantees(cluster: Cluster, path: str) -> dict[str, int]:
-    """Guarantee of a queue, positive amounts only."""
-    return {k: v for k, v in (cluster.queue(path).guaranteed or {}).items() if v > 0}
 
 
 class Party:
@@ -69,17 +76,22 @@ def units_of(cluster: Cluster, app: str) -> Iterator[Party]:
 
 
 class Rules:
-    """The laws for one ask of one cluster."""
+    """The laws for one ask of one cluster, by one of its claims."""
 
-    def __init__(self, cluster: Cluster, ask: RequestRecord) -> None:
-        """Nothing is worked out yet."""
+    def __init__(self, cluster: Cluster, ask: RequestRecord, *, fair: bool = False) -> None:
+        """Nothing is worked out yet. If `fair`, the claim is to a fair share."""
         self.cluster = cluster
         self.ask = ask
+        self.fair = fair
+        self.shares = Shares(cluster, ask)
         self.way = lineage(ask.leaf)
 
     @cached_property
     def entitled(self) -> str | None:
-        """The queue that guarantees a type of the ask."""
+        """The queue that guarantees a type of the ask, or the leaf that asks for its fair share."""
+        if self.fair:
+            reclaims = self.cluster.queue(self.ask.leaf).settings.of(RECLAIM)
+            return self.ask.leaf if reclaims else None
         for path in self.way:
             if guarantees(self.cluster, path).keys() & self.ask.size.keys():
                 return path
@@ -88,6 +100,8 @@ class Rules:
     def is_due(self) -> bool:
         """Law 4."""
         assert self.entitled is not None
+        if self.fair:
+            return self.shares.keep(self.entitled)
         due = guarantees(self.cluster, self.entitled)
         return all(
             self.cluster.settled(self.entitled, name) + wanted <= due[name]
@@ -143,7 +157,7 @@ class Rules:
         """True if the ask exceeds the maximum in a type that both name."""
         if path == "root":
             return True
-        return self.missing_quota(path)
+        return self.missing_quota(path) or (self.fair and not self.shares.keep(path))
 
     def apart(self, leaf: str) -> list[str]:
         """The queues from the leaf up to where its way meets the ask's."""
@@ -151,6 +165,8 @@ class Rules:
 
     def is_over(self, leaf: str) -> bool:
         """Law 5."""
+        if self.fair and not all(self.shares.excess(path) for path in self.apart(leaf)):
+            return False
         if not any(guarantees(self.cluster, path) for path in self.apart(leaf)):
             return True
         for name in self.ask.size:
@@ -170,8 +186,13 @@ class Rules:
         else:
             below = [one.path for one in self.cluster.queues if lineage(one.path)[1:2] == [path]]
             most = sum(self.most_of(child, name) for child in below)
-        due = None if path in self.way else guarantees(self.cluster, path).get(name)
-        return most if due is None else max(0, min(most, self.cluster.settled(path, name) - due))
+        if path in self.way:
+            return most
+        due = guarantees(self.cluster, path).get(name)
+        if due is not None:
+            most = max(0, min(most, self.cluster.settled(path, name) - due))
+        above = self.shares.excess(path) if self.fair else None
+        return min(most, above[1]) if above is not None and above[0] == name else most
 
     @cached_property
     def candidates(self) -> list[Party]:
@@ -240,6 +261,9 @@ class Rules:
         for victim in gone:
             for path in self.apart(victim.leaf):
                 removed = [one for one in gone if path in lineage(one.leaf)]
+                above = self.shares.excess(path) if self.fair else None
+                if self.fair and (above is None or total(removed, above[0]) > above[1]):
+                    return False
                 for name, due in guarantees(self.cluster, path).items():
                     if name not in victim.size:
                         continue
@@ -294,18 +318,31 @@ class BrutePlan(NamedTuple):
 class BruteForce:
     """The exhaustive search for one ask."""
 
-    def __init__(self, cluster: Cluster, ask: RequestRecord) -> None:
-        """Start with nothing tried."""
+    def __init__(self, cluster: Cluster, ask: RequestRecord, *, fair: bool = False) -> None:
+        """Start with nothing tried. If `fair`, the claim is to a fair share."""
         self.cluster = cluster
         self.ask = ask
-        self.rules = Rules(cluster, ask)
+        self.rules = Rules(cluster, ask, fair=fair)
+
+    def claims(self) -> list["BruteForce"]:
+        """The ask by its claim to a guarantee, and by that to a fair share, as far as they go."""
+        both = (self, BruteForce(self.cluster, self.ask, fair=True))
+        return [one for one in both if one.rules.entitled is not None and one.rules.is_due()]
 
     def answer(self, most: int) -> list[BrutePlan] | Law:
         """The best plans, each for another node, or the law in the way."""
-        if self.rules.entitled is None:
-            return Law.NO_GUARANTEE
-        if not self.rules.is_due():
-            return Law.OVER_GUARANTEE
+        law = Law.NO_GUARANTEE if self.rules.entitled is None else Law.OVER_GUARANTEE
+        if BruteForce(self.cluster, self.ask, fair=True).rules.entitled is not None:
+            law = Law.OVER_FAIR_SHARE
+        for one in self.claims():
+            found = one.answer_by_claim(most)
+            if isinstance(found, list) or found in (Law.NODES_KEPT, Law.WAITS_FOR_RELEASES):
+                return found
+            law = found
+        return law
+
+    def answer_by_claim(self, most: int) -> list[BrutePlan] | Law:
+        """The same for this claim, which goes far enough."""
         hosts = [node for node in self.cluster.nodes if self.may_host(node)]
         kept = any(self.is_kept(node) for node in self.cluster.nodes)
         if not hosts and kept:

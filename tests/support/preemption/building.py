@@ -16,6 +16,7 @@ from licorne_core.model.apps.gang import Gang
 from licorne_core.model.apps.requests import TO_REPLACE, VICTIMS, Request, RequestEvent, RequestState
 from licorne_core.model.books import (
     book,
+    book_demand,
     book_foreign,
     book_on_node,
     book_preempting,
@@ -120,6 +121,8 @@ def _add(built: Built, record: RequestRecord, elastic: tuple[int, int] | None) -
     app.leaf.counters.checkpoints += record.checkpoint is not None
     app.requests[request.key] = request
     items = request.ask.ask_class.items
+    if record.state is RequestState.PENDING:
+        book_demand(items, app, app.leaf)
     if record.node is not None:
         node = built.nodes.by_id[NodeId(record.node)]
         allocation = Allocation(request.ask, node.node_id, record.created, record.started)

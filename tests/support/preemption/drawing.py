@@ -5,6 +5,7 @@ from random import Random
 
 from licorne_core.config.schema import PreemptionPolicy, QueueSettings, VictimOrder
 from licorne_core.model.apps.requests import RequestState
+from licorne_core.standard.preemption.keys import RECLAIM
 from support.preemption.records import Cluster, Hold, LossRecord, NodeRecord, QueueRecord, RequestRecord
 
 NOW = 1_000_000.0
@@ -31,10 +32,11 @@ ASK = "ask"
 class Drawing:
     """One random cluster. `running` is about how many allocations it has; some are in `elastic` gangs."""
 
-    def __init__(self, seed: int, running: int = 9, *, elastic: bool = False) -> None:
-        """Draw the traits that hold for the whole cluster first."""
+    def __init__(self, seed: int, running: int = 9, *, elastic: bool = False, reclaims: bool = False) -> None:
+        """Draw the traits that hold for the whole cluster first. With `reclaims` queues want fair shares."""
         # A source of its own: the other draws of a seed are what they are without it.
         self.of_gangs = Random(f"elastic {seed}") if elastic else None
+        self.of_shares = Random(f"reclaims {seed}") if reclaims else None
         self.random = random = Random(seed)
         self.running = running
         self.types = list(dict.fromkeys(random.choices(TYPES, k=3)))
@@ -56,6 +58,8 @@ class Drawing:
         nodes = [self._filled(node, requests) for node in nodes]
         requests += self._waiting(leaves, nodes)
         ask = self._ask(asking, nodes)
+        if self.of_shares is not None and self.of_shares.random() < 0.7:
+            ask = replace(ask, size=dict.fromkeys(list(ask.size)[:1], 1))
         queues = tuple(self._queues(leaves, asking, requests))
         gangs = self._gangs({one.app for one in requests})
         requests = [
@@ -65,10 +69,26 @@ class Drawing:
             elastic=gangs,
             queues=queues,
             nodes=tuple(nodes),
-            requests=(*requests, ask),
+            requests=(*requests, *self._demand(leaves), ask),
             losses=tuple(self._losses(leaves)),
             now=NOW,
         )
+
+    def _demand(self, leaves: list[str]) -> list[RequestRecord]:
+        """Further asks, which count for fair shares alone."""
+        rng = self.of_shares
+        if rng is None:
+            return []
+        waiting = [leaf for leaf in leaves for _ in range(rng.choice([0, 0, 1, 2]))]
+        return [
+            RequestRecord(
+                app=f"app-{leaf}-w",
+                key=f"d{number}",
+                leaf=leaf,
+                size={name: rng.randint(1, 4) for name in self.types if rng.random() < 0.7} or {"vcore": 1},
+            )
+            for number, leaf in enumerate(waiting)
+        ]
 
     def _gangs(self, apps: set[str]) -> dict[str, tuple[int, int]]:
         rng = self.of_gangs
@@ -222,7 +242,16 @@ class Drawing:
                 maximum = self._max(used, shared=shared)
                 queue = replace(queue, guaranteed=guaranteed, max=maximum)
             queues.append(queue)
-        return queues
+        return (
+            queues if self.of_shares is None else [self._reclaims(queue, self.of_shares) for queue in queues]
+        )
+
+    def _reclaims(self, queue: QueueRecord, rng: Random) -> QueueRecord:
+        """The queue as one that may preempt up to its fair share, mostly without a guarantee."""
+        extended = ((RECLAIM, True),) if rng.random() < 0.9 else ()
+        guaranteed = queue.guaranteed if rng.random() < 0.2 else None
+        settings = replace(queue.settings, extended=extended)
+        return replace(queue, settings=settings, guaranteed=guaranteed)
 
     def _guaranteed(self, used: dict[str, int], *, mine: bool, shared: bool) -> dict[str, int] | None:
         random = self.random

@@ -149,3 +149,8 @@ def lineage(path: str) -> list[str]:
 def total(requests: Iterable[RequestRecord], name: str) -> int:
     """The total of one type."""
     return sum(one.size.get(name, 0) for one in requests)
+
+
+def guarantees(cluster: Cluster, path: str) -> dict[str, int]:
+    """Guarantee of a queue, positive amounts only."""
+    return {k: v for k, v in (cluster.queue(path).guaranteed or {}).items() if v > 0}

@@ -119,6 +119,17 @@ def give_notices(rng: Random, shape: dict[str, Any]) -> None:
         give_notices(rng, child)
 
 
+def want_shares(rng: Random, maker: "ConfigMaker", shape: dict[str, Any]) -> None:
+    """Most queues preempt up to their fair shares, and fewer have guarantees."""
+    if rng.random() < 0.8:
+        shape["properties"]["preemption.reclaim"] = "fair-share"
+    shape["properties"].setdefault("preemption.delay", "500ms")
+    if rng.random() < 0.5:
+        maker.favoured.discard(id(shape))
+    for child in shape["queues"]:
+        want_shares(rng, maker, child)
+
+
 class ConfigMaker:
     """Makes one partition's configuration, and later variants of it for reloads."""
 

@@ -7,7 +7,7 @@ from licorne_core.values.ids import RmId
 from support.core.driver import START
 from support.worlds.backfill import SHARE, BackfillMaker
 from support.worlds.budgets import BudgetMaker
-from support.worlds.configs import give_notices
+from support.worlds.configs import give_notices, want_shares
 from support.worlds.cordons import CordonMaker
 from support.worlds.elastic import SHARE as ELASTIC
 from support.worlds.elastic import ElasticMaker
@@ -45,6 +45,7 @@ class World:
         shortest: float = 0.0,
         gang_starts: bool = False,
         notices: bool = False,
+        reclaims: bool = False,
         topology: bool | None = None,
         elastic: float = ELASTIC,
     ) -> None:
@@ -57,7 +58,7 @@ class World:
         `backfill` is the share of RMs with backfill, and `shortest` that of their configurations in which the
         shortest pass first. With `gang_starts` all of these keep their gangs,
         which hold starts; the oracle plans none of them.
-        With `notices` most queues give notice of preemption.
+        With `notices` most queues give notice of preemption, with `reclaims` most preempt up to fair shares.
         With `topology` there are topology domains, and gangs that have to be in one; unless it is said,
         in a fifth of the worlds. `elastic` is the share of gangs without placeholders, that are elastic.
         """
@@ -82,6 +83,9 @@ class World:
         for rm in self.rms if notices else ():
             for maker in rm.settings.makers.values():
                 give_notices(Random(f"{seed} notices of {rm.rm}"), maker.shape)
+        for rm in self.rms if reclaims else ():
+            for maker in rm.settings.makers.values():
+                want_shares(Random(f"{seed} reclaims of {rm.rm}"), maker, maker.shape)
         self.steps: list[Step] = []
         self.budgets = BudgetMaker(seed, [rm.rm for rm in self.rms]) if budgets else None
         self.operators = OperatorMaker(seed, self.rms) if operators else None

@@ -1265,7 +1265,7 @@ class PlannedVictim(_message.Message):
     queue: _builtins.str
     node_id: _builtins.str
     rule: _builtins.str
-    """"guarantee", "required-node" or "quota", as in Preemption, or "partition-removed"."""
+    """"guarantee", "fair-share", "required-node" or "quota", as in Preemption, or "partition-removed"."""
     for_application_id: _builtins.str
     """The ask that it would make room for; empty for "quota" and "partition-removed"."""
     for_allocation_key: _builtins.str

@@ -1803,9 +1803,9 @@ class Preemption(_message.Message):
     priority: _builtins.int
     time: _builtins.int
     rule: _builtins.str
-    """"guarantee": for an ask whose queue was below its guarantee. "required-node": for an ask that may
-    run on no other node. "quota": the queue was above its lowered maximum. "drain": an operator drained
-    the node.
+    """"guarantee": for an ask whose queue was below its guarantee. "fair-share": the same of its fair share.
+    "required-node": for an ask that may run on no other node. "quota": the queue was above its lowered
+    maximum. "drain": an operator drained the node.
     """
     beneficiary_application_id: _builtins.str
     """The ask; empty for "quota" and "drain"."""

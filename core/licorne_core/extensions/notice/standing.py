@@ -11,8 +11,7 @@ from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import Request, seconds_run
 from licorne_core.model.books import book_preempting, unbook_preempting
 from licorne_core.model.nodes.node import Node
-from licorne_core.model.queues.guarantees import entitled_queue, stays_within_guarantee
-from licorne_core.standard.preemption.candidates import charges_of
+from licorne_core.standard.preemption.candidates import Candidates, charges_of
 from licorne_core.standard.preemption.laws import quota_shortage
 from licorne_core.standard.preemption.leaves import VictimLeaf
 from licorne_core.standard.preemption.search import PreemptionSearch
@@ -37,24 +36,24 @@ def is_legal(
 
     The ask has no required node; its promise is ignored. `now` is in unix seconds.
     """
-    wanted = request.ask.ask_class.items
-    entitled = entitled_queue(app.leaf, wanted)
-    if entitled is None or not stays_within_guarantee(entitled, wanted):
-        return False
     for victim in victims:
         unbook_preempting(victim.request.ask.ask_class.items, victim.node, victim.app)
-    candidates = search.candidates(app, entitled, request, now)
+    legal = any(_are_candidates(found, victims, now) for found in search.candidates(app, request, now))
+    for victim in victims:
+        book_preempting(victim.request.ask.ask_class.items, victim.node, victim.app)
+    return legal
+
+
+def _are_candidates(candidates: Candidates, victims: Sequence[Victim], now: float) -> bool:
     what_if = WhatIf(len(victims))
-    legal = True
     for victim in victims:
         victim_leaf = candidates.leaves.of(victim.app.leaf)
         judged = None
         if isinstance(victim_leaf, VictimLeaf):
             judged = _as_candidate(victim, victim_leaf, now)
-        legal = legal and judged is not None and what_if.take(judged)
-    for victim in victims:
-        book_preempting(victim.request.ask.ask_class.items, victim.node, victim.app)
-    return legal
+        if judged is None or not what_if.take(judged):
+            return False
+    return True
 
 
 def _as_candidate(victim: Victim, victim_leaf: VictimLeaf, now: float) -> Candidate | None:

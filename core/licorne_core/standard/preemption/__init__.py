@@ -1,7 +1,9 @@
-"""Preemption: stops allocations so that each queue gets its guarantee (spec § 9).
+"""Preemption: stops allocations so that each queue gets its guarantee, or its fair share (spec § 9).
 
 Modules, the lowest first:
 
+    keys            the property that lets a queue preempt up to its fair share
+    shares          fair shares of queues
     laws            the laws of spec § 9.1, each a function of queues and amounts
     losses          losses of leaves in the last hour
     victims         the order of victims, in each leaf and in all, and what-if books

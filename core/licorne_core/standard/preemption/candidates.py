@@ -8,7 +8,7 @@ from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import MAY_GO, Request, seconds_lost, seconds_run
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
-from licorne_core.standard.preemption.laws import Fence, Out
+from licorne_core.standard.preemption.laws import Claim, Fence, Out
 from licorne_core.standard.preemption.leaves import VictimLeaf, VictimLeaves
 from licorne_core.standard.preemption.losses import loss_of
 from licorne_core.standard.preemption.units import Units
@@ -61,11 +61,11 @@ class Candidates:
     )
 
     def __init__(
-        self, index: VictimIndex, leaf: Queue, protected: Queue, fence: Fence, wanted: Items, now: float
+        self, index: VictimIndex, leaf: Queue, claim: Claim, fence: Fence, wanted: Items, now: float
     ) -> None:
-        """Search for an ask of the leaf; `protected` is the queue whose guarantee entitles the ask."""
+        """Search for an ask of the leaf with this claim."""
         self._index = index
-        self.leaves = VictimLeaves(index, leaf, protected, fence, wanted, now)
+        self.leaves = VictimLeaves(index, leaf, claim, fence, wanted, now)
         self.names = tuple([name for name, _ in wanted])
         self.now = now
         self.by_cost = self.leaves.by_cost
@@ -325,7 +325,7 @@ def charges_of(items: Items, lost: Items, victim_leaf: VictimLeaf) -> tuple[tupl
     """Charges of a victim to the allowances of its leaf, without allowances that it does not use."""
     charges = [
         (allowance, name, amount)
-        for allowance in victim_leaf.guarantees
+        for allowance in victim_leaf.allowances
         for name, amount in items
         if name in allowance
     ]

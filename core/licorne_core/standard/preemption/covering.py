@@ -14,10 +14,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import MAY_GO, Request
 from licorne_core.model.nodes.node import Node
-from licorne_core.model.queues.guarantees import stays_within_guarantee
 from licorne_core.model.queues.queue import Queue
 from licorne_core.standard.preemption.candidates import Candidates
-from licorne_core.standard.preemption.laws import quota_shortage
+from licorne_core.standard.preemption.laws import Claim, quota_shortage
 from licorne_core.standard.preemption.leaves import VictimLeaf
 from licorne_core.standard.preemption.units import Units
 from licorne_core.standard.preemption.victim_index import room_shortage
@@ -236,7 +235,7 @@ class OtherNodes:
 
 
 def _most_of(victim_leaves: Iterable[VictimLeaf], name: str) -> int:
-    """Upper bound of a type that victims of the leaves can free together: usage, bounded by guarantees.
+    """Upper bound of a type that victims of the leaves can free together: usage, bounded by their allowances.
 
     The surplus of a queue that one leaf uses is not available to the next one. The queues are a tree, so
     the total does not depend on the order.
@@ -246,12 +245,11 @@ def _most_of(victim_leaves: Iterable[VictimLeaf], name: str) -> int:
     for victim_leaf in victim_leaves:
         leaf = victim_leaf.leaf
         most = leaf.allocated.get(name, 0) - leaf.preempting.get(name, 0)
-        bounds = [queue for queue in leaf.lineage if queue.guaranteed]
-        for queue, above in zip(bounds, victim_leaf.above, strict=False):
+        for queue, above in victim_leaf.above:
             if name in above:
                 most = min(most, above[name] - taken.get(queue, 0))
         most = max(0, most)
-        for queue in bounds:
+        for queue in leaf.lineage:
             taken[queue] = taken.get(queue, 0) + most
         total += most
     return total
@@ -276,8 +274,8 @@ def gang_amounts(app: Application, request: Request) -> Items:
     return tuple(total.items())
 
 
-def may_be_complete(candidates: Candidates, entitled: Queue, leaf: Queue, together: Items) -> bool:
-    """True if these amounts stay within the guarantee, and victims can free room for all of them.
+def may_be_complete(candidates: Candidates, claim: Claim, leaf: Queue, together: Items) -> bool:
+    """True if the claim covers these amounts, and victims can free room for all of them.
 
     Victims on a node beyond its capacity free room on that node first. So at most all of root's maximum can
     become free.
@@ -285,7 +283,7 @@ def may_be_complete(candidates: Candidates, entitled: Queue, leaf: Queue, togeth
     root = leaf.lineage[-1]
     size = root.max or EMPTY
     fit = all(value + root.promised.get(name, 0) <= size.get(name, 0) for name, value in together)
-    if not (fit and stays_within_guarantee(entitled, together)):
+    if not (fit and claim.covers(together)):
         return False
     victim_leaves = list(candidates.leaves)
     short = zip(together, quota_shortage(leaf.lineage, together), strict=True)

@@ -1,4 +1,4 @@
-"""Stops of victims: for asks below a guarantee, or bound to a node (spec §§ 9.4, 9.5)."""
+"""Stops of victims: for asks below a guarantee or fair share, or bound to a node (spec §§ 9.4, 9.5)."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -56,8 +56,7 @@ def preempt(partition: Partition, found: ToPreempt, now: float, outcome: Outcome
     ):
         return
     best = plans[0]
-    rule = PreemptionRule.GUARANTEE
-    _stop_for(partition, Beneficiary(app, request, best.node, rule), best.victims, now, outcome)
+    _stop_for(partition, Beneficiary(app, request, best.node, best.rule), best.victims, now, outcome)
 
 
 def _ask(partition: Partition, app: Application, request: Request, plans: tuple[VictimPlan, ...]) -> bool:
@@ -195,8 +194,7 @@ def _settle(
     for _, plan, upto in choices if is_allowed else ():
         if search.stands(app, request, plan, upto, now):
             victims = plan.victims_upto(upto)
-            rule = PreemptionRule.GUARANTEE
-            beneficiary = Beneficiary(app, request, plan.node, rule)
+            beneficiary = Beneficiary(app, request, plan.node, plan.rule)
             _stop_for(partition, beneficiary, victims, now, outcome)
             wants.refused.clear()
             return
@@ -250,10 +248,10 @@ def _stop_for(
     app, request, _, rule = beneficiary
     numbers = numbers_of(app.leaf)
     spared = None
-    if victims and rule is PreemptionRule.GUARANTEE:
+    if victims and rule is not PreemptionRule.REQUIRED_NODE:
         going = {victim.request for victim in victims}
         search = preemption_of(partition.check_context).search
-        spared = search.spared(app, request, beneficiary.node, going, now)
+        spared = search.spared(app, request, beneficiary.node, going, rule, now)
     records = [
         replace(
             record_of(victim, rule, now),

@@ -1,4 +1,4 @@
-"""The laws of preemption: rights to preempt, protected queues, and guarantees (spec § 9.1).
+"""The laws of preemption: claims to preempt, protected queues, and guarantees (spec § 9.1).
 
 All laws use *settled* usage: usage after all victims have ended and all beneficiaries are placed. A
 queue *guarantees* a type if its guaranteed amount of the type is above zero. All functions read the
@@ -10,9 +10,12 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from licorne_core.config.schema import PreemptionPolicy
-from licorne_core.model.queues.guarantees import settled
+from licorne_core.messages.preemption import PreemptionRule
+from licorne_core.model.queues.guarantees import entitled_queue, settled, stays_within_guarantee
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.quotas import Quota
+from licorne_core.standard.preemption.keys import RECLAIM
+from licorne_core.standard.preemption.shares import FairShares
 from licorne_core.values.ids import QueuePath
 from licorne_core.values.ranking import INT32_MAX
 from licorne_core.values.resources import Items
@@ -25,6 +28,8 @@ class Law(StrEnum):
     """No queue from the ask's leaf up guarantees a type of the ask (law 4)."""
     OVER_GUARANTEE = "over guarantee"
     """The ask would take its queue above its guarantee (law 4)."""
+    OVER_FAIR_SHARE = "over fair share"
+    """The ask would take its queue above its fair share, up to which it may preempt (law 4)."""
     GANG_INCOMPLETE = "gang incomplete"
     """The ask is a placeholder, and preemption would not complete its gang."""
     NO_NODE = "no node"
@@ -54,6 +59,8 @@ class Out(StrEnum):
     """The leaf is inside a priority fence above the ask's priority (law 6)."""
     BELOW_GUARANTEE = "below guarantee"
     """The leaf, or a queue above it, has no more than its guarantee (law 5)."""
+    BELOW_FAIR_SHARE = "below fair share"
+    """The leaf, or a queue above it, has no more than its fair share, and the ask is to keep it (law 5)."""
     NOT_RUNNING = "not running"
     """The allocation is assumed, or being stopped already."""
     REQUIRED_NODE = "required node"
@@ -89,6 +96,45 @@ ANY_PRIORITY = None
 """Highest priority of victims without a bound."""
 
 
+class Claim(NamedTuple):
+    """The right of an ask to preempt up to the guarantee of a queue, or up to the fair share of its leaf."""
+
+    queue: Queue
+    """The queue that has to stay within its guarantee or share; nothing below it is stopped (law 3)."""
+    shares: FairShares | None = None
+    """The fair shares, which victims' queues keep; None for a guarantee."""
+
+    def covers(self, wanted: Items) -> bool:
+        """Law 4: True if the queue and the amounts stay within the guarantee or share."""
+        if self.shares is None:
+            return stays_within_guarantee(self.queue, wanted)
+        return self.shares.cover(self.queue, wanted)
+
+    @property
+    def exceeded(self) -> Law:
+        """The obstacle of an ask that is not covered."""
+        return Law.OVER_GUARANTEE if self.shares is None else Law.OVER_FAIR_SHARE
+
+    @property
+    def rule(self) -> PreemptionRule:
+        """The rule by which victims are stopped."""
+        return PreemptionRule.GUARANTEE if self.shares is None else PreemptionRule.FAIR_SHARE
+
+    @property
+    def derived(self) -> int:
+        """Number of queues with a derived share."""
+        return 0 if self.shares is None else self.shares.derived
+
+
+def claims_of(leaf: Queue, wanted: Items) -> list[Claim]:
+    """Claims of an ask of the leaf, in the order of trial: a guarantee may take what is within a share."""
+    entitled = entitled_queue(leaf, wanted)
+    claims = [] if entitled is None else [Claim(entitled)]
+    if leaf.settings.of(RECLAIM):
+        claims.append(Claim(leaf, FairShares([name for name, _ in wanted])))
+    return claims
+
+
 def exceeds_max(queue: Queue, wanted: Items) -> bool:
     """True if the ask would raise the queue above its maximum in a type of both."""
     limit = queue.max
@@ -100,13 +146,17 @@ def exceeds_max(queue: Queue, wanted: Items) -> bool:
     return False
 
 
-def fence_of(leaf: Queue, priority: int, wanted: Items) -> Fence:
-    """Law 7: the first fence or full queue from the leaf up, or else root, with the priorities."""
+def fence_of(leaf: Queue, priority: int, wanted: Items, shares: FairShares | None = None) -> Fence:
+    """Law 7: the first fence or full queue from the leaf up, or else root, with the priorities.
+
+    With `shares` a queue that would have more than its fair share is full, too.
+    """
     priorities: dict[Queue, int] = {}
     for queue in leaf.lineage:
         priorities[queue] = priority
         settings = queue.settings
-        if settings.preemption is PreemptionPolicy.FENCE or exceeds_max(queue, wanted):
+        is_fence = settings.preemption is PreemptionPolicy.FENCE or exceeds_max(queue, wanted)
+        if is_fence or not (shares is None or shares.cover(queue, wanted)):
             return Fence(queue, priorities)
         priority = queue.counts_as(priority)
     return Fence(leaf.lineage[-1], priorities)

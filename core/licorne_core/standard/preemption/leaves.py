@@ -6,6 +6,7 @@ from typing import NamedTuple
 from licorne_core.config.schema import PreemptionPolicy, VictimOrder
 from licorne_core.model.queues.queue import Queue
 from licorne_core.standard.preemption.laws import (
+    Claim,
     Comparison,
     Fence,
     Out,
@@ -15,6 +16,7 @@ from licorne_core.standard.preemption.laws import (
     highest_priority,
     is_over_guarantee,
 )
+from licorne_core.standard.preemption.shares import FairShares
 from licorne_core.standard.preemption.victim_index import VictimIndex
 from licorne_core.standard.preemption.victims import Allowance
 from licorne_core.values.resources import Items
@@ -26,10 +28,11 @@ class VictimLeaf(NamedTuple):
     leaf: Queue
     priority: int | None
     """Highest priority of a victim; None for any."""
-    guarantees: tuple[Allowance, ...]
-    """Allowances of the guaranteeing queues from the leaf up to the meeting queue."""
-    above: tuple[Mapping[str, int], ...]
-    """Amounts above guarantee of the same queues, before any what-if victim."""
+    allowances: tuple[Allowance, ...]
+    """Amounts that may be taken of the queues from the leaf up to the meeting queue: what is above the
+    guarantee of those that have one, and for a claim to a fair share what is above that of each."""
+    above: tuple[tuple[Queue, Mapping[str, int]], ...]
+    """The same amounts before any what-if victim, each with its queue."""
     losses: Allowance
     """Losses that the leaf may still have in this hour, by type of its loss limit."""
     may_lose: Mapping[str, int]
@@ -42,12 +45,12 @@ class VictimLeaves:
     """The leaves with possible victims of one search, in the order of their paths; found lazily."""
 
     def __init__(
-        self, index: VictimIndex, leaf: Queue, protected: Queue, fence: Fence, wanted: Items, now: float
+        self, index: VictimIndex, leaf: Queue, claim: Claim, fence: Fence, wanted: Items, now: float
     ) -> None:
-        """Search for an ask of the leaf; `protected` is the queue whose guarantee entitles the ask."""
+        """Search for an ask of the leaf with this claim."""
         self._index = index
         self._leaf = leaf
-        self._protected = protected
+        self._claim = claim
         self._fence = fence
         self._wanted = wanted
         self.now = now
@@ -59,6 +62,7 @@ class VictimLeaves:
         self._known: dict[Queue, VictimLeaf | Out] = {}
         self._books: dict[Queue, Mapping[str, int]] = {}
         self._allowances: dict[Queue, Allowance] = {}
+        self._excess: dict[Queue, Allowance | None] = {}
 
     def __iter__(self) -> Iterator[VictimLeaf]:
         """Leaves with possible victims, in the order of their paths."""
@@ -101,7 +105,7 @@ class VictimLeaves:
 
     def _judge_leaf(self, leaf: Queue) -> VictimLeaf | Out:
         self.judged += 1
-        if leaf is self._leaf or self._protected in leaf.lineage:
+        if leaf is self._leaf or self._claim.queue in leaf.lineage:
             return Out.OWN_QUEUE
         branch = branch_of(leaf, self._fence)
         if branch is None:
@@ -111,15 +115,24 @@ class VictimLeaves:
         priority = highest_priority(branch, self._fence)
         if isinstance(priority, Out):
             return priority
-        above = tuple([self._above(queue) for queue in branch if queue.guaranteed])
-        if not is_over_guarantee(above, self._wanted):
+        above = [(queue, self._above(queue)) for queue in branch if queue.guaranteed]
+        if not is_over_guarantee([rest for _, rest in above], self._wanted):
             return Out.BELOW_GUARANTEE
-        guarantees = tuple([self._allowances[queue] for queue in branch if queue.guaranteed])
+        allowances = [self._allowances[queue] for queue, _ in above]
+        if self._claim.shares is not None:
+            for queue in branch:
+                excess = self._above_share(queue, self._claim.shares)
+                if excess is None:
+                    return Out.BELOW_FAIR_SHARE
+                allowances.append(excess)
+                above.append((queue, dict(excess)))
         may_lose = self._index.losses.remaining(leaf, self.now)
         checkpoint = None
         if may_lose or self.by_cost:
             checkpoint = self._index.assumed_checkpoint(leaf)
-        return VictimLeaf(leaf, priority, guarantees, above, dict(may_lose), may_lose, checkpoint)
+        return VictimLeaf(
+            leaf, priority, tuple(allowances), tuple(above), dict(may_lose), may_lose, checkpoint
+        )
 
     def _above(self, queue: Queue) -> Mapping[str, int]:
         """Amounts of the queue above its guarantee, before any what-if victim is removed."""
@@ -128,3 +141,9 @@ class VictimLeaves:
             known = self._books[queue] = above_guarantee(queue)
             self._allowances[queue] = dict(known)
         return known
+
+    def _above_share(self, queue: Queue, shares: FairShares) -> Allowance | None:
+        """Allowance of the queue above its fair share; None if it has no more than that."""
+        if queue not in self._excess:
+            self._excess[queue] = shares.excess(queue)
+        return self._excess[queue]

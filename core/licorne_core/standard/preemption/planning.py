@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
+from licorne_core.messages.preemption import PreemptionRule
 from licorne_core.model.nodes.node import Node
 from licorne_core.standard.preemption.candidates import Candidates
 from licorne_core.standard.preemption.cheapest import CheapestSet
@@ -48,6 +49,8 @@ class VictimPlan(NamedTuple):
     """Price of the necessary victims."""
     spare_prices: tuple[Price, ...] = ()
     """Prices of the spare ones."""
+    rule: PreemptionRule = PreemptionRule.GUARANTEE
+    """Rule by which the victims are stopped."""
 
     @property
     def victims(self) -> tuple[Victim, ...]:

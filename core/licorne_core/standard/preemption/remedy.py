@@ -21,6 +21,7 @@ from licorne_core.scheduling.waiting.blockers import Blocker, Blockers, FullRoot
 from licorne_core.scheduling.waiting.shortages import NodesReserved, QuotaShortage
 from licorne_core.standard.preemption.covering import required_node_victims, stays_too_full
 from licorne_core.standard.preemption.decisions import ToClear, ToPreempt
+from licorne_core.standard.preemption.keys import RECLAIM
 from licorne_core.standard.preemption.laws import Law
 from licorne_core.standard.preemption.planning import VictimPlan
 from licorne_core.standard.preemption.requests import (
@@ -52,6 +53,7 @@ DOES_NOT_HELP = "Preemption does not help"
 REASONS = {
     Law.NO_GUARANTEE: "Preemption queue guarantees check failed",
     Law.OVER_GUARANTEE: "Preemption queue guarantees check failed",
+    Law.OVER_FAIR_SHARE: "Preemption queue guarantees check failed",
     Law.GANG_INCOMPLETE: "Preemption helped but short of resources",
     Law.NOT_ENOUGH: "Preemption helped but short of resources",
 }
@@ -153,8 +155,10 @@ class Preempting(Remedy):
                 kept = context.wakeups.reserved_node_waits.note(leaf, request, found, now, until)
                 wait_for(context.escalation, wants, kept, now)
                 return kept
-            # A refusal that ends with time is searched again even without a change of the books.
-            wants.searched_at = version if found.until is None else ANY_VERSION
+            # A refusal that ends with time is searched again even without a change of the books. So is one by
+            # fair shares, as these depend on all pending asks.
+            is_lasting = found.until is None and not leaf.settings.of(RECLAIM)
+            wants.searched_at = version if is_lasting else ANY_VERSION
         pause(context.escalation, wants, now)
         return None
 

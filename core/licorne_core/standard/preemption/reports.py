@@ -16,13 +16,11 @@ MOST_SPARED = 3
 
 _TEXTS = {
     Law.NO_GUARANTEE: "no queue from {queue} up is guaranteed any of {requested}",
-    Law.OVER_GUARANTEE: (
-        "with {requested} queue {queue} would have more than the {guaranteed} that it is "
-        "guaranteed: it has {settled}"
-    ),
+    Law.OVER_GUARANTEE: "with {requested} queue {queue} would have more than {due}: it has {settled}",
+    Law.OVER_FAIR_SHARE: "with {requested} queue {queue} would have more than {due}: it has {settled}",
     Law.GANG_INCOMPLETE: (
         "its gang would not be complete: its placeholders wait for {requested}, where queue {queue} has "
-        "{settled} of the {guaranteed} that it is guaranteed, or victims make too little room for all"
+        "{settled} of {due}, or victims make too little room for all"
     ),
     Law.NO_NODE: "no node could be kept for it, whoever goes",
     Law.NODES_KEPT: (
@@ -120,13 +118,7 @@ def _searched(partition: Partition, request: Request) -> PreemptionCheck:
             paused = max(paused, request.group.refused_stops.until)
         text = "victims are searched for when it is tried next"
         return PreemptionCheck(code="PREEMPTION_NOT_YET_TRIED", text=text, passed=True, until=paused)
-    text = _TEXTS[found.law].format(
-        queue=found.queue,
-        requested=in_units(found.requested),
-        settled=in_units(found.settled),
-        guaranteed=in_units(found.guaranteed),
-    )
-    text += _spared(found)
+    text = _text(found) + _spared(found)
     first = wants.searched_for
     if first is not None and first is not request:
         text = f"for {first.key}, which comes before it: {text}"
@@ -142,6 +134,20 @@ def _searched(partition: Partition, request: Request) -> PreemptionCheck:
         causes={out.value: count for out, count in sorted(found.out.items())},
         until=until if until > partition.effort.now else 0.0,
     )
+
+
+def _text(found: SearchRefusal) -> str:
+    """The law in the way, with the numbers of the queue whose guarantee or fair share counts."""
+    settled, share = in_units(found.settled), found.share
+    due = f"the {in_units(found.guaranteed)} that it is guaranteed"
+    if share is not None:
+        due = f"its fair share of {in_units(share)}"
+    text = _TEXTS[found.law].format(
+        queue=found.queue, requested=in_units(found.requested), settled=settled, due=due
+    )
+    if share is None or found.law in (Law.OVER_FAIR_SHARE, Law.GANG_INCOMPLETE):
+        return text
+    return f"{text}; queue {found.queue} may reclaim up to {due}, and has {settled}"
 
 
 def _spared(found: SearchRefusal) -> str:

@@ -1,6 +1,6 @@
 """Search for victims: the best node for an ask, with the fewest victims (spec § 9.4).
 
-1. Law 4: the ask's queue has to stay within its guarantee. The ask's fence is found (law 7).
+1. Law 4: the ask's queue has to stay within its guarantee or fair share. The ask's fence is found (law 7).
 2. Nodes that could be reserved for the ask. An ask that fits without victims waits.
 3. For each node, the smallest set of victims on the node that makes room: regular ones before
    originators, originators before victims that opted out. It is combined with the smallest set on other nodes
@@ -16,22 +16,30 @@ has no steps left, its best plans so far win; without a plan, the other nodes ar
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from licorne_core.config.schema import VictimOrder
-from licorne_core.messages.preemption import Spared
+from licorne_core.messages.preemption import PreemptionRule, Spared
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import Request, seconds_lost, seconds_run
 from licorne_core.model.effort import Search
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
-from licorne_core.model.queues.guarantees import entitled_queue, guaranteed, settled, stays_within_guarantee
+from licorne_core.model.queues.guarantees import guaranteed, settled
 from licorne_core.model.queues.queue import Queue
 from licorne_core.standard.preemption.candidates import Candidates
 from licorne_core.standard.preemption.covering import gang_amounts, may_be_complete
 from licorne_core.standard.preemption.hosts import FIRST_NODES, AskHosts, next_to_yield
-from licorne_core.standard.preemption.laws import Comparison, Law, Out, fence_of, quota_shortage
+from licorne_core.standard.preemption.laws import (
+    Claim,
+    Comparison,
+    Law,
+    Out,
+    claims_of,
+    fence_of,
+    quota_shortage,
+)
 from licorne_core.standard.preemption.leaves import VictimLeaf
 from licorne_core.standard.preemption.losses import Losses
 from licorne_core.standard.preemption.planning import Planning, VictimPlan
@@ -57,6 +65,8 @@ ALLOCATIONS_OF_A_TRY: Final = 8
 
 STEPS = 20_000
 """What-if steps of one search."""
+_FOR_ANY_CLAIM = (Law.NODES_KEPT, Law.WAITS_FOR_RELEASES)
+"""Refusals after which no other claim of the ask is tried: another search follows."""
 NODES = 10
 """Most plans of one search, each for another node. The RM is asked about as many."""
 
@@ -71,12 +81,14 @@ class SearchRefusal(NamedTuple):
 
     law: Law
     queue: QueuePath
-    """Queue whose guarantee counts for the ask; the ask's leaf if no queue has a guarantee."""
+    """Queue whose guarantee or fair share counts for the ask; the ask's leaf if it has no claim to either."""
     requested: Resources
     settled: Resources
     """Settled usage of the queue, in the ask's types."""
     guaranteed: Resources
     """Guarantee of the queue, in the ask's types."""
+    share: Resources | None = None
+    """Fair share of the queue in the ask's types, if the ask may preempt up to it."""
     out: Mapping[Out, int] = {}
     """Number of excluded leaves, and of excluded allocations of other leaves, by reason.
 
@@ -152,29 +164,51 @@ class PreemptionSearch(Search):
         now: float,
         steps: int,
         most: int,
-        refused: Collection[Node],
+        refused_nodes: Collection[Node],
         equals: Callable[[], int],
     ) -> list[VictimPlan] | SearchRefusal:
         leaf: Queue = app.leaf
         wanted = request.ask.ask_class.items
-        entitled = entitled_queue(leaf, wanted)
-        if entitled is None:
-            return refusal(Law.NO_GUARANTEE, leaf, request)
-        if not stays_within_guarantee(entitled, wanted):
-            return refusal(Law.OVER_GUARANTEE, entitled, request)
+        refused, is_covered = refusal(Law.NO_GUARANTEE, Claim(leaf), request), False
+        for claim in claims_of(leaf, wanted):
+            if claim.covers(wanted):
+                found = self._find_by(claim, app, request, now, steps, most, refused_nodes, equals)
+                if isinstance(found, list) or found.law in _FOR_ANY_CLAIM:
+                    return found
+                until = earliest(found.until, refused.until)
+                refused, is_covered = found._replace(until=until), True
+            elif not is_covered:
+                refused = refusal(claim.exceeded, claim, request)
+                self.work += claim.derived
+        return refused
+
+    def _find_by(
+        self,
+        claim: Claim,
+        app: Application,
+        request: Request,
+        now: float,
+        steps: int,
+        most: int,
+        refused: Collection[Node],
+        equals: Callable[[], int],
+    ) -> list[VictimPlan] | SearchRefusal:
+        """As `find`, by one claim of the ask that covers it."""
+        leaf: Queue = app.leaf
+        wanted = request.ask.ask_class.items
         beyond = quota_shortage(leaf.lineage, wanted)
-        candidates = self.candidates(app, entitled, request, now)
+        candidates = candidates_for(self._index, app, claim, request, now)
         hosts = AskHosts(self._index, self._counts, candidates, request, self._first_nodes, refused)
         what_if = WhatIf(steps)
         found: list[VictimPlan] | SearchRefusal = []
         together = gang_amounts(app, request)
-        if together and not may_be_complete(candidates, entitled, leaf, together):
-            refused_gang = refusal(Law.GANG_INCOMPLETE, entitled, request)
+        if together and not may_be_complete(candidates, claim, leaf, together):
+            refused_gang = refusal(Law.GANG_INCOMPLETE, claim, request)
             return refused_gang._replace(requested=dict(together))
         left = None if any(beyond) else hosts.without_victims(most)
         if left is not None:
             found = [VictimPlan(node, (), ()) for node in left]
-            found = found or refusal(Law.WAITS_FOR_RELEASES, entitled, request)
+            found = found or refusal(Law.WAITS_FOR_RELEASES, claim, request)
         elif candidates.leaves.any():
             planning = Planning(candidates, what_if, beyond)
             with_spare = request.ask.ask_class.predicate is not None
@@ -182,17 +216,19 @@ class PreemptionSearch(Search):
             plain = found and all(is_plain(one, candidates.units, self.delaying) for one in found[0].victims)
             number = equals() if plain else 1
             if number > 1:
-                found = [self._for_all(app, request, entitled, hosts, found[0], number, now)]
+                found = [self._for_all(app, request, claim, hosts, found[0], number, now)]
         if not found:
-            found = self._refusal(candidates, hosts, entitled, request)
-        self.work += what_if.steps + candidates.looked_at + hosts.looked_at
+            found = self._refusal(candidates, hosts, claim, request)
+        self.work += what_if.steps + candidates.looked_at + hosts.looked_at + claim.derived
+        if isinstance(found, list):
+            return [plan._replace(rule=claim.rule) for plan in found]
         return found
 
     def _for_all(
         self,
         app: Application,
         request: Request,
-        entitled: Queue,
+        claim: Claim,
         hosts: AskHosts,
         plan: VictimPlan,
         equals: int,
@@ -204,12 +240,12 @@ class PreemptionSearch(Search):
         tables = [self._counts.of(times(wanted, number)) for number in range(1, equals + 1)]
         for number in range(equals, 1, -1):
             together = times(wanted, number)
-            if not stays_within_guarantee(entitled, together):
+            if not claim.covers(together):
                 continue
             beyond = quota_shortage(leaf.lineage, together)
             self.work += sum([table.refresh() + table.recount() for table in tables[:number]])
-            fence = fence_of(leaf, request.priority, together)
-            candidates = Candidates(self._index, leaf, entitled, fence, wanted, now)
+            fence = fence_of(leaf, request.priority, together, claim.shares)
+            candidates = Candidates(self._index, leaf, claim, fence, wanted, now)
             is_small = len(self._index.nodes) <= FEW_NODES
             if not (is_small or candidates.by_cost) and is_least(plan, tables[:number]):
                 return plan
@@ -223,21 +259,20 @@ class PreemptionSearch(Search):
         return plan
 
     def _refusal(
-        self, candidates: Candidates, hosts: AskHosts, entitled: Queue, request: Request
+        self, candidates: Candidates, hosts: AskHosts, claim: Claim, request: Request
     ) -> SearchRefusal:
         """Return the refusal of an ask without a plan."""
         if hosts.are_kept():
-            found = refusal(Law.NODES_KEPT, entitled, request)
+            found = refusal(Law.NODES_KEPT, claim, request)
         elif hosts.are_refused():
-            found = refusal(Law.RM_REFUSED, entitled, request)
+            found = refusal(Law.RM_REFUSED, claim, request)
         elif hosts.any_host():
-            found = why_no_candidates(candidates, entitled, request)
+            found = why_no_candidates(candidates, claim, request)
         else:
-            found = refusal(Law.NO_NODE, entitled, request)
+            found = refusal(Law.NO_NODE, claim, request)
         reserved, applications = self._index.reserved, self._index.applications
         yields = next_to_yield(reserved, request, applications, candidates.now)
-        times = [time for time in (found.until, yields) if time is not None]
-        return found._replace(until=min(times, default=None))
+        return found._replace(until=earliest(found.until, yields))
 
     def stands(self, app: Application, request: Request, plan: VictimPlan, upto: int, now: float) -> bool:
         """True if a plan is still legal on the live books, and still necessary.
@@ -250,22 +285,31 @@ class PreemptionSearch(Search):
         self.work += work
         return stands
 
-    def candidates(self, app: Application, entitled: Queue, request: Request, now: float) -> Candidates:
-        """The candidates for an ask with a guarantee of the queue `entitled`."""
-        return candidates_for(self._index, app, entitled, request, now)
+    def candidates(self, app: Application, request: Request, now: float) -> Iterator[Candidates]:
+        """The candidates for an ask by each claim that covers it."""
+        wanted = request.ask.ask_class.items
+        for claim in claims_of(app.leaf, wanted):
+            if claim.covers(wanted):
+                yield candidates_for(self._index, app, claim, request, now)
 
     def spared(
-        self, app: Application, request: Request, node: Node, victims: Collection[Request], now: float
+        self,
+        app: Application,
+        request: Request,
+        node: Node,
+        victims: Collection[Request],
+        rule: PreemptionRule,
+        now: float,
     ) -> Spared | None:
         """First allocation on the node that the ask could have stopped instead of one of the victims.
 
         None unless the ask's queue compares costs, as otherwise no alternative was compared.
         """
         leaf: Queue = app.leaf
-        entitled = entitled_queue(leaf, request.ask.ask_class.items)
-        if entitled is None or leaf.settings.preemption_victim_order is not VictimOrder.COST:
+        claims = [one for one in claims_of(leaf, request.ask.ask_class.items) if one.rule is rule]
+        if not claims or leaf.settings.preemption_victim_order is not VictimOrder.COST:
             return None
-        candidates = self.candidates(app, entitled, request, now)
+        candidates = candidates_for(self._index, app, claims[0], request, now)
         others = (one for one in candidates.on_node(node) if one.victim.request not in victims)
         first = next(others, None)
         self.work += candidates.looked_at
@@ -295,19 +339,25 @@ MOST_COUNTED = 2_000
 """Most allocations that a refusal counts."""
 
 
-def refusal(law: Law, queue: Queue, request: Request) -> SearchRefusal:
-    """Return the refusal of an ask; `queue` is the queue whose guarantee counts for the ask."""
-    names = [name for name, _ in request.ask.ask_class.items]
+def earliest(*times: float | None) -> float | None:
+    """The earliest of these times; None for none."""
+    return min([time for time in times if time is not None], default=None)
+
+
+def refusal(law: Law, claim: Claim, request: Request) -> SearchRefusal:
+    """Return the refusal of an ask with the claim that counts for it."""
+    queue, names = claim.queue, [name for name, _ in request.ask.ask_class.items]
     return SearchRefusal(
         law=law,
         queue=queue.path,
         requested=request.ask.ask_class.resources,
         settled={name: settled(queue, name) for name in names},
         guaranteed={name: due for name in names if (due := guaranteed(queue, name))},
+        share=None if claim.shares is None else claim.shares.of(queue),
     )
 
 
-def why_no_candidates(candidates: Candidates, entitled: Queue, wanted: Request) -> SearchRefusal:
+def why_no_candidates(candidates: Candidates, claim: Claim, wanted: Request) -> SearchRefusal:
     """Return the refusal of an ask that may trigger preemption, with counts of excluded allocations."""
     why = _Reasons(candidates)
     for leaf in candidates.leaves.inside():
@@ -320,7 +370,7 @@ def why_no_candidates(candidates: Candidates, entitled: Queue, wanted: Request) 
                 # The fence's own priority counts, so the priority inside does not matter.
                 why.note_priority(leaf, 0)
     law = Law.NOT_ENOUGH if candidates.found else Law.NO_VICTIMS
-    plain = refusal(law, entitled, wanted)
+    plain = refusal(law, claim, wanted)
     return plain._replace(out=dict(why.out), spared=why.spared(), until=why.until())
 
 

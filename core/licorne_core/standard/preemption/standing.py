@@ -10,11 +10,10 @@ from typing import TypeVar
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.nodes.node import Node
-from licorne_core.model.queues.guarantees import entitled_queue, stays_within_guarantee
 from licorne_core.model.queues.queue import Queue
 from licorne_core.standard.preemption.candidates import Candidates
 from licorne_core.standard.preemption.hosts import room_lacking
-from licorne_core.standard.preemption.laws import fence_of, quota_shortage
+from licorne_core.standard.preemption.laws import Claim, claims_of, fence_of, quota_shortage
 from licorne_core.standard.preemption.leaves import VictimLeaf
 from licorne_core.standard.preemption.planning import VictimPlan
 from licorne_core.standard.preemption.victim_index import VictimIndex
@@ -36,12 +35,13 @@ def without_promise(request: Request, question: Callable[[], Result]) -> Result:
 
 
 def candidates_for(
-    index: VictimIndex, app: Application, entitled: Queue, request: Request, now: float
+    index: VictimIndex, app: Application, claim: Claim, request: Request, now: float
 ) -> Candidates:
-    """The candidates for an ask with a guarantee of the queue `entitled`."""
+    """The candidates for an ask with this claim."""
     leaf: Queue = app.leaf
     wanted = request.ask.ask_class.items
-    return Candidates(index, leaf, entitled, fence_of(leaf, request.priority, wanted), wanted, now)
+    fence = fence_of(leaf, request.priority, wanted, claim.shares)
+    return Candidates(index, leaf, claim, fence, wanted, now)
 
 
 def plan_stands(
@@ -53,21 +53,35 @@ def plan_stands(
     now: float,
 ) -> tuple[bool, int]:
     """True if these victims, maybe none, are legal, needed and enough; and the work of the check."""
+    work = 0
+    if index.nodes.get(plan.node.node_id) is plan.node:
+        for claim in claims_of(app.leaf, request.ask.ask_class.items):
+            stands, cost = _stands_by(index, app, request, plan.node, claim, victims, now)
+            work += cost
+            if stands:
+                return True, work
+    return False, work
+
+
+def _stands_by(
+    index: VictimIndex,
+    app: Application,
+    request: Request,
+    node: Node,
+    claim: Claim,
+    victims: Sequence[Victim],
+    now: float,
+) -> tuple[bool, int]:
+    """As `plan_stands`, by one claim of the ask."""
     leaf: Queue = app.leaf
     wanted = request.ask.ask_class.items
-    entitled = entitled_queue(leaf, wanted)
-    node = plan.node
-    if (
-        entitled is None
-        or not stays_within_guarantee(entitled, wanted)
-        or index.nodes.get(node.node_id) is not node
-    ):
-        return False, 0
+    if not claim.covers(wanted):
+        return False, claim.derived
     room = room_lacking(node, request, index.applications, now)
     beyond = quota_shortage(leaf.lineage, wanted)
     if room is None or (any(room) or any(beyond)) is not bool(victims):
         return False, 0
-    candidates = candidates_for(index, app, entitled, request, now)
+    candidates = candidates_for(index, app, claim, request, now)
     what_if = WhatIf(len(victims))
     going = {victim.request for victim in victims}
     done: set[Request] = set()

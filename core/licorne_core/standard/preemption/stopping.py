@@ -26,6 +26,7 @@ from licorne_core.values.asks import Ask
 
 TEXTS = {
     PreemptionRule.GUARANTEE: "preempting allocations to free up resources to run ask: {}",
+    PreemptionRule.FAIR_SHARE: "preempting allocations to free up resources to run ask: {}",
     PreemptionRule.REQUIRED_NODE: "preempting allocations to free up resources to run daemon set ask: {}",
     PreemptionRule.QUOTA: "preempting allocations to enforce new max quota for queue : {}",
     PreemptionRule.DRAIN: "preempting allocations to drain node: {}",

@@ -56,6 +56,7 @@ _ENDS = {
 
 _RULES = {
     PreemptionRule.GUARANTEE: "a queue was below its guarantee",
+    PreemptionRule.FAIR_SHARE: "a queue was below its fair share",
     PreemptionRule.REQUIRED_NODE: "the ask may go to no other node",
     PreemptionRule.QUOTA: "a queue had more than its maximum",
     PreemptionRule.DRAIN: "an operator drains its node",

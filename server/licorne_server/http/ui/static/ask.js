@@ -173,7 +173,7 @@ function topologyWayOut(partition, check) {
 
 function victim(partition, record) {
   if (!record) return null;
-  const why = { guarantee: "for an ask whose queue was below its guarantee", "required-node": "for an ask that may go to no other node", quota: "because its queue had more than its lowered maximum", drain: "because an operator drains its node" };
+  const why = { guarantee: "for an ask whose queue was below its guarantee", "fair-share": "for an ask whose queue was below its fair share", "required-node": "for an ask that may go to no other node", quota: "because its queue had more than its lowered maximum", drain: "because an operator drains its node" };
   return section("Preemption", facts([
     ["Rule", why[record.rule] || record.rule],
     ["Told to stop", time(record.time)],

@@ -11,7 +11,7 @@ import { PagedList, sortedTable } from "./table.js";
 import { brief, count, counted, lost, short, span } from "./units.js";
 import { when } from "./when.js";
 
-const RULES = { guarantee: "for a queue below its guarantee", "required-node": "for an ask that may go to no other node", quota: "its queue had more than its maximum", drain: "an operator drains its node" };
+const RULES = { guarantee: "for a queue below its guarantee", "fair-share": "for a queue below its fair share", "required-node": "for an ask that may go to no other node", quota: "its queue had more than its maximum", drain: "an operator drains its node" };
 
 export function view([partition = state.partition], { q = "" }) {
   choosePartition(partition);

@@ -1,0 +1,296 @@
+"""Asks preempt up to the fair share of their queue, and everybody keeps theirs (docs/preemption.md)."""
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from licorne_core.messages.commands import TerminationType
+from licorne_core.messages.effects import Effect
+from licorne_core.messages.preemption import PreemptionRule
+from licorne_core.standard.preemption.keys import RECLAIM
+from licorne_core.standard.preemption.laws import Law
+from licorne_core.standard.preemption.shares import divided
+from licorne_core.values.asks import Ask
+from support.core.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
+from support.core.driver import Driver, released
+from support.preemption.asking import NOW, A, B, cluster, parent, queue, refusal, runs, served, waits
+from support.preemption.building import build
+from support.preemption.records import Cluster, NodeRecord, QueueRecord, Size
+from support.seeds import lively
+
+C = "root.c"
+WHY = TerminationType.PREEMPTED_BY_SCHEDULER
+
+
+@pytest.mark.parametrize(
+    ("amount", "siblings", "parts"),
+    [
+        pytest.param(40, [(100, 20), (12, 10), (30, 0), (0, 10)], [28, 12, 0, 0], id="the one of the page"),
+        pytest.param(40, [(100, 0), (12, 0), (30, 0)], [14, 12, 14], id="equal without guarantees"),
+        pytest.param(30, [(100, 10), (100, 5)], [20, 10], id="in proportion to guarantees"),
+        pytest.param(30, [(100, 40), (100, 20), (5, 0)], [20, 10, 0], id="guarantees that exceed it"),
+        pytest.param(
+            30, [(8, 40), (100, 20)], [8, 20 + 2], id="a guarantee without demand is left to others"
+        ),
+        pytest.param(30, [(12, 10), (9, 5), (4, 0), (40, 0)], [12, 9, 4, 5], id="what those with one leave"),
+        pytest.param(5, [(5, 0), (5, 0)], [2, 2], id="rounded down"),
+        pytest.param(0, [(5, 1), (5, 0)], [0, 0], id="nothing"),
+    ],
+)
+def test_what_a_queue_has_is_divided(amount: int, siblings: list[tuple[int, int]], parts: list[int]) -> None:
+    """Guarantees first, then the rest in proportion to them, and what is left equally among the others."""
+    wanted, due = zip(*siblings, strict=True)
+    assert divided(amount, wanted, due) == parts
+
+
+def fair(path: str, guaranteed: Size | None = None, most: Size | None = None, **settings: Any) -> QueueRecord:
+    """A queue whose asks preempt up to its fair share."""
+    return queue(path, guaranteed, most, extended=((RECLAIM, True),), **settings)
+
+
+def usage(world: Cluster, asking: str, number: int = 20) -> dict[str, int]:
+    """What the leaves have after asks of one core that each preempt if they may."""
+    after = served(world, [f"{asking}-w{one}" for one in range(number)])
+    return {one.path: after.settled(one.path, "vcore") for one in after.queues if one.is_leaf}
+
+
+@pytest.mark.parametrize(
+    ("queues", "running", "rests"),
+    [
+        pytest.param([fair(A), queue(B)], {B: 20}, {A: 10, B: 10}, id="half of two"),
+        pytest.param([queue(A), queue(B)], {B: 20}, {A: 0, B: 20}, id="nothing without the property"),
+        pytest.param(
+            [fair(A), queue(B), queue(C)],
+            {B: 20},
+            {A: 10, B: 10, C: 0},
+            id="without demand it does not count",
+        ),
+        pytest.param(
+            [fair(A), queue(B), queue(C)], {B: 15, C: 5}, {A: 7, B: 8, C: 5}, id="at its share it gives none"
+        ),
+        pytest.param(
+            [fair(A, {"vcore": 4}), queue(B, {"vcore": 6})], {B: 20}, {A: 8, B: 12}, id="beside guarantees"
+        ),
+        pytest.param(
+            [fair(A), queue(B, {"vcore": 12}), queue(C)],
+            {B: 12, C: 8},
+            {A: 4, B: 12, C: 4},
+            id="a guarantee is kept",
+        ),
+        pytest.param(
+            [fair(A, most={"vcore": 6}), queue(B)], {B: 20}, {A: 6, B: 14}, id="a maximum below its share"
+        ),
+        pytest.param(
+            [parent("root.p"), fair("root.p.x"), queue("root.p.y"), queue(B)],
+            {"root.p.y": 4, B: 16},
+            {"root.p.x": 6, "root.p.y": 4, B: 10},
+            id="level by level: first from outside",
+        ),
+        pytest.param(
+            [parent("root.p"), fair("root.p.x"), queue("root.p.y"), queue(B), queue(C)],
+            {"root.p.y": 8, B: 9, C: 3},
+            {"root.p.x": 4, "root.p.y": 4, B: 9, C: 3},
+            id="level by level: from inside where the parent has its share",
+        ),
+        pytest.param(
+            [parent("root.p", {"vcore": 8}), fair("root.p.x"), queue("root.p.y"), queue(B, {"vcore": 12})],
+            {"root.p.y": 8, B: 12},
+            {"root.p.x": 4, "root.p.y": 4, B: 12},
+            id="siblings under one guarantee",
+        ),
+        pytest.param(
+            [
+                *[parent("root.p"), parent("root.p.q"), fair("root.p.q.x"), queue("root.p.q.y")],
+                *[queue("root.p.z"), queue(B)],
+            ],
+            {"root.p.q.y": 3, "root.p.z": 9, B: 8},
+            {"root.p.q.x": 3, "root.p.q.y": 3, "root.p.z": 6, B: 8},
+            id="three levels",
+        ),
+    ],
+)
+def test_where_queues_come_to_rest(
+    queues: list[QueueRecord], running: dict[str, int], rests: dict[str, int]
+) -> None:
+    """One queue asks for all of 20 cores: it gets what is between its usage and its fair share."""
+    first = next(iter(rests))
+    world = cluster(
+        queues,
+        *[runs(leaf, *range(number)) for leaf, number in running.items()],
+        waits(first, *range(20)),
+        vcore=20,
+    )
+    assert usage(world, first) == rests
+
+
+def test_what_a_maximum_leaves_is_divided() -> None:
+    """C wants more than its maximum: what it cannot have goes to the others."""
+    world = cluster(
+        [fair(A), queue(B), queue(C, most={"vcore": 4})],
+        *[runs(B, *range(16)), runs(C, *range(4)), waits(A, *range(20)), waits(C, *range(10))],
+        vcore=20,
+    )
+    assert usage(world, A) == {A: 8, B: 8, C: 4}
+
+
+def test_an_allocation_larger_than_what_is_above_the_share_stays() -> None:
+    """B has 10 cores in two jobs, and a share of 7: none goes, though A has less than its share."""
+    world = cluster(
+        [fair(A), queue(B)],
+        *[runs(B, 0, 1, vcore=5), runs(A, 0, 1, vcore=2)],
+        *[waits(A, 1, 2, 3, vcore=2), waits(B, 1, vcore=5)],
+        vcore=15,
+    )
+    found = refusal(world, f"{A}-w1")
+    assert (found.law, found.share, found.settled) == (Law.NOT_ENOUGH, {"vcore": 7}, {"vcore": 4})
+
+
+def test_the_resource_of_which_a_queue_has_most_counts() -> None:
+    """B has all cores, and half of the memory, of which all want more: of the cores it keeps its share."""
+    size = {"vcore": 1, "memory": 2}
+    world = cluster(
+        [fair(A), queue(B)],
+        runs(B, *range(12), size=size),
+        waits(A, *range(20), size=size),
+        waits(B, *range(20), size=size),
+        nodes=(NodeRecord(name="n1", capacity={"vcore": 12, "memory": 48}),),
+    )
+    after = served(world, [f"{A}-w{number}" for number in range(20)])
+    assert [after.settled(path, "vcore") for path in (A, B)] == [6, 6]
+
+
+def test_a_share_costs_its_siblings() -> None:
+    """To see that a queue has its share, no allocation or node is looked at, however many there are."""
+    costs = []
+    for number in (2, 40):
+        names = [f"n{one}" for one in range(number)]
+        built = build(
+            cluster(
+                [fair(A), queue(B), queue(C)],
+                *[runs(B, one, node=name) for one, name in enumerate(names)],
+                *[runs(A, one, node=name) for one, name in enumerate(names)],
+                waits(A, 1),
+                nodes=tuple(NodeRecord(name=name, capacity={"vcore": 2}) for name in names),
+            )
+        )
+        app_, request = built.request(f"{A}-w1")
+        found = built.search.find(app_, request, NOW)
+        assert getattr(found, "law", None) is Law.OVER_FAIR_SHARE
+        costs.append(built.search.work)
+    assert costs == [3, 3]
+
+
+# In turns
+
+TURNS = 24
+"""After half of them nobody is stopped."""
+
+
+def town(rng: Random) -> tuple[Driver, list[str]]:
+    """Queues that all ask for their fair share, some with guarantees or maxima, and a few nodes."""
+    driver = Driver()
+    leaves: list[str] = []
+
+    def drawn(path: str, depth: int) -> str:
+        name = path.rpartition(".")[2]
+        amounts = {}
+        if rng.random() < 0.3:
+            amounts["guaranteed"] = {"vcore": f"{rng.randint(1, 3)}"}
+        if rng.random() < 0.2:
+            amounts["max"] = {"vcore": "12", "memory": f"{rng.randint(12, 30)}"}
+        below = ""
+        if depth and rng.random() < 0.4:
+            below = ", queues: [" + ", ".join(drawn(f"{path}.{one}", 0) for one in "xy") + "]"
+        else:
+            leaves.append(path)
+        return f"{{name: {name}, resources: {amounts or '{}'}{below}}}"
+
+    queues = ", ".join(drawn(f"root.{name}", 1) for name in "abc"[: rng.randint(2, 3)])
+    driver.do(
+        register(config(f"[{queues}]", properties="{preemption.delay: 1s, preemption.reclaim: fair-share}"))
+    )
+    sizes = [(rng.randint(3, 8) * 1000, rng.randint(5, 20)) for _ in range(rng.randint(1, 3))]
+    driver.do(nodes(*[node(f"n{n}", vcore=v, memory=m) for n, (v, m) in enumerate(sizes)]))
+    driver.do(apps(*[app(path, path) for path in leaves]))
+    return driver, leaves
+
+
+def drawn_ask(rng: Random, leaf: str, key: str) -> Ask:
+    """An ask for one of both resources, or for both."""
+    size = {"vcore": rng.choice([1000, 1000, 2000, 3000]), "memory": rng.choice([1, 2, 5])}
+    if rng.random() < 0.3:
+        del size[rng.choice(sorted(size))]
+    return ask(leaf, key, policy="so", size=size)
+
+
+class Stubborn:
+    """An RM that stops all victims at once, and wants them again."""
+
+    def __init__(self, driver: Driver) -> None:
+        """Nothing is wanted yet."""
+        self._driver = driver
+        self._known: dict[tuple[str, str], Ask] = {}
+
+    def want(self, wanted: list[Ask]) -> list[Effect]:
+        """Ask for these."""
+        self._known.update({(one.app_id, one.key): one for one in wanted})
+        return self._driver.do(asks(*wanted))
+
+    def turn(self, number: int) -> int:
+        """Let some time pass; how many were stopped."""
+        effects, stopped = self._driver.wait(16), 0
+        while gone := released(effects):
+            stopped += len(gone)
+            effects = self._driver.do(releases(*[release(app_id, key, why=WHY) for app_id, key, *_ in gone]))
+            effects = effects + self.want(
+                [_again(self._known[app_id, key], number) for app_id, key, *_ in gone]
+            )
+        return stopped
+
+
+@pytest.mark.worlds(first=9_400_000, size=20)
+def test_all_come_to_rest(part: range) -> None:
+    """Victims come again at once, and each wants all: after a few turns nobody is stopped any more."""
+    stopped = 0
+    for seed in part:
+        rng = Random(seed)
+        driver, leaves = town(rng)
+        rm = Stubborn(driver)
+        for leaf in rng.sample(leaves, len(leaves)):
+            rm.want([drawn_ask(rng, leaf, f"k{number}") for number in range(8)])
+        told = [rm.turn(number) for number in range(TURNS)]
+        stopped += sum(told)
+        assert not any(told[TURNS // 2 :]), f"seed {seed}: {told}"
+    assert stopped > lively(len(part))
+
+
+def _again(ask_: Ask, turn: int) -> Ask:
+    """What a controller wants again after its end."""
+    sizes = ask_.ask_class.resources
+    return ask(ask_.app_id, f"{ask_.key.partition('-')[0]}-{turn}", policy="so", size=sizes)
+
+
+def test_explain_names_the_share() -> None:
+    """One ask more would be too much for the queue; and before that, nobody may go for one."""
+    driver = Driver()
+    a = "{name: a, properties: {preemption.delay: 1s, preemption.reclaim: fair-share}}"
+    driver.do(register(config(f"[{a}, {{name: b, properties: {{preemption.minimum.runtime: 30s}}}}]")))
+    driver.do(nodes(node("n1", memory=4)), apps(app("a", "root.a"), app("b", "root.b")))
+    driver.do(asks(*[ask("b", f"b{number}", policy="s", memory=1) for number in range(4)]))
+    driver.do(asks(*[ask("a", f"a{number}", policy="o", memory=1) for number in range(3)]))
+    driver.wait(2)
+    found = driver.explain("a", "a0").checks[-1]
+    assert found.message() == (
+        "no allocation may be a victim; queue root.a may reclaim up to its fair share of memory=2, "
+        "and has memory=0"
+    )
+    gone = [key for _, key, *_ in released(driver.wait(30))]
+    driver.do(releases(*[release("b", key, why=WHY) for key in gone]))
+    driver.wait(16)
+    (record,) = driver.partition.ledger.latest(key=gone[0])
+    assert (len(gone), record.rule) == (2, PreemptionRule.FAIR_SHARE)
+    found = driver.explain("a", "a2").checks[-1]
+    assert found.message() == (
+        "with memory=1 queue root.a would have more than its fair share of memory=2: it has memory=2"
+    )
