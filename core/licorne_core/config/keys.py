@@ -178,7 +178,7 @@ NODE_SORT = section(
         "type",
         Kind.TEXT,
         "`auto`: as `fair` while every ask finds a node, and as `binpacking` while one finds none and for "
-        "ten seconds after; while a gang waits for a topology domain, the fullest domain first; "
+        "ten seconds after; while a gang waits for one set of nodes, such as a rack, the fullest set first; "
         "`fair`: the emptiest node first; `binpacking`: the fullest first; `spread`: the "
         "emptiest group of nodes with one value of the attribute, and in it the emptiest node. "
         "How empty a group is, is the mean over its nodes, drained ones too; nodes without the "
