@@ -10,6 +10,7 @@ import pytest
 from licorne.v1 import state_pb2 as pb
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_cli.nouns.explain import start_text
+from licorne_cli.output.text import shown_time
 from licorne_server.testing import FakeRM, VirtualClock, serve
 from support.core.builders import config
 from support.patience import PATIENCE
@@ -99,6 +100,40 @@ async def test_the_calendar_is_a_table(planned: Planned) -> None:
     assert (nothing.code, nothing.err) == (0, "nothing holds a shadow start\n")
     explained = await planned.shell("explain", "job", "next-3")
     assert start_text(planned.calendar[2].start) in explained.out
+
+
+async def test_what_passes_a_planned_start_says_so_everywhere(capsys: pytest.CaptureFixture[str]) -> None:
+    """Explanation and event of a backfilled allocation name the holder, and its hours are counted apart."""
+    clock = VirtualClock()
+    async with serve(CONFIG, clock=clock) as served, FakeRM(served.target) as rm:
+        shell, state = Shell(served.target, capsys), rm.client.state
+        await rm.add_nodes(1, vcore=4000)
+        await rm.submit("job", queue="root.batch", tags={"licorne/runtime": "600"})
+        await rm.ask("job", vcore=3000)
+        await rm.allocated(1)
+        await rm.ask("job", prefix="large", vcore=4000)
+        async with asyncio.timeout(PATIENCE):
+            while not (calendar := await state.calendar()):
+                pass
+        await rm.submit("quick", queue="root.batch", tags={"licorne/runtime": "60"})
+        await rm.ask("quick", prefix="quick", vcore=1000)
+        await rm.allocated(2)
+        text = "started by backfill: it passed ask large-1 of application job"
+        start = calendar[0].start.starts_at
+        explained = await state.explain("quick-1")
+        assert explained.summary.endswith(f"; {text}")
+        assert explained.passed == pb.PassedStart(
+            application_id="job", allocation_key="large-1", starts_at=start
+        )
+        shown = await shell("explain", "quick", "quick-1")
+        assert f"the start that it passed was planned for {shown_time(start)}" in shown.out
+        [event] = (await shell("events", "--reason", "backfill", "-o", "json")).json["events"]
+        late = f"{text}, which was planned for {start / 1e9:.0f}"
+        assert event["record"]["message"] == late
+        await clock.advance(36.0)
+        [root, leaf] = (await shell("usage", "-o", "json")).json["rows"]
+        assert root["backfilledHours"] == leaf["backfilledHours"] == {"vcore": 10.0}
+        assert leaf["hours"] == {"vcore": 40.0}
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,7 @@ def test_hours_are_shown_in_the_units_of_amounts(capsys: pytest.CaptureFixture[s
     assert resource_hours({}) == "-"
     row = ResourceHours(partition="p", name="a,b", hours=hours, allocations=4, preempted=1)
     row.preempted_hours["vcore"] = 1.5
+    row.backfilled_hours["gpu"] = 0.5
     print_csv([row])
     header, gpu, _, vcore = csv.reader(StringIO(capsys.readouterr().out))
     assert dict(zip(header, gpu, strict=True)) == {
@@ -49,5 +50,6 @@ def test_hours_are_shown_in_the_units_of_amounts(capsys: pytest.CaptureFixture[s
         "allocations": "4",
         "preempted": "1",
         "preempted_hours": "0.0",
+        "backfilled_hours": "0.5",
     }
-    assert vcore[-1] == "1.5"
+    assert vcore[-2:] == ["1.5", "0.0"]

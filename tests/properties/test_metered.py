@@ -6,7 +6,7 @@ import pytest
 
 from licorne_core.messages.events.allocations import Owner
 from licorne_core.model.apps.requests import ACCOUNTS, Account
-from licorne_core.model.meter import Meter
+from licorne_core.model.meter import Meter, UsageAccount
 from licorne_core.partitions.partition import Partition
 from support.core.driver import Driver
 from support.seeds import lively
@@ -16,32 +16,41 @@ from support.worlds.playing import Players
 Amounts = Counter[tuple[Owner, str]]
 
 
-def running(partition: Partition) -> Amounts:
-    """Amounts of all allocations sent to the RM, by owner and resource."""
+def accounts(meter: Meter, *, passing: bool) -> dict[Owner, UsageAccount]:
+    """The accounts of the meter, or those of allocations that passed a claim."""
+    if not passing:
+        return meter.accounts
+    return {owner: one.passing for owner, one in meter.accounts.items() if one.passing is not None}
+
+
+def running(partition: Partition, *, passing: bool) -> Amounts:
+    """Amounts of allocations sent to the RM, all or those that passed a claim, by owner and resource."""
     amounts: Amounts = Counter()
     for app in partition.applications.values():
         for request in app.requests.values():
-            if Account.KNOWN in ACCOUNTS[request.state]:
+            counts = Account.KNOWN in ACCOUNTS[request.state]
+            if counts and not (passing and (request.allocation is None or request.allocation.passed is None)):
                 for name, value in request.ask.ask_class.items:
                     amounts[app.owner, name] += value
     return amounts
 
 
-def metered(meter: Meter) -> Amounts:
+def metered(meter: Meter, *, passing: bool) -> Amounts:
     """Present amounts of the meter."""
     found: Amounts = Counter()
-    for owner, account in meter.accounts.items():
+    for owner, account in accounts(meter, passing=passing).items():
         for name, value in account.amounts.items():
             found[owner, name] += value
     return +found
 
 
 class Integration:
-    """Adds up amount times time from one step to the next."""
+    """Adds up amount times time from one step to the next, of all or of those that passed a claim."""
 
-    def __init__(self, meter: Meter) -> None:
+    def __init__(self, meter: Meter, *, passing: bool) -> None:
         """Start with the partition."""
         self.meter = meter
+        self.passing = passing
         self.time = 0
         self.used: Amounts = Counter()
         self.before: Amounts = Counter()
@@ -51,23 +60,25 @@ class Integration:
         time = self.meter.time(now)
         for place, value in self.before.items():
             self.used[place] += value * (time - self.time)
-        self.time, self.before = time, running(partition)
-        assert metered(self.meter) == self.before
-        for owner, account in self.meter.accounts.items():
+        self.time, self.before = time, running(partition, passing=self.passing)
+        assert metered(self.meter, passing=self.passing) == self.before
+        for owner, account in accounts(self.meter, passing=self.passing).items():
             for name, value in account.amounts.items():
                 assert value * time - account.moments[name] == self.used[owner, name], (owner, name)
 
 
 @pytest.mark.worlds(first=5_300_000, one_in=16)
 def test_the_meter_is_a_plain_integration(part: range) -> None:
-    """After every step each owner has the integral of its allocations, to the microsecond."""
+    """After every step each owner has the integral of its allocations, and of its backfilled ones."""
     steps = 0
     for seed in part:
-        play, known = Players(Driver(sweep=10)), dict[Meter, Integration]()
-        for step in World(seed).steps:
+        play, known = Players(Driver(sweep=10)), dict[tuple[Meter, bool], Integration]()
+        for step in World(seed, backfill=0.5).steps:
             play.step(step)
             for partition in play.driver.scheduler.partitions.values():
-                found = known.setdefault(partition.meter, Integration(partition.meter))
-                found.go_on(partition, play.driver.now)
-                steps += bool(found.before)
+                meter = partition.meter
+                for passing in (False, True):
+                    found = known.setdefault((meter, passing), Integration(meter, passing=passing))
+                    found.go_on(partition, play.driver.now)
+                    steps += bool(found.before)
     assert steps >= lively(len(part)), "the worlds are too quiet"

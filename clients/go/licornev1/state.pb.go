@@ -4832,8 +4832,10 @@ type ResourceHours struct {
 	Allocations    uint64             `protobuf:"varint,4,opt,name=allocations,proto3" json:"allocations,omitempty"`
 	Preempted      uint64             `protobuf:"varint,5,opt,name=preempted,proto3" json:"preempted,omitempty"`
 	PreemptedHours map[string]float64 `protobuf:"bytes,6,rep,name=preempted_hours,json=preemptedHours,proto3" json:"preempted_hours,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// The part of `hours` that allocations used which backfill had started (see `PassedStart`).
+	BackfilledHours map[string]float64 `protobuf:"bytes,7,rep,name=backfilled_hours,json=backfilledHours,proto3" json:"backfilled_hours,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *ResourceHours) Reset() {
@@ -4904,6 +4906,13 @@ func (x *ResourceHours) GetPreempted() uint64 {
 func (x *ResourceHours) GetPreemptedHours() map[string]float64 {
 	if x != nil {
 		return x.PreemptedHours
+	}
+	return nil
+}
+
+func (x *ResourceHours) GetBackfilledHours() map[string]float64 {
+	if x != nil {
+		return x.BackfilledHours
 	}
 	return nil
 }
@@ -5292,7 +5301,9 @@ type ExplainResponse struct {
 	// When the ask is expected to start; absent unless backfill is on for its partition.
 	ExpectedStart *ExpectedStart `protobuf:"bytes,10,opt,name=expected_start,json=expectedStart,proto3" json:"expected_start,omitempty"`
 	// Of a pending ask: the increase of its application's priority in the order, by age.
-	AgeBonus      int32 `protobuf:"varint,11,opt,name=age_bonus,json=ageBonus,proto3" json:"age_bonus,omitempty"`
+	AgeBonus int32 `protobuf:"varint,11,opt,name=age_bonus,json=ageBonus,proto3" json:"age_bonus,omitempty"`
+	// Of an allocation, or of an ask that is assumed on a node: absent unless backfill started it.
+	Passed        *PassedStart `protobuf:"bytes,12,opt,name=passed,proto3" json:"passed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5404,6 +5415,76 @@ func (x *ExplainResponse) GetAgeBonus() int32 {
 	return 0
 }
 
+func (x *ExplainResponse) GetPassed() *PassedStart {
+	if x != nil {
+		return x.Passed
+	}
+	return nil
+}
+
+// The planned start that an allocation passed: an ask before it in the order held that start.
+type PassedStart struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ApplicationId string                 `protobuf:"bytes,1,opt,name=application_id,json=applicationId,proto3" json:"application_id,omitempty"`
+	// Empty for a gang.
+	AllocationKey string `protobuf:"bytes,2,opt,name=allocation_key,json=allocationKey,proto3" json:"allocation_key,omitempty"`
+	// As it was planned then, in nanoseconds since 1970.
+	StartsAt      int64 `protobuf:"varint,3,opt,name=starts_at,json=startsAt,proto3" json:"starts_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PassedStart) Reset() {
+	*x = PassedStart{}
+	mi := &file_licorne_v1_state_proto_msgTypes[63]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PassedStart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PassedStart) ProtoMessage() {}
+
+func (x *PassedStart) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_state_proto_msgTypes[63]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PassedStart.ProtoReflect.Descriptor instead.
+func (*PassedStart) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{63}
+}
+
+func (x *PassedStart) GetApplicationId() string {
+	if x != nil {
+		return x.ApplicationId
+	}
+	return ""
+}
+
+func (x *PassedStart) GetAllocationKey() string {
+	if x != nil {
+		return x.AllocationKey
+	}
+	return ""
+}
+
+func (x *PassedStart) GetStartsAt() int64 {
+	if x != nil {
+		return x.StartsAt
+	}
+	return 0
+}
+
 // When an ask is expected to start.
 type ExpectedStart struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -5432,7 +5513,7 @@ type ExpectedStart struct {
 
 func (x *ExpectedStart) Reset() {
 	*x = ExpectedStart{}
-	mi := &file_licorne_v1_state_proto_msgTypes[63]
+	mi := &file_licorne_v1_state_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5444,7 +5525,7 @@ func (x *ExpectedStart) String() string {
 func (*ExpectedStart) ProtoMessage() {}
 
 func (x *ExpectedStart) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[63]
+	mi := &file_licorne_v1_state_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5457,7 +5538,7 @@ func (x *ExpectedStart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExpectedStart.ProtoReflect.Descriptor instead.
 func (*ExpectedStart) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{63}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *ExpectedStart) GetStartsAt() int64 {
@@ -5536,7 +5617,7 @@ type ListCalendarRequest struct {
 
 func (x *ListCalendarRequest) Reset() {
 	*x = ListCalendarRequest{}
-	mi := &file_licorne_v1_state_proto_msgTypes[64]
+	mi := &file_licorne_v1_state_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5548,7 +5629,7 @@ func (x *ListCalendarRequest) String() string {
 func (*ListCalendarRequest) ProtoMessage() {}
 
 func (x *ListCalendarRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[64]
+	mi := &file_licorne_v1_state_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5561,7 +5642,7 @@ func (x *ListCalendarRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCalendarRequest.ProtoReflect.Descriptor instead.
 func (*ListCalendarRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{64}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *ListCalendarRequest) GetPartition() string {
@@ -5603,7 +5684,7 @@ type ListCalendarResponse struct {
 
 func (x *ListCalendarResponse) Reset() {
 	*x = ListCalendarResponse{}
-	mi := &file_licorne_v1_state_proto_msgTypes[65]
+	mi := &file_licorne_v1_state_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5615,7 +5696,7 @@ func (x *ListCalendarResponse) String() string {
 func (*ListCalendarResponse) ProtoMessage() {}
 
 func (x *ListCalendarResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[65]
+	mi := &file_licorne_v1_state_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5628,7 +5709,7 @@ func (x *ListCalendarResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCalendarResponse.ProtoReflect.Descriptor instead.
 func (*ListCalendarResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{65}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *ListCalendarResponse) GetEntries() []*CalendarEntry {
@@ -5666,7 +5747,7 @@ type CalendarEntry struct {
 
 func (x *CalendarEntry) Reset() {
 	*x = CalendarEntry{}
-	mi := &file_licorne_v1_state_proto_msgTypes[66]
+	mi := &file_licorne_v1_state_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5678,7 +5759,7 @@ func (x *CalendarEntry) String() string {
 func (*CalendarEntry) ProtoMessage() {}
 
 func (x *CalendarEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[66]
+	mi := &file_licorne_v1_state_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5691,7 +5772,7 @@ func (x *CalendarEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CalendarEntry.ProtoReflect.Descriptor instead.
 func (*CalendarEntry) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{66}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *CalendarEntry) GetApplicationId() string {
@@ -5766,7 +5847,7 @@ type ListTopologyRequest struct {
 
 func (x *ListTopologyRequest) Reset() {
 	*x = ListTopologyRequest{}
-	mi := &file_licorne_v1_state_proto_msgTypes[67]
+	mi := &file_licorne_v1_state_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5778,7 +5859,7 @@ func (x *ListTopologyRequest) String() string {
 func (*ListTopologyRequest) ProtoMessage() {}
 
 func (x *ListTopologyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[67]
+	mi := &file_licorne_v1_state_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5791,7 +5872,7 @@ func (x *ListTopologyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTopologyRequest.ProtoReflect.Descriptor instead.
 func (*ListTopologyRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{67}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *ListTopologyRequest) GetPartition() string {
@@ -5845,7 +5926,7 @@ type ListTopologyResponse struct {
 
 func (x *ListTopologyResponse) Reset() {
 	*x = ListTopologyResponse{}
-	mi := &file_licorne_v1_state_proto_msgTypes[68]
+	mi := &file_licorne_v1_state_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5857,7 +5938,7 @@ func (x *ListTopologyResponse) String() string {
 func (*ListTopologyResponse) ProtoMessage() {}
 
 func (x *ListTopologyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[68]
+	mi := &file_licorne_v1_state_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5870,7 +5951,7 @@ func (x *ListTopologyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTopologyResponse.ProtoReflect.Descriptor instead.
 func (*ListTopologyResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{68}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *ListTopologyResponse) GetLevels() []string {
@@ -5928,7 +6009,7 @@ type TopologyDomain struct {
 
 func (x *TopologyDomain) Reset() {
 	*x = TopologyDomain{}
-	mi := &file_licorne_v1_state_proto_msgTypes[69]
+	mi := &file_licorne_v1_state_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5940,7 +6021,7 @@ func (x *TopologyDomain) String() string {
 func (*TopologyDomain) ProtoMessage() {}
 
 func (x *TopologyDomain) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[69]
+	mi := &file_licorne_v1_state_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5953,7 +6034,7 @@ func (x *TopologyDomain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopologyDomain.ProtoReflect.Descriptor instead.
 func (*TopologyDomain) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{69}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *TopologyDomain) GetLevel() string {
@@ -6055,7 +6136,7 @@ type Check struct {
 
 func (x *Check) Reset() {
 	*x = Check{}
-	mi := &file_licorne_v1_state_proto_msgTypes[70]
+	mi := &file_licorne_v1_state_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6067,7 +6148,7 @@ func (x *Check) String() string {
 func (*Check) ProtoMessage() {}
 
 func (x *Check) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[70]
+	mi := &file_licorne_v1_state_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6080,7 +6161,7 @@ func (x *Check) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Check.ProtoReflect.Descriptor instead.
 func (*Check) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{70}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *Check) GetKind() string {
@@ -6198,7 +6279,7 @@ type BudgetHolder struct {
 
 func (x *BudgetHolder) Reset() {
 	*x = BudgetHolder{}
-	mi := &file_licorne_v1_state_proto_msgTypes[71]
+	mi := &file_licorne_v1_state_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6210,7 +6291,7 @@ func (x *BudgetHolder) String() string {
 func (*BudgetHolder) ProtoMessage() {}
 
 func (x *BudgetHolder) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[71]
+	mi := &file_licorne_v1_state_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6223,7 +6304,7 @@ func (x *BudgetHolder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BudgetHolder.ProtoReflect.Descriptor instead.
 func (*BudgetHolder) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{71}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *BudgetHolder) GetRmId() string {
@@ -6257,7 +6338,7 @@ type QueueReservations struct {
 
 func (x *QueueReservations) Reset() {
 	*x = QueueReservations{}
-	mi := &file_licorne_v1_state_proto_msgTypes[72]
+	mi := &file_licorne_v1_state_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6269,7 +6350,7 @@ func (x *QueueReservations) String() string {
 func (*QueueReservations) ProtoMessage() {}
 
 func (x *QueueReservations) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[72]
+	mi := &file_licorne_v1_state_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6282,7 +6363,7 @@ func (x *QueueReservations) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueReservations.ProtoReflect.Descriptor instead.
 func (*QueueReservations) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{72}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *QueueReservations) GetQueue() string {
@@ -6334,7 +6415,7 @@ type ReservationBound struct {
 
 func (x *ReservationBound) Reset() {
 	*x = ReservationBound{}
-	mi := &file_licorne_v1_state_proto_msgTypes[73]
+	mi := &file_licorne_v1_state_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6346,7 +6427,7 @@ func (x *ReservationBound) String() string {
 func (*ReservationBound) ProtoMessage() {}
 
 func (x *ReservationBound) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[73]
+	mi := &file_licorne_v1_state_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6359,7 +6440,7 @@ func (x *ReservationBound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReservationBound.ProtoReflect.Descriptor instead.
 func (*ReservationBound) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{73}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *ReservationBound) GetWhom() string {
@@ -6400,7 +6481,7 @@ type ListBudgetsRequest struct {
 
 func (x *ListBudgetsRequest) Reset() {
 	*x = ListBudgetsRequest{}
-	mi := &file_licorne_v1_state_proto_msgTypes[74]
+	mi := &file_licorne_v1_state_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6412,7 +6493,7 @@ func (x *ListBudgetsRequest) String() string {
 func (*ListBudgetsRequest) ProtoMessage() {}
 
 func (x *ListBudgetsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[74]
+	mi := &file_licorne_v1_state_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6425,7 +6506,7 @@ func (x *ListBudgetsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBudgetsRequest.ProtoReflect.Descriptor instead.
 func (*ListBudgetsRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{74}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *ListBudgetsRequest) GetPageSize() uint32 {
@@ -6454,7 +6535,7 @@ type ListBudgetsResponse struct {
 
 func (x *ListBudgetsResponse) Reset() {
 	*x = ListBudgetsResponse{}
-	mi := &file_licorne_v1_state_proto_msgTypes[75]
+	mi := &file_licorne_v1_state_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6466,7 +6547,7 @@ func (x *ListBudgetsResponse) String() string {
 func (*ListBudgetsResponse) ProtoMessage() {}
 
 func (x *ListBudgetsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[75]
+	mi := &file_licorne_v1_state_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6479,7 +6560,7 @@ func (x *ListBudgetsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBudgetsResponse.ProtoReflect.Descriptor instead.
 func (*ListBudgetsResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{75}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *ListBudgetsResponse) GetBudgets() []*Budget {
@@ -6525,7 +6606,7 @@ type Budget struct {
 
 func (x *Budget) Reset() {
 	*x = Budget{}
-	mi := &file_licorne_v1_state_proto_msgTypes[76]
+	mi := &file_licorne_v1_state_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6537,7 +6618,7 @@ func (x *Budget) String() string {
 func (*Budget) ProtoMessage() {}
 
 func (x *Budget) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[76]
+	mi := &file_licorne_v1_state_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6550,7 +6631,7 @@ func (x *Budget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Budget.ProtoReflect.Descriptor instead.
 func (*Budget) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{76}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *Budget) GetName() string {
@@ -6621,7 +6702,7 @@ type BudgetMember struct {
 
 func (x *BudgetMember) Reset() {
 	*x = BudgetMember{}
-	mi := &file_licorne_v1_state_proto_msgTypes[77]
+	mi := &file_licorne_v1_state_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6633,7 +6714,7 @@ func (x *BudgetMember) String() string {
 func (*BudgetMember) ProtoMessage() {}
 
 func (x *BudgetMember) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[77]
+	mi := &file_licorne_v1_state_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6646,7 +6727,7 @@ func (x *BudgetMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BudgetMember.ProtoReflect.Descriptor instead.
 func (*BudgetMember) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{77}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *BudgetMember) GetRm() string {
@@ -6688,7 +6769,7 @@ type BudgetHolding struct {
 
 func (x *BudgetHolding) Reset() {
 	*x = BudgetHolding{}
-	mi := &file_licorne_v1_state_proto_msgTypes[78]
+	mi := &file_licorne_v1_state_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6700,7 +6781,7 @@ func (x *BudgetHolding) String() string {
 func (*BudgetHolding) ProtoMessage() {}
 
 func (x *BudgetHolding) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[78]
+	mi := &file_licorne_v1_state_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6713,7 +6794,7 @@ func (x *BudgetHolding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BudgetHolding.ProtoReflect.Descriptor instead.
 func (*BudgetHolding) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{78}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *BudgetHolding) GetRmId() string {
@@ -7327,19 +7408,23 @@ const file_licorne_v1_state_proto_rawDesc = "" +
 	"\x04rows\x18\x01 \x03(\v2\x19.licorne.v1.ResourceHoursR\x04rows\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12!\n" +
 	"\n" +
-	"kept_since\x18\x03 \x01(\x03B\x020\x01R\tkeptSince\"\x92\x03\n" +
+	"kept_since\x18\x03 \x01(\x03B\x020\x01R\tkeptSince\"\xb1\x04\n" +
 	"\rResourceHours\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\tR\tpartition\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12:\n" +
 	"\x05hours\x18\x03 \x03(\v2$.licorne.v1.ResourceHours.HoursEntryR\x05hours\x12 \n" +
 	"\vallocations\x18\x04 \x01(\x04R\vallocations\x12\x1c\n" +
 	"\tpreempted\x18\x05 \x01(\x04R\tpreempted\x12V\n" +
-	"\x0fpreempted_hours\x18\x06 \x03(\v2-.licorne.v1.ResourceHours.PreemptedHoursEntryR\x0epreemptedHours\x1a8\n" +
+	"\x0fpreempted_hours\x18\x06 \x03(\v2-.licorne.v1.ResourceHours.PreemptedHoursEntryR\x0epreemptedHours\x12Y\n" +
+	"\x10backfilled_hours\x18\a \x03(\v2..licorne.v1.ResourceHours.BackfilledHoursEntryR\x0fbackfilledHours\x1a8\n" +
 	"\n" +
 	"HoursEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\x1aA\n" +
 	"\x13PreemptedHoursEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\x1aB\n" +
+	"\x14BackfilledHoursEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\"T\n" +
 	"\x11ListEventsRequest\x12\x13\n" +
@@ -7366,7 +7451,7 @@ const file_licorne_v1_state_proto_rawDesc = "" +
 	"\x0eExplainRequest\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\tR\tpartition\x12%\n" +
 	"\x0eapplication_id\x18\x02 \x01(\tR\rapplicationId\x12%\n" +
-	"\x0eallocation_key\x18\x03 \x01(\tR\rallocationKey\"\xb9\x03\n" +
+	"\x0eallocation_key\x18\x03 \x01(\tR\rallocationKey\"\xea\x03\n" +
 	"\x0fExplainResponse\x12%\n" +
 	"\x0eallocation_key\x18\x01 \x01(\tR\rallocationKey\x12%\n" +
 	"\x0eapplication_id\x18\x02 \x01(\tR\rapplicationId\x12\x14\n" +
@@ -7382,7 +7467,12 @@ const file_licorne_v1_state_proto_rawDesc = "" +
 	"preemption\x12@\n" +
 	"\x0eexpected_start\x18\n" +
 	" \x01(\v2\x19.licorne.v1.ExpectedStartR\rexpectedStart\x12\x1b\n" +
-	"\tage_bonus\x18\v \x01(\x05R\bageBonus\"\x9d\x02\n" +
+	"\tage_bonus\x18\v \x01(\x05R\bageBonus\x12/\n" +
+	"\x06passed\x18\f \x01(\v2\x17.licorne.v1.PassedStartR\x06passed\"|\n" +
+	"\vPassedStart\x12%\n" +
+	"\x0eapplication_id\x18\x01 \x01(\tR\rapplicationId\x12%\n" +
+	"\x0eallocation_key\x18\x02 \x01(\tR\rallocationKey\x12\x1f\n" +
+	"\tstarts_at\x18\x03 \x01(\x03B\x020\x01R\bstartsAt\"\x9d\x02\n" +
 	"\rExpectedStart\x12\x1f\n" +
 	"\tstarts_at\x18\x01 \x01(\x03B\x020\x01R\bstartsAt\x12\x1e\n" +
 	"\n" +
@@ -7601,7 +7691,7 @@ func file_licorne_v1_state_proto_rawDescGZIP() []byte {
 }
 
 var file_licorne_v1_state_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_licorne_v1_state_proto_msgTypes = make([]protoimpl.MessageInfo, 142)
+var file_licorne_v1_state_proto_msgTypes = make([]protoimpl.MessageInfo, 144)
 var file_licorne_v1_state_proto_goTypes = []any{
 	(UsageKind)(0),                    // 0: licorne.v1.UsageKind
 	(*GetHealthRequest)(nil),          // 1: licorne.v1.GetHealthRequest
@@ -7667,86 +7757,88 @@ var file_licorne_v1_state_proto_goTypes = []any{
 	(*WatchEventsResponse)(nil),       // 61: licorne.v1.WatchEventsResponse
 	(*ExplainRequest)(nil),            // 62: licorne.v1.ExplainRequest
 	(*ExplainResponse)(nil),           // 63: licorne.v1.ExplainResponse
-	(*ExpectedStart)(nil),             // 64: licorne.v1.ExpectedStart
-	(*ListCalendarRequest)(nil),       // 65: licorne.v1.ListCalendarRequest
-	(*ListCalendarResponse)(nil),      // 66: licorne.v1.ListCalendarResponse
-	(*CalendarEntry)(nil),             // 67: licorne.v1.CalendarEntry
-	(*ListTopologyRequest)(nil),       // 68: licorne.v1.ListTopologyRequest
-	(*ListTopologyResponse)(nil),      // 69: licorne.v1.ListTopologyResponse
-	(*TopologyDomain)(nil),            // 70: licorne.v1.TopologyDomain
-	(*Check)(nil),                     // 71: licorne.v1.Check
-	(*BudgetHolder)(nil),              // 72: licorne.v1.BudgetHolder
-	(*QueueReservations)(nil),         // 73: licorne.v1.QueueReservations
-	(*ReservationBound)(nil),          // 74: licorne.v1.ReservationBound
-	(*ListBudgetsRequest)(nil),        // 75: licorne.v1.ListBudgetsRequest
-	(*ListBudgetsResponse)(nil),       // 76: licorne.v1.ListBudgetsResponse
-	(*Budget)(nil),                    // 77: licorne.v1.Budget
-	(*BudgetMember)(nil),              // 78: licorne.v1.BudgetMember
-	(*BudgetHolding)(nil),             // 79: licorne.v1.BudgetHolding
-	nil,                               // 80: licorne.v1.Partition.CapacityEntry
-	nil,                               // 81: licorne.v1.Partition.AllocatedEntry
-	nil,                               // 82: licorne.v1.Partition.ApplicationsEntry
-	nil,                               // 83: licorne.v1.Partition.NodeSortWeightsEntry
-	nil,                               // 84: licorne.v1.Queue.GuaranteedEntry
-	nil,                               // 85: licorne.v1.Queue.MaxEntry
-	nil,                               // 86: licorne.v1.Queue.AllocatedEntry
-	nil,                               // 87: licorne.v1.Queue.PendingEntry
-	nil,                               // 88: licorne.v1.Queue.HeadroomEntry
-	nil,                               // 89: licorne.v1.Queue.PropertiesEntry
-	nil,                               // 90: licorne.v1.Queue.PreemptingEntry
-	nil,                               // 91: licorne.v1.Queue.PromisedEntry
-	nil,                               // 92: licorne.v1.Queue.FairMaxEntry
-	nil,                               // 93: licorne.v1.FairShare.DecayedEntry
-	nil,                               // 94: licorne.v1.Application.AllocatedEntry
-	nil,                               // 95: licorne.v1.Application.PendingEntry
-	nil,                               // 96: licorne.v1.Application.PlaceholderAllocatedEntry
-	nil,                               // 97: licorne.v1.Application.PlaceholderAskEntry
-	nil,                               // 98: licorne.v1.TaskGroup.MinResourceEntry
-	nil,                               // 99: licorne.v1.Ask.ResourcesEntry
-	nil,                               // 100: licorne.v1.Ask.TagsEntry
-	nil,                               // 101: licorne.v1.Allocation.ResourcesEntry
-	nil,                               // 102: licorne.v1.Allocation.TagsEntry
-	nil,                               // 103: licorne.v1.Preemption.ResourcesEntry
-	nil,                               // 104: licorne.v1.PreemptionQueue.GuaranteedEntry
-	nil,                               // 105: licorne.v1.PreemptionQueue.MaxEntry
-	nil,                               // 106: licorne.v1.PreemptionQueue.AllocatedEntry
-	nil,                               // 107: licorne.v1.PreemptionQueue.PreemptingEntry
-	nil,                               // 108: licorne.v1.PreemptionQueue.PromisedEntry
-	nil,                               // 109: licorne.v1.Node.CapacityEntry
-	nil,                               // 110: licorne.v1.Node.AllocatedEntry
-	nil,                               // 111: licorne.v1.Node.OccupiedEntry
-	nil,                               // 112: licorne.v1.Node.AvailableEntry
-	nil,                               // 113: licorne.v1.Node.AttributesEntry
-	nil,                               // 114: licorne.v1.Node.KeptEntry
-	nil,                               // 115: licorne.v1.Reservation.KeptEntry
-	nil,                               // 116: licorne.v1.HolderReason.LacksEntry
-	nil,                               // 117: licorne.v1.Usage.ApplicationGroupsEntry
-	nil,                               // 118: licorne.v1.QueueUsage.AllocatedEntry
-	nil,                               // 119: licorne.v1.QueueUsage.MaxEntry
-	nil,                               // 120: licorne.v1.OutstandingShape.ResourcesEntry
-	nil,                               // 121: licorne.v1.OutstandingShape.QueuesEntry
-	nil,                               // 122: licorne.v1.WaitReason.ResourcesEntry
-	nil,                               // 123: licorne.v1.ResourceHours.HoursEntry
-	nil,                               // 124: licorne.v1.ResourceHours.PreemptedHoursEntry
-	nil,                               // 125: licorne.v1.CalendarEntry.RequestedEntry
-	nil,                               // 126: licorne.v1.ListTopologyRequest.ShapeEntry
-	nil,                               // 127: licorne.v1.ListTopologyResponse.ShapeEntry
-	nil,                               // 128: licorne.v1.TopologyDomain.CapacityEntry
-	nil,                               // 129: licorne.v1.TopologyDomain.AvailableEntry
-	nil,                               // 130: licorne.v1.Check.RequestedEntry
-	nil,                               // 131: licorne.v1.Check.UsedEntry
-	nil,                               // 132: licorne.v1.Check.LimitEntry
-	nil,                               // 133: licorne.v1.Check.CausesEntry
-	nil,                               // 134: licorne.v1.BudgetHolder.UsedEntry
-	nil,                               // 135: licorne.v1.QueueReservations.KeptEntry
-	nil,                               // 136: licorne.v1.Budget.LimitEntry
-	nil,                               // 137: licorne.v1.Budget.UsedEntry
-	nil,                               // 138: licorne.v1.Budget.UnassignedEntry
-	nil,                               // 139: licorne.v1.BudgetHolding.UsedEntry
-	nil,                               // 140: licorne.v1.BudgetHolding.SliceEntry
-	nil,                               // 141: licorne.v1.BudgetHolding.WantedEntry
-	nil,                               // 142: licorne.v1.BudgetHolding.OverdraftEntry
-	(*si.EventRecord)(nil),            // 143: si.v1.EventRecord
+	(*PassedStart)(nil),               // 64: licorne.v1.PassedStart
+	(*ExpectedStart)(nil),             // 65: licorne.v1.ExpectedStart
+	(*ListCalendarRequest)(nil),       // 66: licorne.v1.ListCalendarRequest
+	(*ListCalendarResponse)(nil),      // 67: licorne.v1.ListCalendarResponse
+	(*CalendarEntry)(nil),             // 68: licorne.v1.CalendarEntry
+	(*ListTopologyRequest)(nil),       // 69: licorne.v1.ListTopologyRequest
+	(*ListTopologyResponse)(nil),      // 70: licorne.v1.ListTopologyResponse
+	(*TopologyDomain)(nil),            // 71: licorne.v1.TopologyDomain
+	(*Check)(nil),                     // 72: licorne.v1.Check
+	(*BudgetHolder)(nil),              // 73: licorne.v1.BudgetHolder
+	(*QueueReservations)(nil),         // 74: licorne.v1.QueueReservations
+	(*ReservationBound)(nil),          // 75: licorne.v1.ReservationBound
+	(*ListBudgetsRequest)(nil),        // 76: licorne.v1.ListBudgetsRequest
+	(*ListBudgetsResponse)(nil),       // 77: licorne.v1.ListBudgetsResponse
+	(*Budget)(nil),                    // 78: licorne.v1.Budget
+	(*BudgetMember)(nil),              // 79: licorne.v1.BudgetMember
+	(*BudgetHolding)(nil),             // 80: licorne.v1.BudgetHolding
+	nil,                               // 81: licorne.v1.Partition.CapacityEntry
+	nil,                               // 82: licorne.v1.Partition.AllocatedEntry
+	nil,                               // 83: licorne.v1.Partition.ApplicationsEntry
+	nil,                               // 84: licorne.v1.Partition.NodeSortWeightsEntry
+	nil,                               // 85: licorne.v1.Queue.GuaranteedEntry
+	nil,                               // 86: licorne.v1.Queue.MaxEntry
+	nil,                               // 87: licorne.v1.Queue.AllocatedEntry
+	nil,                               // 88: licorne.v1.Queue.PendingEntry
+	nil,                               // 89: licorne.v1.Queue.HeadroomEntry
+	nil,                               // 90: licorne.v1.Queue.PropertiesEntry
+	nil,                               // 91: licorne.v1.Queue.PreemptingEntry
+	nil,                               // 92: licorne.v1.Queue.PromisedEntry
+	nil,                               // 93: licorne.v1.Queue.FairMaxEntry
+	nil,                               // 94: licorne.v1.FairShare.DecayedEntry
+	nil,                               // 95: licorne.v1.Application.AllocatedEntry
+	nil,                               // 96: licorne.v1.Application.PendingEntry
+	nil,                               // 97: licorne.v1.Application.PlaceholderAllocatedEntry
+	nil,                               // 98: licorne.v1.Application.PlaceholderAskEntry
+	nil,                               // 99: licorne.v1.TaskGroup.MinResourceEntry
+	nil,                               // 100: licorne.v1.Ask.ResourcesEntry
+	nil,                               // 101: licorne.v1.Ask.TagsEntry
+	nil,                               // 102: licorne.v1.Allocation.ResourcesEntry
+	nil,                               // 103: licorne.v1.Allocation.TagsEntry
+	nil,                               // 104: licorne.v1.Preemption.ResourcesEntry
+	nil,                               // 105: licorne.v1.PreemptionQueue.GuaranteedEntry
+	nil,                               // 106: licorne.v1.PreemptionQueue.MaxEntry
+	nil,                               // 107: licorne.v1.PreemptionQueue.AllocatedEntry
+	nil,                               // 108: licorne.v1.PreemptionQueue.PreemptingEntry
+	nil,                               // 109: licorne.v1.PreemptionQueue.PromisedEntry
+	nil,                               // 110: licorne.v1.Node.CapacityEntry
+	nil,                               // 111: licorne.v1.Node.AllocatedEntry
+	nil,                               // 112: licorne.v1.Node.OccupiedEntry
+	nil,                               // 113: licorne.v1.Node.AvailableEntry
+	nil,                               // 114: licorne.v1.Node.AttributesEntry
+	nil,                               // 115: licorne.v1.Node.KeptEntry
+	nil,                               // 116: licorne.v1.Reservation.KeptEntry
+	nil,                               // 117: licorne.v1.HolderReason.LacksEntry
+	nil,                               // 118: licorne.v1.Usage.ApplicationGroupsEntry
+	nil,                               // 119: licorne.v1.QueueUsage.AllocatedEntry
+	nil,                               // 120: licorne.v1.QueueUsage.MaxEntry
+	nil,                               // 121: licorne.v1.OutstandingShape.ResourcesEntry
+	nil,                               // 122: licorne.v1.OutstandingShape.QueuesEntry
+	nil,                               // 123: licorne.v1.WaitReason.ResourcesEntry
+	nil,                               // 124: licorne.v1.ResourceHours.HoursEntry
+	nil,                               // 125: licorne.v1.ResourceHours.PreemptedHoursEntry
+	nil,                               // 126: licorne.v1.ResourceHours.BackfilledHoursEntry
+	nil,                               // 127: licorne.v1.CalendarEntry.RequestedEntry
+	nil,                               // 128: licorne.v1.ListTopologyRequest.ShapeEntry
+	nil,                               // 129: licorne.v1.ListTopologyResponse.ShapeEntry
+	nil,                               // 130: licorne.v1.TopologyDomain.CapacityEntry
+	nil,                               // 131: licorne.v1.TopologyDomain.AvailableEntry
+	nil,                               // 132: licorne.v1.Check.RequestedEntry
+	nil,                               // 133: licorne.v1.Check.UsedEntry
+	nil,                               // 134: licorne.v1.Check.LimitEntry
+	nil,                               // 135: licorne.v1.Check.CausesEntry
+	nil,                               // 136: licorne.v1.BudgetHolder.UsedEntry
+	nil,                               // 137: licorne.v1.QueueReservations.KeptEntry
+	nil,                               // 138: licorne.v1.Budget.LimitEntry
+	nil,                               // 139: licorne.v1.Budget.UsedEntry
+	nil,                               // 140: licorne.v1.Budget.UnassignedEntry
+	nil,                               // 141: licorne.v1.BudgetHolding.UsedEntry
+	nil,                               // 142: licorne.v1.BudgetHolding.SliceEntry
+	nil,                               // 143: licorne.v1.BudgetHolding.WantedEntry
+	nil,                               // 144: licorne.v1.BudgetHolding.OverdraftEntry
+	(*si.EventRecord)(nil),            // 145: si.v1.EventRecord
 }
 var file_licorne_v1_state_proto_depIdxs = []int32{
 	3,   // 0: licorne.v1.GetHealthResponse.findings:type_name -> licorne.v1.Finding
@@ -7754,163 +7846,165 @@ var file_licorne_v1_state_proto_depIdxs = []int32{
 	9,   // 2: licorne.v1.ResourceManager.counts:type_name -> licorne.v1.RmAmounts
 	9,   // 3: licorne.v1.ResourceManager.caps:type_name -> licorne.v1.RmAmounts
 	12,  // 4: licorne.v1.ListPartitionsResponse.partitions:type_name -> licorne.v1.Partition
-	80,  // 5: licorne.v1.Partition.capacity:type_name -> licorne.v1.Partition.CapacityEntry
-	81,  // 6: licorne.v1.Partition.allocated:type_name -> licorne.v1.Partition.AllocatedEntry
-	82,  // 7: licorne.v1.Partition.applications:type_name -> licorne.v1.Partition.ApplicationsEntry
-	83,  // 8: licorne.v1.Partition.node_sort_weights:type_name -> licorne.v1.Partition.NodeSortWeightsEntry
+	81,  // 5: licorne.v1.Partition.capacity:type_name -> licorne.v1.Partition.CapacityEntry
+	82,  // 6: licorne.v1.Partition.allocated:type_name -> licorne.v1.Partition.AllocatedEntry
+	83,  // 7: licorne.v1.Partition.applications:type_name -> licorne.v1.Partition.ApplicationsEntry
+	84,  // 8: licorne.v1.Partition.node_sort_weights:type_name -> licorne.v1.Partition.NodeSortWeightsEntry
 	15,  // 9: licorne.v1.ListQueuesResponse.queues:type_name -> licorne.v1.Queue
-	84,  // 10: licorne.v1.Queue.guaranteed:type_name -> licorne.v1.Queue.GuaranteedEntry
-	85,  // 11: licorne.v1.Queue.max:type_name -> licorne.v1.Queue.MaxEntry
-	86,  // 12: licorne.v1.Queue.allocated:type_name -> licorne.v1.Queue.AllocatedEntry
-	87,  // 13: licorne.v1.Queue.pending:type_name -> licorne.v1.Queue.PendingEntry
-	88,  // 14: licorne.v1.Queue.headroom:type_name -> licorne.v1.Queue.HeadroomEntry
-	89,  // 15: licorne.v1.Queue.properties:type_name -> licorne.v1.Queue.PropertiesEntry
-	90,  // 16: licorne.v1.Queue.preempting:type_name -> licorne.v1.Queue.PreemptingEntry
-	91,  // 17: licorne.v1.Queue.promised:type_name -> licorne.v1.Queue.PromisedEntry
-	92,  // 18: licorne.v1.Queue.fair_max:type_name -> licorne.v1.Queue.FairMaxEntry
+	85,  // 10: licorne.v1.Queue.guaranteed:type_name -> licorne.v1.Queue.GuaranteedEntry
+	86,  // 11: licorne.v1.Queue.max:type_name -> licorne.v1.Queue.MaxEntry
+	87,  // 12: licorne.v1.Queue.allocated:type_name -> licorne.v1.Queue.AllocatedEntry
+	88,  // 13: licorne.v1.Queue.pending:type_name -> licorne.v1.Queue.PendingEntry
+	89,  // 14: licorne.v1.Queue.headroom:type_name -> licorne.v1.Queue.HeadroomEntry
+	90,  // 15: licorne.v1.Queue.properties:type_name -> licorne.v1.Queue.PropertiesEntry
+	91,  // 16: licorne.v1.Queue.preempting:type_name -> licorne.v1.Queue.PreemptingEntry
+	92,  // 17: licorne.v1.Queue.promised:type_name -> licorne.v1.Queue.PromisedEntry
+	93,  // 18: licorne.v1.Queue.fair_max:type_name -> licorne.v1.Queue.FairMaxEntry
 	36,  // 19: licorne.v1.Queue.stop:type_name -> licorne.v1.OperatorMark
 	16,  // 20: licorne.v1.Queue.fair_share:type_name -> licorne.v1.FairShare
 	17,  // 21: licorne.v1.Queue.hours_budgets:type_name -> licorne.v1.HoursBudget
-	93,  // 22: licorne.v1.FairShare.decayed:type_name -> licorne.v1.FairShare.DecayedEntry
+	94,  // 22: licorne.v1.FairShare.decayed:type_name -> licorne.v1.FairShare.DecayedEntry
 	21,  // 23: licorne.v1.ListApplicationsResponse.applications:type_name -> licorne.v1.Application
-	94,  // 24: licorne.v1.Application.allocated:type_name -> licorne.v1.Application.AllocatedEntry
-	95,  // 25: licorne.v1.Application.pending:type_name -> licorne.v1.Application.PendingEntry
+	95,  // 24: licorne.v1.Application.allocated:type_name -> licorne.v1.Application.AllocatedEntry
+	96,  // 25: licorne.v1.Application.pending:type_name -> licorne.v1.Application.PendingEntry
 	24,  // 26: licorne.v1.Application.state_log:type_name -> licorne.v1.StateChange
 	25,  // 27: licorne.v1.Application.asks:type_name -> licorne.v1.Ask
 	27,  // 28: licorne.v1.Application.allocations:type_name -> licorne.v1.Allocation
-	96,  // 29: licorne.v1.Application.placeholder_allocated:type_name -> licorne.v1.Application.PlaceholderAllocatedEntry
-	97,  // 30: licorne.v1.Application.placeholder_ask:type_name -> licorne.v1.Application.PlaceholderAskEntry
+	97,  // 29: licorne.v1.Application.placeholder_allocated:type_name -> licorne.v1.Application.PlaceholderAllocatedEntry
+	98,  // 30: licorne.v1.Application.placeholder_ask:type_name -> licorne.v1.Application.PlaceholderAskEntry
 	23,  // 31: licorne.v1.Application.task_groups:type_name -> licorne.v1.TaskGroup
 	36,  // 32: licorne.v1.Application.hold:type_name -> licorne.v1.OperatorMark
 	36,  // 33: licorne.v1.Application.change:type_name -> licorne.v1.OperatorMark
 	22,  // 34: licorne.v1.Application.elastic:type_name -> licorne.v1.Elastic
-	98,  // 35: licorne.v1.TaskGroup.min_resource:type_name -> licorne.v1.TaskGroup.MinResourceEntry
-	99,  // 36: licorne.v1.Ask.resources:type_name -> licorne.v1.Ask.ResourcesEntry
-	100, // 37: licorne.v1.Ask.tags:type_name -> licorne.v1.Ask.TagsEntry
+	99,  // 35: licorne.v1.TaskGroup.min_resource:type_name -> licorne.v1.TaskGroup.MinResourceEntry
+	100, // 36: licorne.v1.Ask.resources:type_name -> licorne.v1.Ask.ResourcesEntry
+	101, // 37: licorne.v1.Ask.tags:type_name -> licorne.v1.Ask.TagsEntry
 	26,  // 38: licorne.v1.Ask.allocation_log:type_name -> licorne.v1.AllocationLogEntry
-	101, // 39: licorne.v1.Allocation.resources:type_name -> licorne.v1.Allocation.ResourcesEntry
-	102, // 40: licorne.v1.Allocation.tags:type_name -> licorne.v1.Allocation.TagsEntry
+	102, // 39: licorne.v1.Allocation.resources:type_name -> licorne.v1.Allocation.ResourcesEntry
+	103, // 40: licorne.v1.Allocation.tags:type_name -> licorne.v1.Allocation.TagsEntry
 	30,  // 41: licorne.v1.ListPreemptionsResponse.preemptions:type_name -> licorne.v1.Preemption
-	103, // 42: licorne.v1.Preemption.resources:type_name -> licorne.v1.Preemption.ResourcesEntry
+	104, // 42: licorne.v1.Preemption.resources:type_name -> licorne.v1.Preemption.ResourcesEntry
 	32,  // 43: licorne.v1.Preemption.victim_queue:type_name -> licorne.v1.PreemptionQueue
 	32,  // 44: licorne.v1.Preemption.beneficiary_queue:type_name -> licorne.v1.PreemptionQueue
 	31,  // 45: licorne.v1.Preemption.spared:type_name -> licorne.v1.SparedAllocation
-	104, // 46: licorne.v1.PreemptionQueue.guaranteed:type_name -> licorne.v1.PreemptionQueue.GuaranteedEntry
-	105, // 47: licorne.v1.PreemptionQueue.max:type_name -> licorne.v1.PreemptionQueue.MaxEntry
-	106, // 48: licorne.v1.PreemptionQueue.allocated:type_name -> licorne.v1.PreemptionQueue.AllocatedEntry
-	107, // 49: licorne.v1.PreemptionQueue.preempting:type_name -> licorne.v1.PreemptionQueue.PreemptingEntry
-	108, // 50: licorne.v1.PreemptionQueue.promised:type_name -> licorne.v1.PreemptionQueue.PromisedEntry
+	105, // 46: licorne.v1.PreemptionQueue.guaranteed:type_name -> licorne.v1.PreemptionQueue.GuaranteedEntry
+	106, // 47: licorne.v1.PreemptionQueue.max:type_name -> licorne.v1.PreemptionQueue.MaxEntry
+	107, // 48: licorne.v1.PreemptionQueue.allocated:type_name -> licorne.v1.PreemptionQueue.AllocatedEntry
+	108, // 49: licorne.v1.PreemptionQueue.preempting:type_name -> licorne.v1.PreemptionQueue.PreemptingEntry
+	109, // 50: licorne.v1.PreemptionQueue.promised:type_name -> licorne.v1.PreemptionQueue.PromisedEntry
 	35,  // 51: licorne.v1.ListNodesResponse.nodes:type_name -> licorne.v1.Node
-	109, // 52: licorne.v1.Node.capacity:type_name -> licorne.v1.Node.CapacityEntry
-	110, // 53: licorne.v1.Node.allocated:type_name -> licorne.v1.Node.AllocatedEntry
-	111, // 54: licorne.v1.Node.occupied:type_name -> licorne.v1.Node.OccupiedEntry
-	112, // 55: licorne.v1.Node.available:type_name -> licorne.v1.Node.AvailableEntry
-	113, // 56: licorne.v1.Node.attributes:type_name -> licorne.v1.Node.AttributesEntry
+	110, // 52: licorne.v1.Node.capacity:type_name -> licorne.v1.Node.CapacityEntry
+	111, // 53: licorne.v1.Node.allocated:type_name -> licorne.v1.Node.AllocatedEntry
+	112, // 54: licorne.v1.Node.occupied:type_name -> licorne.v1.Node.OccupiedEntry
+	113, // 55: licorne.v1.Node.available:type_name -> licorne.v1.Node.AvailableEntry
+	114, // 56: licorne.v1.Node.attributes:type_name -> licorne.v1.Node.AttributesEntry
 	38,  // 57: licorne.v1.Node.reservations:type_name -> licorne.v1.Reservation
-	114, // 58: licorne.v1.Node.kept:type_name -> licorne.v1.Node.KeptEntry
+	115, // 58: licorne.v1.Node.kept:type_name -> licorne.v1.Node.KeptEntry
 	36,  // 59: licorne.v1.Node.cordon:type_name -> licorne.v1.OperatorMark
 	37,  // 60: licorne.v1.Node.drain:type_name -> licorne.v1.NodeDrain
-	115, // 61: licorne.v1.Reservation.kept:type_name -> licorne.v1.Reservation.KeptEntry
+	116, // 61: licorne.v1.Reservation.kept:type_name -> licorne.v1.Reservation.KeptEntry
 	39,  // 62: licorne.v1.Reservation.reason:type_name -> licorne.v1.HolderReason
-	116, // 63: licorne.v1.HolderReason.lacks:type_name -> licorne.v1.HolderReason.LacksEntry
+	117, // 63: licorne.v1.HolderReason.lacks:type_name -> licorne.v1.HolderReason.LacksEntry
 	38,  // 64: licorne.v1.ListReservationsResponse.reservations:type_name -> licorne.v1.Reservation
 	0,   // 65: licorne.v1.ListUsageRequest.kind:type_name -> licorne.v1.UsageKind
 	44,  // 66: licorne.v1.ListUsageResponse.usages:type_name -> licorne.v1.Usage
-	117, // 67: licorne.v1.Usage.application_groups:type_name -> licorne.v1.Usage.ApplicationGroupsEntry
+	118, // 67: licorne.v1.Usage.application_groups:type_name -> licorne.v1.Usage.ApplicationGroupsEntry
 	45,  // 68: licorne.v1.Usage.root:type_name -> licorne.v1.QueueUsage
-	118, // 69: licorne.v1.QueueUsage.allocated:type_name -> licorne.v1.QueueUsage.AllocatedEntry
-	119, // 70: licorne.v1.QueueUsage.max:type_name -> licorne.v1.QueueUsage.MaxEntry
+	119, // 69: licorne.v1.QueueUsage.allocated:type_name -> licorne.v1.QueueUsage.AllocatedEntry
+	120, // 70: licorne.v1.QueueUsage.max:type_name -> licorne.v1.QueueUsage.MaxEntry
 	45,  // 71: licorne.v1.QueueUsage.children:type_name -> licorne.v1.QueueUsage
 	16,  // 72: licorne.v1.QueueUsage.fair_share:type_name -> licorne.v1.FairShare
 	48,  // 73: licorne.v1.ListOutstandingResponse.shapes:type_name -> licorne.v1.OutstandingShape
-	120, // 74: licorne.v1.OutstandingShape.resources:type_name -> licorne.v1.OutstandingShape.ResourcesEntry
-	121, // 75: licorne.v1.OutstandingShape.queues:type_name -> licorne.v1.OutstandingShape.QueuesEntry
+	121, // 74: licorne.v1.OutstandingShape.resources:type_name -> licorne.v1.OutstandingShape.ResourcesEntry
+	122, // 75: licorne.v1.OutstandingShape.queues:type_name -> licorne.v1.OutstandingShape.QueuesEntry
 	51,  // 76: licorne.v1.ListReasonsResponse.reasons:type_name -> licorne.v1.WaitReason
-	122, // 77: licorne.v1.WaitReason.resources:type_name -> licorne.v1.WaitReason.ResourcesEntry
+	123, // 77: licorne.v1.WaitReason.resources:type_name -> licorne.v1.WaitReason.ResourcesEntry
 	52,  // 78: licorne.v1.WaitReason.first_queues:type_name -> licorne.v1.ReasonQueue
 	53,  // 79: licorne.v1.WaitReason.causes:type_name -> licorne.v1.ReasonCause
 	56,  // 80: licorne.v1.ListResourceHoursResponse.rows:type_name -> licorne.v1.ResourceHours
-	123, // 81: licorne.v1.ResourceHours.hours:type_name -> licorne.v1.ResourceHours.HoursEntry
-	124, // 82: licorne.v1.ResourceHours.preempted_hours:type_name -> licorne.v1.ResourceHours.PreemptedHoursEntry
-	59,  // 83: licorne.v1.ListEventsResponse.events:type_name -> licorne.v1.Event
-	143, // 84: licorne.v1.Event.record:type_name -> si.v1.EventRecord
-	59,  // 85: licorne.v1.WatchEventsResponse.events:type_name -> licorne.v1.Event
-	71,  // 86: licorne.v1.ExplainResponse.checks:type_name -> licorne.v1.Check
-	30,  // 87: licorne.v1.ExplainResponse.preemption:type_name -> licorne.v1.Preemption
-	64,  // 88: licorne.v1.ExplainResponse.expected_start:type_name -> licorne.v1.ExpectedStart
-	67,  // 89: licorne.v1.ListCalendarResponse.entries:type_name -> licorne.v1.CalendarEntry
-	64,  // 90: licorne.v1.CalendarEntry.start:type_name -> licorne.v1.ExpectedStart
-	125, // 91: licorne.v1.CalendarEntry.requested:type_name -> licorne.v1.CalendarEntry.RequestedEntry
-	126, // 92: licorne.v1.ListTopologyRequest.shape:type_name -> licorne.v1.ListTopologyRequest.ShapeEntry
-	127, // 93: licorne.v1.ListTopologyResponse.shape:type_name -> licorne.v1.ListTopologyResponse.ShapeEntry
-	70,  // 94: licorne.v1.ListTopologyResponse.domains:type_name -> licorne.v1.TopologyDomain
-	128, // 95: licorne.v1.TopologyDomain.capacity:type_name -> licorne.v1.TopologyDomain.CapacityEntry
-	129, // 96: licorne.v1.TopologyDomain.available:type_name -> licorne.v1.TopologyDomain.AvailableEntry
-	130, // 97: licorne.v1.Check.requested:type_name -> licorne.v1.Check.RequestedEntry
-	131, // 98: licorne.v1.Check.used:type_name -> licorne.v1.Check.UsedEntry
-	132, // 99: licorne.v1.Check.limit:type_name -> licorne.v1.Check.LimitEntry
-	133, // 100: licorne.v1.Check.causes:type_name -> licorne.v1.Check.CausesEntry
-	73,  // 101: licorne.v1.Check.reserved_for:type_name -> licorne.v1.QueueReservations
-	74,  // 102: licorne.v1.Check.reservation_bound:type_name -> licorne.v1.ReservationBound
-	72,  // 103: licorne.v1.Check.holders:type_name -> licorne.v1.BudgetHolder
-	134, // 104: licorne.v1.BudgetHolder.used:type_name -> licorne.v1.BudgetHolder.UsedEntry
-	135, // 105: licorne.v1.QueueReservations.kept:type_name -> licorne.v1.QueueReservations.KeptEntry
-	39,  // 106: licorne.v1.QueueReservations.reason:type_name -> licorne.v1.HolderReason
-	77,  // 107: licorne.v1.ListBudgetsResponse.budgets:type_name -> licorne.v1.Budget
-	136, // 108: licorne.v1.Budget.limit:type_name -> licorne.v1.Budget.LimitEntry
-	78,  // 109: licorne.v1.Budget.members:type_name -> licorne.v1.BudgetMember
-	137, // 110: licorne.v1.Budget.used:type_name -> licorne.v1.Budget.UsedEntry
-	138, // 111: licorne.v1.Budget.unassigned:type_name -> licorne.v1.Budget.UnassignedEntry
-	79,  // 112: licorne.v1.Budget.holdings:type_name -> licorne.v1.BudgetHolding
-	139, // 113: licorne.v1.BudgetHolding.used:type_name -> licorne.v1.BudgetHolding.UsedEntry
-	140, // 114: licorne.v1.BudgetHolding.slice:type_name -> licorne.v1.BudgetHolding.SliceEntry
-	141, // 115: licorne.v1.BudgetHolding.wanted:type_name -> licorne.v1.BudgetHolding.WantedEntry
-	142, // 116: licorne.v1.BudgetHolding.overdraft:type_name -> licorne.v1.BudgetHolding.OverdraftEntry
-	4,   // 117: licorne.v1.State.GetServer:input_type -> licorne.v1.GetServerRequest
-	1,   // 118: licorne.v1.State.GetHealth:input_type -> licorne.v1.GetHealthRequest
-	6,   // 119: licorne.v1.State.ListRms:input_type -> licorne.v1.ListRmsRequest
-	10,  // 120: licorne.v1.State.ListPartitions:input_type -> licorne.v1.ListPartitionsRequest
-	13,  // 121: licorne.v1.State.ListQueues:input_type -> licorne.v1.ListQueuesRequest
-	18,  // 122: licorne.v1.State.ListApplications:input_type -> licorne.v1.ListApplicationsRequest
-	20,  // 123: licorne.v1.State.GetApplication:input_type -> licorne.v1.GetApplicationRequest
-	33,  // 124: licorne.v1.State.ListNodes:input_type -> licorne.v1.ListNodesRequest
-	62,  // 125: licorne.v1.State.Explain:input_type -> licorne.v1.ExplainRequest
-	42,  // 126: licorne.v1.State.ListUsage:input_type -> licorne.v1.ListUsageRequest
-	40,  // 127: licorne.v1.State.ListReservations:input_type -> licorne.v1.ListReservationsRequest
-	28,  // 128: licorne.v1.State.ListPreemptions:input_type -> licorne.v1.ListPreemptionsRequest
-	46,  // 129: licorne.v1.State.ListOutstanding:input_type -> licorne.v1.ListOutstandingRequest
-	49,  // 130: licorne.v1.State.ListReasons:input_type -> licorne.v1.ListReasonsRequest
-	54,  // 131: licorne.v1.State.ListResourceHours:input_type -> licorne.v1.ListResourceHoursRequest
-	65,  // 132: licorne.v1.State.ListCalendar:input_type -> licorne.v1.ListCalendarRequest
-	68,  // 133: licorne.v1.State.ListTopology:input_type -> licorne.v1.ListTopologyRequest
-	75,  // 134: licorne.v1.State.ListBudgets:input_type -> licorne.v1.ListBudgetsRequest
-	57,  // 135: licorne.v1.State.ListEvents:input_type -> licorne.v1.ListEventsRequest
-	60,  // 136: licorne.v1.State.WatchEvents:input_type -> licorne.v1.WatchEventsRequest
-	5,   // 137: licorne.v1.State.GetServer:output_type -> licorne.v1.GetServerResponse
-	2,   // 138: licorne.v1.State.GetHealth:output_type -> licorne.v1.GetHealthResponse
-	7,   // 139: licorne.v1.State.ListRms:output_type -> licorne.v1.ListRmsResponse
-	11,  // 140: licorne.v1.State.ListPartitions:output_type -> licorne.v1.ListPartitionsResponse
-	14,  // 141: licorne.v1.State.ListQueues:output_type -> licorne.v1.ListQueuesResponse
-	19,  // 142: licorne.v1.State.ListApplications:output_type -> licorne.v1.ListApplicationsResponse
-	21,  // 143: licorne.v1.State.GetApplication:output_type -> licorne.v1.Application
-	34,  // 144: licorne.v1.State.ListNodes:output_type -> licorne.v1.ListNodesResponse
-	63,  // 145: licorne.v1.State.Explain:output_type -> licorne.v1.ExplainResponse
-	43,  // 146: licorne.v1.State.ListUsage:output_type -> licorne.v1.ListUsageResponse
-	41,  // 147: licorne.v1.State.ListReservations:output_type -> licorne.v1.ListReservationsResponse
-	29,  // 148: licorne.v1.State.ListPreemptions:output_type -> licorne.v1.ListPreemptionsResponse
-	47,  // 149: licorne.v1.State.ListOutstanding:output_type -> licorne.v1.ListOutstandingResponse
-	50,  // 150: licorne.v1.State.ListReasons:output_type -> licorne.v1.ListReasonsResponse
-	55,  // 151: licorne.v1.State.ListResourceHours:output_type -> licorne.v1.ListResourceHoursResponse
-	66,  // 152: licorne.v1.State.ListCalendar:output_type -> licorne.v1.ListCalendarResponse
-	69,  // 153: licorne.v1.State.ListTopology:output_type -> licorne.v1.ListTopologyResponse
-	76,  // 154: licorne.v1.State.ListBudgets:output_type -> licorne.v1.ListBudgetsResponse
-	58,  // 155: licorne.v1.State.ListEvents:output_type -> licorne.v1.ListEventsResponse
-	61,  // 156: licorne.v1.State.WatchEvents:output_type -> licorne.v1.WatchEventsResponse
-	137, // [137:157] is the sub-list for method output_type
-	117, // [117:137] is the sub-list for method input_type
-	117, // [117:117] is the sub-list for extension type_name
-	117, // [117:117] is the sub-list for extension extendee
-	0,   // [0:117] is the sub-list for field type_name
+	124, // 81: licorne.v1.ResourceHours.hours:type_name -> licorne.v1.ResourceHours.HoursEntry
+	125, // 82: licorne.v1.ResourceHours.preempted_hours:type_name -> licorne.v1.ResourceHours.PreemptedHoursEntry
+	126, // 83: licorne.v1.ResourceHours.backfilled_hours:type_name -> licorne.v1.ResourceHours.BackfilledHoursEntry
+	59,  // 84: licorne.v1.ListEventsResponse.events:type_name -> licorne.v1.Event
+	145, // 85: licorne.v1.Event.record:type_name -> si.v1.EventRecord
+	59,  // 86: licorne.v1.WatchEventsResponse.events:type_name -> licorne.v1.Event
+	72,  // 87: licorne.v1.ExplainResponse.checks:type_name -> licorne.v1.Check
+	30,  // 88: licorne.v1.ExplainResponse.preemption:type_name -> licorne.v1.Preemption
+	65,  // 89: licorne.v1.ExplainResponse.expected_start:type_name -> licorne.v1.ExpectedStart
+	64,  // 90: licorne.v1.ExplainResponse.passed:type_name -> licorne.v1.PassedStart
+	68,  // 91: licorne.v1.ListCalendarResponse.entries:type_name -> licorne.v1.CalendarEntry
+	65,  // 92: licorne.v1.CalendarEntry.start:type_name -> licorne.v1.ExpectedStart
+	127, // 93: licorne.v1.CalendarEntry.requested:type_name -> licorne.v1.CalendarEntry.RequestedEntry
+	128, // 94: licorne.v1.ListTopologyRequest.shape:type_name -> licorne.v1.ListTopologyRequest.ShapeEntry
+	129, // 95: licorne.v1.ListTopologyResponse.shape:type_name -> licorne.v1.ListTopologyResponse.ShapeEntry
+	71,  // 96: licorne.v1.ListTopologyResponse.domains:type_name -> licorne.v1.TopologyDomain
+	130, // 97: licorne.v1.TopologyDomain.capacity:type_name -> licorne.v1.TopologyDomain.CapacityEntry
+	131, // 98: licorne.v1.TopologyDomain.available:type_name -> licorne.v1.TopologyDomain.AvailableEntry
+	132, // 99: licorne.v1.Check.requested:type_name -> licorne.v1.Check.RequestedEntry
+	133, // 100: licorne.v1.Check.used:type_name -> licorne.v1.Check.UsedEntry
+	134, // 101: licorne.v1.Check.limit:type_name -> licorne.v1.Check.LimitEntry
+	135, // 102: licorne.v1.Check.causes:type_name -> licorne.v1.Check.CausesEntry
+	74,  // 103: licorne.v1.Check.reserved_for:type_name -> licorne.v1.QueueReservations
+	75,  // 104: licorne.v1.Check.reservation_bound:type_name -> licorne.v1.ReservationBound
+	73,  // 105: licorne.v1.Check.holders:type_name -> licorne.v1.BudgetHolder
+	136, // 106: licorne.v1.BudgetHolder.used:type_name -> licorne.v1.BudgetHolder.UsedEntry
+	137, // 107: licorne.v1.QueueReservations.kept:type_name -> licorne.v1.QueueReservations.KeptEntry
+	39,  // 108: licorne.v1.QueueReservations.reason:type_name -> licorne.v1.HolderReason
+	78,  // 109: licorne.v1.ListBudgetsResponse.budgets:type_name -> licorne.v1.Budget
+	138, // 110: licorne.v1.Budget.limit:type_name -> licorne.v1.Budget.LimitEntry
+	79,  // 111: licorne.v1.Budget.members:type_name -> licorne.v1.BudgetMember
+	139, // 112: licorne.v1.Budget.used:type_name -> licorne.v1.Budget.UsedEntry
+	140, // 113: licorne.v1.Budget.unassigned:type_name -> licorne.v1.Budget.UnassignedEntry
+	80,  // 114: licorne.v1.Budget.holdings:type_name -> licorne.v1.BudgetHolding
+	141, // 115: licorne.v1.BudgetHolding.used:type_name -> licorne.v1.BudgetHolding.UsedEntry
+	142, // 116: licorne.v1.BudgetHolding.slice:type_name -> licorne.v1.BudgetHolding.SliceEntry
+	143, // 117: licorne.v1.BudgetHolding.wanted:type_name -> licorne.v1.BudgetHolding.WantedEntry
+	144, // 118: licorne.v1.BudgetHolding.overdraft:type_name -> licorne.v1.BudgetHolding.OverdraftEntry
+	4,   // 119: licorne.v1.State.GetServer:input_type -> licorne.v1.GetServerRequest
+	1,   // 120: licorne.v1.State.GetHealth:input_type -> licorne.v1.GetHealthRequest
+	6,   // 121: licorne.v1.State.ListRms:input_type -> licorne.v1.ListRmsRequest
+	10,  // 122: licorne.v1.State.ListPartitions:input_type -> licorne.v1.ListPartitionsRequest
+	13,  // 123: licorne.v1.State.ListQueues:input_type -> licorne.v1.ListQueuesRequest
+	18,  // 124: licorne.v1.State.ListApplications:input_type -> licorne.v1.ListApplicationsRequest
+	20,  // 125: licorne.v1.State.GetApplication:input_type -> licorne.v1.GetApplicationRequest
+	33,  // 126: licorne.v1.State.ListNodes:input_type -> licorne.v1.ListNodesRequest
+	62,  // 127: licorne.v1.State.Explain:input_type -> licorne.v1.ExplainRequest
+	42,  // 128: licorne.v1.State.ListUsage:input_type -> licorne.v1.ListUsageRequest
+	40,  // 129: licorne.v1.State.ListReservations:input_type -> licorne.v1.ListReservationsRequest
+	28,  // 130: licorne.v1.State.ListPreemptions:input_type -> licorne.v1.ListPreemptionsRequest
+	46,  // 131: licorne.v1.State.ListOutstanding:input_type -> licorne.v1.ListOutstandingRequest
+	49,  // 132: licorne.v1.State.ListReasons:input_type -> licorne.v1.ListReasonsRequest
+	54,  // 133: licorne.v1.State.ListResourceHours:input_type -> licorne.v1.ListResourceHoursRequest
+	66,  // 134: licorne.v1.State.ListCalendar:input_type -> licorne.v1.ListCalendarRequest
+	69,  // 135: licorne.v1.State.ListTopology:input_type -> licorne.v1.ListTopologyRequest
+	76,  // 136: licorne.v1.State.ListBudgets:input_type -> licorne.v1.ListBudgetsRequest
+	57,  // 137: licorne.v1.State.ListEvents:input_type -> licorne.v1.ListEventsRequest
+	60,  // 138: licorne.v1.State.WatchEvents:input_type -> licorne.v1.WatchEventsRequest
+	5,   // 139: licorne.v1.State.GetServer:output_type -> licorne.v1.GetServerResponse
+	2,   // 140: licorne.v1.State.GetHealth:output_type -> licorne.v1.GetHealthResponse
+	7,   // 141: licorne.v1.State.ListRms:output_type -> licorne.v1.ListRmsResponse
+	11,  // 142: licorne.v1.State.ListPartitions:output_type -> licorne.v1.ListPartitionsResponse
+	14,  // 143: licorne.v1.State.ListQueues:output_type -> licorne.v1.ListQueuesResponse
+	19,  // 144: licorne.v1.State.ListApplications:output_type -> licorne.v1.ListApplicationsResponse
+	21,  // 145: licorne.v1.State.GetApplication:output_type -> licorne.v1.Application
+	34,  // 146: licorne.v1.State.ListNodes:output_type -> licorne.v1.ListNodesResponse
+	63,  // 147: licorne.v1.State.Explain:output_type -> licorne.v1.ExplainResponse
+	43,  // 148: licorne.v1.State.ListUsage:output_type -> licorne.v1.ListUsageResponse
+	41,  // 149: licorne.v1.State.ListReservations:output_type -> licorne.v1.ListReservationsResponse
+	29,  // 150: licorne.v1.State.ListPreemptions:output_type -> licorne.v1.ListPreemptionsResponse
+	47,  // 151: licorne.v1.State.ListOutstanding:output_type -> licorne.v1.ListOutstandingResponse
+	50,  // 152: licorne.v1.State.ListReasons:output_type -> licorne.v1.ListReasonsResponse
+	55,  // 153: licorne.v1.State.ListResourceHours:output_type -> licorne.v1.ListResourceHoursResponse
+	67,  // 154: licorne.v1.State.ListCalendar:output_type -> licorne.v1.ListCalendarResponse
+	70,  // 155: licorne.v1.State.ListTopology:output_type -> licorne.v1.ListTopologyResponse
+	77,  // 156: licorne.v1.State.ListBudgets:output_type -> licorne.v1.ListBudgetsResponse
+	58,  // 157: licorne.v1.State.ListEvents:output_type -> licorne.v1.ListEventsResponse
+	61,  // 158: licorne.v1.State.WatchEvents:output_type -> licorne.v1.WatchEventsResponse
+	139, // [139:159] is the sub-list for method output_type
+	119, // [119:139] is the sub-list for method input_type
+	119, // [119:119] is the sub-list for extension type_name
+	119, // [119:119] is the sub-list for extension extendee
+	0,   // [0:119] is the sub-list for field type_name
 }
 
 func init() { file_licorne_v1_state_proto_init() }
@@ -7926,7 +8020,7 @@ func file_licorne_v1_state_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_licorne_v1_state_proto_rawDesc), len(file_licorne_v1_state_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   142,
+			NumMessages:   144,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

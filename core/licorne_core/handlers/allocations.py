@@ -227,7 +227,8 @@ def _resize_allocation(
     change = subtract(resized.ask_class.resources, known.ask_class.resources)
     grown = {name: value for name, value in change.items() if value > 0}
     shrunk = {name: -value for name, value in change.items() if value < 0}
-    partition.meter.change(app.owner, tuple(change.items()), now)
+    passed = request.allocation.passed is not None
+    partition.meter.change(app.owner, tuple(change.items()), now, passed=passed)
     partition.journal.note_all(allocation_resized(now, app.owner, grown, shrunk))
     for extension in partition.points.grown:
         extension.grown(partition.leaf_of(app), now)

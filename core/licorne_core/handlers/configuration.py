@@ -39,7 +39,7 @@ from licorne_core.scheduling.stays import ask_again
 from licorne_core.values.app_states import AppState
 from licorne_core.values.errors import ConfigError, Problem
 from licorne_core.values.ids import PartitionName, RmId, partition_key
-from licorne_core.values.resources import add, refund
+from licorne_core.values.resources import add, charge, refund
 from licorne_core.values.rm_caps import Holdings, MemoryShortage
 
 PARTITION = 16
@@ -142,21 +142,23 @@ def _follow_limits(job: CommandJob, partition: Partition, app: Application) -> I
         return
     held = rebook(partition, app, lambda: partition.limits.rebook(app, leaf, group))
     if group != before:
-        used = _used(app)
-        partition.meter.change(owner, tuple(used.items()), job.now, sign=-1)
-        partition.meter.change(app.owner, tuple(used.items()), job.now)
+        used, passing = _used(app)
+        partition.meter.move(owner, app.owner, used, passing, job.now)
         moved = group_changed(job.now, app.app_id, app.queue_path, before, group, used)
         partition.journal.note_all(moved)
     yield len(app.requests) + held
 
 
-def _used(app: Application) -> dict[str, int]:
-    """Usage as published in events. Assumed allocations are not published yet."""
-    used = add(app.allocated, app.placeholder_allocated)
+def _used(app: Application) -> tuple[dict[str, int], dict[str, int]]:
+    """Usage as published in events, and the part that passed claims. Assumed asks are not published yet."""
+    used, passing = add(app.allocated, app.placeholder_allocated), dict[str, int]()
     for request in app.booked():
+        items = request.ask.ask_class.items
         if request.state is RequestState.ASSUMED:
-            refund(used, request.ask.ask_class.items)
-    return used
+            refund(used, items)
+        elif request.allocation is not None and request.allocation.passed is not None:
+            charge(passing, items)
+    return used, passing
 
 
 PARTITION_REMOVED = "PartitionRemoved"

@@ -231,7 +231,7 @@ def free(
     begin = kept.allocation_time
     if preempted and request.checkpoint is not None:
         begin = max(begin, request.checkpoint)
-    partition.meter.end(app.owner, kept.ask.ask_class.items, begin, now, preempted=preempted)
+    partition.meter.end(app.owner, kept, begin, now, preempted=preempted)
     if heir is None:
         if app.interests:
             for extension in partition.points.freed:

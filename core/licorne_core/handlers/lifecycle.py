@@ -150,6 +150,9 @@ def placed(
     for name, value in allocation.ask.ask_class.items:
         amounts[name] = amounts.get(name, 0) + value
         moments[name] = moments.get(name, 0) + value * time
+    if allocation.passed is not None:
+        partition.counters.allocations_passing += 1
+        account.of_passing().change(allocation.ask.ask_class.items, time)
     journal = partition.journal
     if journal.on:
         journal.facts.append(Placed(now, allocation, app.owner, started=bool(updates)))
@@ -167,8 +170,7 @@ def note_freed(
 ) -> None:
     """Publish that an allocation ended, for the reason `detail` (see `Freed`)."""
     partition.ledger.released(app.app_id, allocation.key, now)
-    begin = allocation.allocation_time
-    partition.meter.end(app.owner, allocation.ask.ask_class.items, begin, now, preempted=False)
+    partition.meter.end(app.owner, allocation, allocation.allocation_time, now, preempted=False)
     fact = Freed(now, allocation, app.owner, detail, ask_gone=ask_gone)
     partition.journal.note(fact)
 

@@ -16,6 +16,7 @@ from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import PAIRS, Count, PairEvent, PairStep
 from licorne_core.model.apps.requests import ASSUMED, Request, RequestEvent, RequestState, Setback
 from licorne_core.model.books import book, note_allocating
+from licorne_core.model.claims import Claims
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
@@ -33,7 +34,7 @@ _KEEP_ROOM: Final = RequestEvent.KEEP_ROOM
 class Allocations:
     """Makes, confirms, rolls back and ends the allocations of one partition."""
 
-    __slots__ = ("_asks", "_counters", "_dirty", "_moves", "_placeholders", "_reservations")
+    __slots__ = ("_asks", "_claims", "_counters", "_dirty", "_moves", "_placeholders", "_reservations")
 
     def __init__(
         self,
@@ -43,8 +44,10 @@ class Allocations:
         placeholders: Placeholders,
         reservations: Reservations,
         counters: Counters,
+        claims: Claims,
     ) -> None:
         """Start empty."""
+        self._claims = claims
         self._asks = asks
         self._dirty = dirty
         self._moves = moves
@@ -79,7 +82,7 @@ class Allocations:
             request.claim.placed(now)
         self._asks.leave(app, request, now)
         ask = request.ask
-        allocation = Allocation(ask, node.node_id, request.create_time, now)
+        allocation = Allocation(ask, node.node_id, request.create_time, now, passed=self._claims.passed)
         book(ask.ask_class.items, node, app, placeholder=ask.placeholder)
         node.allocations[allocation] = None
         request.allocation = allocation

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from licorne_core.messages.checks import ExtensionCheck, Shown
-from licorne_core.values.ids import AllocationKey, AppId
+from licorne_core.values.asks import Passed
 
 BEHIND_RESERVATION: Final = "BEHIND_RESERVATION"
 
@@ -13,15 +13,11 @@ BEHIND_RESERVATION: Final = "BEHIND_RESERVATION"
 class BehindReservationCheck(ExtensionCheck):
     """Nodes have room for the ask, but it is held for a later start of another ask or gang.
 
-    `app_id` and `key` are those of the holder; the key is empty for a gang. The holder is planned to start
-    at `start`, in unix seconds. `kind` is the kind of the holder and `claim` the name of its hold, for
-    texts. `nodes` is the number of nodes with such room.
+    `held` is the claim, as one that passes it would remember it, and `claim` its name for texts. `nodes` is
+    the number of nodes with such room.
     """
 
-    app_id: AppId
-    key: AllocationKey
-    start: float
-    kind: str
+    held: Passed
     claim: str
     nodes: int
 
@@ -37,10 +33,10 @@ class BehindReservationCheck(ExtensionCheck):
 
     def message(self) -> str:
         """The reason in one sentence, without the time."""
-        holder = f"ask {self.key} of application {self.app_id}" if self.key else f"gang {self.app_id}"
         nodes = "1 node" if self.nodes == 1 else f"{self.nodes} nodes"
+        holder = self.held.holder
         return f"would delay the {self.claim} of {holder} on {nodes}: it declares no end before that"
 
     def shown(self) -> Shown:
         """The holder, and its planned start."""
-        return Shown(self.kind, self.app_id, self.start)
+        return Shown(self.held.kind, self.held.app_id, self.held.start)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from licorne_core.config.schema import PlacementRuleConfig
 from licorne_core.messages.events.allocations import Owner
 from licorne_core.messages.reasons import Check
+from licorne_core.values.asks import Passed
 from licorne_core.values.counters import Counters
 from licorne_core.values.ids import AppId, PartitionName, QueuePath, RmId
 from licorne_core.values.resources import Resources
@@ -78,7 +79,8 @@ class WaitingAsks:
 class Metered:
     """Usage of one owner in a partition since a time, in amounts times microseconds.
 
-    `ended` counts allocations, the `preempted` ones included; `lost` is the usage of the preempted ones.
+    `ended` counts allocations, the `preempted` ones included; `lost` is the usage of the preempted ones, and
+    `passing` the part of `used` by those that passed a claim.
     """
 
     since: float
@@ -88,6 +90,7 @@ class Metered:
     ended: int
     preempted: int
     lost: Mapping[str, int]
+    passing: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +113,8 @@ class Explanation:
     age_bonus: int = 0
     """What the age of the application adds to the priority by which it is ordered, while the ask waits."""
     node_id: str = ""
+    passed: Passed | None = None
+    """The claim that its allocation passed."""
     is_victim: bool = False
     """True if a record has the beneficiary or the reason of its preemption.
 

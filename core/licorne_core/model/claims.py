@@ -14,7 +14,7 @@ from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import ASSUMED, Request
 from licorne_core.model.effort import COMPARISONS_OF_A_TRY, Search
 from licorne_core.model.nodes.node import Node
-from licorne_core.values.asks import AskClass
+from licorne_core.values.asks import AskClass, Passed
 
 
 class Claim(ABC):
@@ -26,6 +26,11 @@ class Claim(ABC):
     app: Application
     members: Sequence[tuple[Request, Node]]
     """The asks, each with the node on which it has room."""
+
+    @property
+    @abstractmethod
+    def as_passed(self) -> Passed:
+        """What an allocation remembers that passes it."""
 
     @abstractmethod
     def decide(self, now: float) -> Any:
@@ -103,7 +108,7 @@ def rooms_of(app: Application, request: Request) -> list[MemberRoom]:
 class Claims(Search):
     """The claims of one partition, and the rooms for gang members. `work` counts comparisons of nodes."""
 
-    __slots__ = ("held", "now", "reasons", "rooms")
+    __slots__ = ("held", "now", "passed", "reasons", "rooms")
 
     def __init__(self) -> None:
         """Start empty."""
@@ -116,3 +121,5 @@ class Claims(Search):
         """All values that `Room.reason` may have."""
         self.now = 0.0
         """Time of the present turn, in unix seconds, from which runtimes count; 0 before the first."""
+        self.passed: Passed | None = None
+        """The claim that the present decision passes (`scheduling/cycle.py`)."""

@@ -6,8 +6,9 @@ integers: a petabyte for a month is exact.
 """
 
 from licorne_core.messages.events.allocations import Owner
+from licorne_core.values.asks import Allocation
 from licorne_core.values.ids import QueuePath
-from licorne_core.values.resources import Items
+from licorne_core.values.resources import Items, Resources
 
 MOST_OWNERS = 5_000
 """Most combinations of queue, user and group; all others of a queue count for `OTHERS` together."""
@@ -22,7 +23,7 @@ OTHERS = "(others)"
 class UsageAccount:
     """Usage of one owner over time."""
 
-    __slots__ = ("amounts", "ended", "lost", "moments", "preempted")
+    __slots__ = ("amounts", "ended", "lost", "moments", "passing", "preempted")
 
     amounts: dict[str, int]
     """Present usage, by resource name."""
@@ -34,6 +35,8 @@ class UsageAccount:
     """Number of those that were preempted."""
     lost: dict[str, int]
     """Usage of the preempted allocations, in amounts times microseconds."""
+    passing: "UsageAccount | None"
+    """The part of those that passed a claim (`Allocation.passed`); None without any so far."""
 
     def __init__(self) -> None:
         """Start without usage."""
@@ -42,6 +45,24 @@ class UsageAccount:
         self.ended = 0
         self.preempted = 0
         self.lost = {}
+        self.passing = None
+
+    def change(self, items: Items, time: int, *, sign: int = 1) -> None:
+        """Add to the usage, or subtract (`sign` -1), at a time in microseconds."""
+        for name, value in items:
+            change = sign * value
+            self.amounts[name] = self.amounts.get(name, 0) + change
+            self.moments[name] = self.moments.get(name, 0) + change * time
+
+    def of_passing(self) -> "UsageAccount":
+        """The part of allocations that passed a claim."""
+        found = self.passing or UsageAccount()
+        self.passing = found
+        return found
+
+    def used(self, time: int) -> dict[str, int]:
+        """Usage up to a time, in amounts times microseconds."""
+        return {name: value * time - self.moments[name] for name, value in self.amounts.items()}
 
 
 class Meter:
@@ -61,18 +82,29 @@ class Meter:
         """Microseconds from the start to `now`, or to the last change if that is later."""
         return max(self.last, round((now - self.since) * 1e6))
 
-    def change(self, owner: Owner, items: Items, now: float, *, sign: int = 1) -> None:
-        """Add to the owner's usage, or subtract (`sign` -1). `handlers/lifecycle.py` has it written out."""
+    def change(self, owner: Owner, items: Items, now: float, *, passed: bool, sign: int = 1) -> None:
+        """Add to the owner's usage, or subtract (`sign` -1). `handlers/lifecycle.py` has it written out.
+
+        If the allocation `passed` a claim, that part of the usage changes as well.
+        """
         account = self.account_of(owner)
         time = self.last = self.time(now)
-        for name, value in items:
-            change = sign * value
-            account.amounts[name] = account.amounts.get(name, 0) + change
-            account.moments[name] = account.moments.get(name, 0) + change * time
+        account.change(items, time, sign=sign)
+        if passed:
+            account.of_passing().change(items, time, sign=sign)
 
-    def end(self, owner: Owner, items: Items, begin: float, now: float, *, preempted: bool) -> None:
+    def move(self, owner: Owner, other: Owner, used: Resources, passing: Resources, now: float) -> None:
+        """An application has another owner from now on, with all that it uses."""
+        time = self.last = self.time(now)
+        for account, sign in ((self.account_of(owner), -1), (self.account_of(other), 1)):
+            account.change(tuple(used.items()), time, sign=sign)
+            if passing:
+                account.of_passing().change(tuple(passing.items()), time, sign=sign)
+
+    def end(self, owner: Owner, allocation: Allocation, begin: float, now: float, *, preempted: bool) -> None:
         """Count an ended allocation; if it was preempted, its usage since `begin` is lost."""
-        self.change(owner, items, now, sign=-1)
+        items = allocation.ask.ask_class.items
+        self.change(owner, items, now, passed=allocation.passed is not None, sign=-1)
         account = self.account_of(owner)
         account.ended += 1
         if preempted:

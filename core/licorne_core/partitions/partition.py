@@ -118,7 +118,7 @@ class Partition:
         )
         self.moves = Moves(self.nodes, self.dirty, self.asks, self.reservations)
         self.allocations = Allocations(
-            self.moves, self.dirty, self.asks, keeping, self.reservations, self.counters
+            self.moves, self.dirty, self.asks, keeping, self.reservations, self.counters, self.claims
         )
         self.pairs = Pairs(self.nodes, keeping, self.reservations, self.moves, self.allocations)
         self.cluster = Cluster(self.tree.root, self.nodes, self.dirty, self.reservations)

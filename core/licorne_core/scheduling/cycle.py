@@ -17,7 +17,7 @@ from licorne_core.model.queues.queue import Queue
 from licorne_core.model.queues.users import UserApps
 from licorne_core.model.quotas import Quota
 from licorne_core.scheduling.checks import STOPPABLE, application_blocker, ask_blocker
-from licorne_core.scheduling.gang_placement import GangSearch, Together
+from licorne_core.scheduling.gang_placement import GangSearch, Together, passed_by
 from licorne_core.scheduling.measures import Remedies, note_passed_over
 from licorne_core.scheduling.node_search.index import StillLooking
 from licorne_core.scheduling.rules import CheckContext
@@ -101,12 +101,16 @@ class Cycle:
         where it stopped.
         """
         self._context.dirty.settle()
+        claims = self._context.claims
+        claims.passed = None
         decision: Decision | None = None
         try:
             decision = self._first()
         except StillLooking:
             # No later ask may be served first: the next turn continues this search.
             self._effort.tired = True
+        if claims.held and decision is not None:
+            claims.passed = passed_by(self._context, decision)
         self.postponed = decision is None and self._is_postponed()
         return decision
 

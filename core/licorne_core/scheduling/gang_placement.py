@@ -13,7 +13,7 @@ and never to a gang without some of its members.
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from licorne_core.messages.together import GANG_INCOMPLETE, TogetherCheck
 from licorne_core.model.apps.application import Application, Asking
@@ -45,12 +45,13 @@ from licorne_core.scheduling.gang_sets import (
 )
 from licorne_core.scheduling.gang_slots import MAX_KINDS, Slots, SlotTables
 from licorne_core.scheduling.measures import Remedies, note_over_quota
+from licorne_core.scheduling.order import comes_before
 from licorne_core.scheduling.predicates import NodeQuestion
 from licorne_core.scheduling.rules import CheckContext
 from licorne_core.scheduling.waiting.blockers import Blocker
 from licorne_core.scheduling.waiting.gangs import Incomplete, NoPlace
 from licorne_core.scheduling.waiting.shortages import QuotaShortage
-from licorne_core.values.asks import AskClass
+from licorne_core.values.asks import AskClass, Passed
 from licorne_core.values.resources import in_units
 
 NODES_OF_A_TRY: Final = 8
@@ -77,6 +78,30 @@ class MemberPlacement(NamedTuple):
 
 Together = GangPlacement | NodeQuestion | MemberPlacement
 """Decisions about members of gangs."""
+
+
+def passed_by(context: CheckContext, decision: Any) -> Passed | None:
+    """The claim that a decision passes: the oldest one of an ask that stands before the placed one.
+
+    The order is the usual one, as of the decision, whatever stage or second order has led to it: a daemon, or
+    an ask with a reserved node, passes claims as well. All that one decision places passes the same. A holder
+    passes claims of others, but not its own, and nothing passes a holder that is not to be tried, as of an
+    application on hold. A decision that places nothing, or replaces a placeholder, passes none.
+    """
+    if type(decision) is tuple or isinstance(decision, MemberPlacement):
+        app, placed = decision[1], [decision[2]]
+    elif isinstance(decision, GangPlacement):
+        app, placed = decision.app, [request for request, _ in decision.members]
+    else:
+        return None
+    own, types = {request.claim for request in placed}, context.dirty.ranks.types
+    for claim in context.claims.held:
+        first = claim.members[0][0]
+        if claim in own or not claim.app.is_ranked:
+            continue
+        if first.place < placed[0].place if claim.app is app else comes_before(claim.app, app, types):
+            return claim.as_passed
+    return None
 
 
 class GangSearch(Search):

@@ -57,6 +57,13 @@ def place_in_order(app: Application, place: Key, types: tuple[str, ...]) -> tupl
     return (*keys, *place_in_leaf(app), place)
 
 
+def comes_before(app: Application, other: Application, types: tuple[str, ...]) -> bool:
+    """True if an application stands before another one in the usual order of the whole partition."""
+    if app.leaf is other.leaf:
+        return place_in_leaf(app) < place_in_leaf(other)
+    return place_in_order(app, (), types) < place_in_order(other, (), types)
+
+
 def place_in_leaf(app: Application) -> tuple[Key, ...]:
     """Sort key of an application in the order of its leaf: before its own, that of its user if it is ranked
     among theirs."""

@@ -199,6 +199,29 @@ class Ask:
         )
 
 
+class Passed(NamedTuple):
+    """A claim that an allocation passed: it was placed while an ask before it in the order held the claim.
+
+    `kind` is the extension that made the claim. `app_id` and `key` are those of the holder, and the key is
+    empty for a gang. It was planned to start at `start`, in unix seconds.
+    """
+
+    kind: str
+    app_id: AppId
+    key: AllocationKey
+    start: float
+
+    @property
+    def holder(self) -> str:
+        """The holder, in words."""
+        return f"ask {self.key} of application {self.app_id}" if self.key else f"gang {self.app_id}"
+
+    @property
+    def text(self) -> str:
+        """How the allocation began, in words without the time."""
+        return f"started by {self.kind}: it passed {self.holder}"
+
+
 @dataclass(slots=True, init=False, eq=False)
 class Allocation:
     """An ask on a node; immutable. Times are in unix seconds.
@@ -213,6 +236,8 @@ class Allocation:
     allocation_time: float
     placeholder_used: bool
     """True if it replaced a placeholder; then its request time is that of the placeholder (spec § 6.6)."""
+    passed: Passed | None
+    """The claim that it passed; None also where no decision placed it: a replacement, or a forced one."""
 
     def __init__(
         self,
@@ -222,6 +247,7 @@ class Allocation:
         allocation_time: float,
         *,
         placeholder_used: bool = False,
+        passed: Passed | None = None,
     ) -> None:
         """Create an allocation; the fields document the arguments."""
         self.ask = ask
@@ -229,6 +255,7 @@ class Allocation:
         self.request_time = request_time
         self.allocation_time = allocation_time
         self.placeholder_used = placeholder_used
+        self.passed = passed
 
     @property
     def key(self) -> AllocationKey:

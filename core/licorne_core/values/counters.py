@@ -69,6 +69,8 @@ class Counters:
     """Counters of a partition since its registration."""
 
     allocations_made: int = 0
+    allocations_passing: int = 0
+    """Allocations that passed a claim."""
     allocations_recovered: int = 0
     allocations_rejected: int = 0
     rejection_time: float = 0.0

@@ -11,13 +11,15 @@ from licorne_core.partitions.partition import Partition
 def explain_settled(partition: Partition, app: Application, request: Request) -> Explanation:
     """Explain a request that is not pending."""
     verdict, summary = whereabouts(partition, request)
+    passed = None if request.allocation is None else request.allocation.passed
     return Explanation(
         app_id=app.app_id,
         key=request.key,
         queue=app.queue_path,
         verdict=verdict,
-        summary=summary,
+        summary=summary if passed is None else f"{summary}; {passed.text}",
         node_id=node_of(request),
+        passed=passed,
         is_victim=record_of(partition, request) is not None,
     )
 

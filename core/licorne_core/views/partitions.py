@@ -264,10 +264,11 @@ def _metered(meter: Meter, now: float) -> Iterator[Metered | None]:
         yield Metered(
             since=meter.since,
             owner=owner,
-            used={name: value * time - account.moments[name] for name, value in account.amounts.items()},
+            used=account.used(time),
             ended=account.ended,
             preempted=account.preempted,
             lost=dict(account.lost),
+            passing={} if account.passing is None else account.passing.used(time),
         )
         if not number % STEP:
             yield None

@@ -170,6 +170,9 @@ def _measured(views: Views, report: PartitionReport) -> Iterator[Measured]:
     yield Measured("gauge", "licorne_shadow_starts", text, "confidence", held)
     text = "Asks and gangs whose shadow start is later than they want to start."
     yield Measured("gauge", "licorne_shadow_starts_late", text, "", {"": late})
+    text = "Allocations that passed the shadow start of an ask or gang ahead of them."
+    backfilled = {"": views.counters(report.name).allocations_passing}
+    yield Measured("counter", "licorne_allocations_backfilled_total", text, "", backfilled)
     for counters in views.listed("start_counters", report.name):
         text = "Asks and gangs that were told a shadow start later than they want to start."
         at_risk = {"": counters.deadlines_at_risk}

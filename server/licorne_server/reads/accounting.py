@@ -167,10 +167,13 @@ class _DocumentRow(NamedTuple):
     lost: dict[str, int]
     ended: Count
     preempted: Count
+    passing: dict[str, int] = {}  # noqa: RUF012 - never changed
+    """It is missing in a row without any."""
 
 
 def _line(hour: int, place: HoursOwner, row: HoursRow) -> bytes:
-    return encode(_DocumentRow(hour, *place, row.used, row.lost, row.ended, row.preempted))
+    line = _DocumentRow(hour, *place, row.used, row.lost, row.ended, row.preempted, row.passing)
+    return encode(line if row.passing else line[:-1])
 
 
 def _rows(day: int, value: bytes) -> list[tuple[int, HoursOwner, HoursRow]]:
@@ -187,7 +190,11 @@ def _row(day: int, line: bytes) -> tuple[int, HoursOwner, HoursRow]:
     if day_of(row.hour) != day or row.hour % HOUR:
         raise ValueError("an hour of another day")
     place = HoursOwner(row.partition, row.queue, row.user, row.group)
-    return row.hour, place, HoursRow(row.used, row.ended, row.preempted, row.lost)
+    return row.hour, place, HoursRow(row.used, row.ended, row.preempted, row.lost, dict(row.passing))
+
+
+def _gained(now: Mapping[str, int], before: Mapping[str, int]) -> dict[str, int]:
+    return {name: value - before.get(name, 0) for name, value in now.items()}
 
 
 FLUSH_SECONDS = 30.0
@@ -277,14 +284,17 @@ class Accounting(Periodic):
         before = seen.get(found.owner)
         seen[found.owner] = found
         if before is None or before.since != found.since:
-            row = HoursRow(dict(found.used), found.ended, found.preempted, dict(found.lost))
+            row = HoursRow(
+                dict(found.used), found.ended, found.preempted, dict(found.lost), dict(found.passing)
+            )
             begin = max(begin, found.since)
         else:
             row = HoursRow(
-                {key: value - before.used.get(key, 0) for key, value in found.used.items()},
+                _gained(found.used, before.used),
                 found.ended - before.ended,
                 found.preempted - before.preempted,
-                {key: value - before.lost.get(key, 0) for key, value in found.lost.items()},
+                _gained(found.lost, before.lost),
+                _gained(found.passing, before.passing),
             )
         if not row.is_empty:
             self.hours.spread(min(begin, now), now, HoursOwner(name, *found.owner), row)

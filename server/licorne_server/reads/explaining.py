@@ -21,7 +21,7 @@ from licorne_core.messages.reasons import (
 )
 from licorne_core.messages.reports import Explanation
 from licorne_core.messages.together import TogetherCheck
-from licorne_core.values.asks import QueueReservations, ReservationBound
+from licorne_core.values.asks import Passed, QueueReservations, ReservationBound
 from licorne_core.values.ids import PartitionName
 from licorne_core.views import Views
 from licorne_server.reads.reports import MaySee, amounts, filled, preemption_message, reason_message
@@ -52,7 +52,15 @@ def explain_message(report: Explanation, may_see: MaySee) -> pb.ExplainResponse:
         asks_ahead=report.asks_ahead,
         applications_ahead=report.applications_ahead,
         age_bonus=report.age_bonus,
+        passed=_passed(report.passed),
     )
+
+
+def _passed(start: Passed | None) -> pb.PassedStart | None:
+    if start is None:
+        return None
+    at = nanoseconds(start.start)
+    return pb.PassedStart(application_id=start.app_id, allocation_key=start.key, starts_at=at)
 
 
 def _seen(check: Check, may_see: MaySee) -> Check:

@@ -50,19 +50,23 @@ class HoursRow:
     ended: int = 0
     preempted: int = 0
     lost: dict[str, int] = field(default_factory=dict)
+    passing: dict[str, int] = field(default_factory=dict)
+    """The part of `used` by allocations that passed a planned start."""
 
     def add(self, other: "HoursRow") -> None:
         """Add another row."""
         self.ended += other.ended
         self.preempted += other.preempted
-        for mine, theirs in ((self.used, other.used), (self.lost, other.lost)):
+        pairs = ((self.used, other.used), (self.lost, other.lost), (self.passing, other.passing))
+        for mine, theirs in pairs:
             for name, value in theirs.items():
                 mine[name] = mine.get(name, 0) + value
 
     @property
     def is_empty(self) -> bool:
         """True if all values are 0."""
-        return not (self.ended or self.preempted or any(self.used.values()) or any(self.lost.values()))
+        sums = (*self.used.values(), *self.lost.values(), *self.passing.values())
+        return not (self.ended or self.preempted or any(sums))
 
 
 class Hours:
@@ -99,14 +103,12 @@ class Hours:
     def spread(self, begin: float, end: float, place: HoursOwner, row: HoursRow) -> None:
         """Add usage from `begin` to `end`, spread evenly over the hours; ends count in the last hour."""
         first, last = int(begin) // HOUR * HOUR, max(int(begin), int(end)) // HOUR * HOUR
-        left = dict(row.used)
+        left, passing = dict(row.used), dict(row.passing)
         for hour in range(max(first, last - MOST_DAYS * 24 * HOUR), last, HOUR):
             share = (hour + HOUR - max(begin, hour)) / (end - begin)
-            part = {name: int(value * share) for name, value in row.used.items()}
-            self.add(hour, place, HoursRow(part))
-            for name, value in part.items():
-                left[name] -= value
-        self.add(last, place, HoursRow(left, row.ended, row.preempted, row.lost))
+            part = HoursRow(_part(left, row.used, share), passing=_part(passing, row.passing, share))
+            self.add(hour, place, part)
+        self.add(last, place, HoursRow(left, row.ended, row.preempted, row.lost, passing))
 
     def hour(self, hour: int) -> Mapping[HoursOwner, HoursRow]:
         """The rows of an hour."""
@@ -123,6 +125,14 @@ class Hours:
 
     def _drop(self, hour: int) -> None:
         self.rows -= len(self.by_hour.pop(hour))
+
+
+def _part(left: dict[str, int], whole: Mapping[str, int], share: float) -> dict[str, int]:
+    """A share of the amounts, which is taken from those that are left."""
+    part = {name: int(value * share) for name, value in whole.items()}
+    for name, value in part.items():
+        left[name] -= value
+    return part
 
 
 class Summary:
@@ -256,7 +266,11 @@ def merged_hours(
         if found is not row:
             found.allocations += row.allocations
             found.preempted += row.preempted
-            for mine, theirs in ((found.hours, row.hours), (found.preempted_hours, row.preempted_hours)):
+            for mine, theirs in (
+                (found.hours, row.hours),
+                (found.preempted_hours, row.preempted_hours),
+                (found.backfilled_hours, row.backfilled_hours),
+            ):
                 for name, value in theirs.items():
                     mine[name] += value
     keys, most = sorted(sums), min(request.page_size or PAGE_SIZE, MAX_PAGE_SIZE)
@@ -279,6 +293,7 @@ def hours_message(partition: str, name: str, row: HoursRow) -> pb.ResourceHours:
         allocations=row.ended,
         preempted=row.preempted,
         preempted_hours=in_hours(row.lost),
+        backfilled_hours=in_hours(row.passing),
     )
 
 

@@ -209,4 +209,18 @@ BACKFILL = (
         "what is learnt about a user does not change the order of those who wait",
         _PASSING,
     ),
+    Defect(
+        "holders-pass-themselves",
+        "passed_by",
+        swap("claim in own or not", "not"),
+        "a holder that starts counts as backfilled",
+        ("extensions/backfill/test_passed",),
+    ),
+    Defect(
+        "everyone-passes",
+        "comes_before",
+        swap("place_in_leaf ( app ) < place_in_leaf ( other )", "True"),
+        "what is placed counts as backfilled whenever anyone holds a start",
+        ("extensions/backfill/test_passed",),
+    ),
 )

@@ -11,7 +11,7 @@ from licorne_core.messages.claims import BehindReservationCheck
 from licorne_core.messages.commands import NodeAction, Tick
 from licorne_core.messages.effects import Effect
 from licorne_core.messages.events.records import EventType
-from licorne_core.values.asks import Ask
+from licorne_core.values.asks import Ask, Passed
 from licorne_core.values.errors import InvariantBroken
 from licorne_core.values.ids import AllocationKey, AppId
 from licorne_core.values.slices import Tuning
@@ -93,14 +93,8 @@ def test_who_would_delay_a_start_is_told_the_holder() -> None:
     partition = driver.partition
     report = last(explain(partition, partition.applications[AppId("third")], "late"))
     (check,) = [one for one in report.checks if one.code == "BEHIND_RESERVATION"]
-    assert check == BehindReservationCheck(
-        app_id=AppId("second"),
-        key=AllocationKey("large"),
-        start=START + 100,
-        kind="backfill",
-        claim="shadow start",
-        nodes=1,
-    )
+    held = Passed("backfill", AppId("second"), AllocationKey("large"), START + 100)
+    assert check == BehindReservationCheck(held=held, claim="shadow start", nodes=1)
     assert (
         report.summary
         == check.message()

@@ -56,7 +56,7 @@ def hours_of(*rows: tuple[int, HoursOwner, HoursRow]) -> Hours:
 
 async def test_every_row_comes_back(tmp_path: Path) -> None:
     """Hours are restored, of any places and amounts, each worker's separately."""
-    large = HoursRow({"vcore": 10**30, "é": 0}, 10**6, 1, {"gpu": 1})
+    large = HoursRow({"vcore": 10**30, "é": 0}, 10**6, 1, {"gpu": 1}, {"vcore": 10**29})
     hours = hours_of(
         (BEGIN, A, row(1)), (BEGIN, B, row(2, ended=5, preempted=2, lost=1)), (BEGIN + HOUR, A, large)
     )

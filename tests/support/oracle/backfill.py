@@ -20,7 +20,7 @@ from support.oracle.books import (
     NodeRecord,
     add_to,
 )
-from support.oracle.order import Look, node_key
+from support.oracle.order import Look, apps_in_order, node_key
 from support.oracle.queues import QueueRecord, seconds
 from support.oracle.terms import WishRecord
 
@@ -204,6 +204,19 @@ def may_be_earlier(look: Look, shadow: ShadowRecord) -> bool:
     """True if an earlier start is to be looked for: after a while, or as something ended or another moved."""
     known = {other.name for _, _, other in holders(look.apps)}
     return look.now >= shadow.looked + REPLAN_SECONDS or not shadow.beside <= known
+
+
+def passed_by(look: Look, app: AppRecord, key: str) -> tuple[str, str, float] | None:
+    """The start told first of those that are told to asks which come before one that is placed now."""
+    order = [
+        (one.app_id, ask.key) for one in apps_in_order(look, newcomers=True) for ask in one.asks_in_order()
+    ]
+    tried = list(apps_in_order(look))
+    for holder, ask, shadow in holders(look.apps):
+        name = (holder.app_id, ask.key)
+        if holder in tried and order.index(name) < order.index((app.app_id, key)):
+            return (*name, shadow.start)
+    return None
 
 
 def lets(look: Look, node: NodeRecord, ask: AskRecord) -> bool:

@@ -170,6 +170,7 @@ class AllocationRecord:
     `number` says which of all bookings it was. `requested` is when it was asked for, or when the
     placeholder was whose place it `took`. `started` is when it was booked first. Nobody counts on a
     victim that `is_let_go`. Its work up to the `checkpoint` is kept, and it `began` then, as its RM says.
+    `passed` is the ask with a start that it passed: application, key and the start.
     """
 
     ask: AskRecord
@@ -183,6 +184,7 @@ class AllocationRecord:
     checkpoint: float | None = None
     began: float | None = None
     is_let_go: bool = False
+    passed: tuple[str, str, float] | None = None
 
     @property
     def assumed(self) -> bool:

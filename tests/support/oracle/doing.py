@@ -1,6 +1,6 @@
 """Decisions carried out on the records of a partition."""
 
-from support.oracle.backfill import Hold, Lapse, StartQuestion, holders
+from support.oracle.backfill import Hold, Lapse, StartQuestion, holders, passed_by
 from support.oracle.books import (
     ALLOCATED,
     ASSUMED,
@@ -32,8 +32,23 @@ def carry_out(
     decision: Decision | Replacement | Preemption | GiveUp | Hold | Lapse | StartQuestion | Gathering,
     now: float,
 ) -> int:
-    """Carry out a decision; return the number of allocations sent to the RM now."""
-    told = _carry_out(partition, decision, now)
+    """Carry out a decision; return the number of allocations sent to the RM now.
+
+    Each placed allocation stores the start that it passed.
+    """
+    keys: list[str] = []
+    if isinstance(decision, Together):
+        keys = [key for key, _ in decision.members]
+    elif isinstance(decision, MemberDecision) or (isinstance(decision, Decision) and not decision.reserves):
+        keys = [decision.key]
+    if isinstance(decision, Together | MemberDecision | Decision) and keys:
+        app = partition.apps[decision.app_id]
+        passed = passed_by(look_at(partition, now), app, keys[0])
+        told = _carry_out(partition, decision, now)
+        for key in keys:
+            app.allocations[key].passed = passed
+    else:
+        told = _carry_out(partition, decision, now)
     look_after(partition, now)
     return told
 

@@ -135,8 +135,9 @@ def _resize_allocation(
     if ask.size != size:
         ask.size = size
         partition.book(app, ask, node_id, allocation.state, allocation.requested, allocation.started)
-        app.allocations[ask.key].took = allocation.took
-        count_on(partition, allocation, app.allocations[ask.key])
+        resized = app.allocations[ask.key]
+        resized.took, resized.passed = allocation.took, allocation.passed
+        count_on(partition, allocation, resized)
         partition.nodes[node_id].changed()
         partition.put_back_unfitting(partition.nodes[node_id])
 

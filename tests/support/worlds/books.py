@@ -83,6 +83,7 @@ def _app_of_core(partition: Partition, app: Application, now: float) -> tuple[An
                 allocation.node_id,
                 allocation.request_time,
                 allocation.placeholder_used,
+                None if (passed := allocation.passed) is None else (passed.app_id, passed.key, passed.start),
             )
             for request in app.requests.values()
             for allocation in [request.allocation]
@@ -202,7 +203,10 @@ def _app_of_oracle(app: AppRecord, usage: Usage, now: float) -> tuple[Any, ...]:
         app.state,
         app.backs_off_until if app.backs_off_until > now else 0.0,
         set(app.asks),
-        {key: (one.state, one.node_id, one.requested, one.took) for key, one in app.allocations.items()},
+        {
+            key: (one.state, one.node_id, one.requested, one.took, one.passed)
+            for key, one in app.allocations.items()
+        },
         {key: (pair.state, pair.node_id) for key, pair in app.pairs.items()},
         {name: (*counts, counts.open) for name, counts in task_groups(app).items()},
         _without_zeros(usage.app_allocated[app.app_id]),

@@ -274,6 +274,8 @@ def print_times(response: ExplainResponse) -> None:
             print_sentence(f"{UNTIL.get(check.kind, 'until')} {shown_time(check.until)}")
     if any(check.kind == "size" and not check.passed for check in response.checks):
         print_sentence("expected to start: never")
+    elif response.HasField("passed"):
+        print_sentence(f"the start that it passed was planned for {shown_time(response.passed.starts_at)}")
     elif response.HasField("expected_start"):
         print_sentence(start_text(response.expected_start))
 

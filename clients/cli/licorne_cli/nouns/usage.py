@@ -23,7 +23,16 @@ EXAMPLES = (
 )
 KINDS = ("queue", "user", "group")
 CSV = "csv"
-CSV_COLUMNS = ("partition", "name", "resource", "hours", "allocations", "preempted", "preempted_hours")
+CSV_COLUMNS = (
+    "partition",
+    "name",
+    "resource",
+    "hours",
+    "allocations",
+    "preempted",
+    "preempted_hours",
+    "backfilled_hours",
+)
 
 
 def resource_hours(hours: dict[str, float]) -> str:
@@ -47,6 +56,7 @@ HOURS = Listing[ResourceHours](
         Column("ALLOCATIONS", "allocations", "{:,}".format, key=int),
         Column("PREEMPTED", "preempted", "{:,}".format, key=int),
         Column("LOST HOURS", "preempted_hours", resource_hours, key=sort_key),
+        Column("BACKFILLED HOURS", "backfilled_hours", resource_hours, key=sort_key),
     ),
     none=lambda _: "nothing was used",
 )
@@ -100,4 +110,5 @@ def print_csv(found: Sequence[ResourceHours]) -> None:
     for row in found:
         for name in sorted({*row.hours, *row.preempted_hours}):
             used, lost = row.hours.get(name, 0.0), row.preempted_hours.get(name, 0.0)
-            lines.writerow((row.partition, row.name, name, used, row.allocations, row.preempted, lost))
+            counted = (row.partition, row.name, name, used, row.allocations, row.preempted, lost)
+            lines.writerow((*counted, row.backfilled_hours.get(name, 0.0)))

@@ -3151,12 +3151,33 @@ class ResourceHours(_message.Message):
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
+    @_typing.final
+    class BackfilledHoursEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.float
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.float = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     PARTITION_FIELD_NUMBER: _builtins.int
     NAME_FIELD_NUMBER: _builtins.int
     HOURS_FIELD_NUMBER: _builtins.int
     ALLOCATIONS_FIELD_NUMBER: _builtins.int
     PREEMPTED_FIELD_NUMBER: _builtins.int
     PREEMPTED_HOURS_FIELD_NUMBER: _builtins.int
+    BACKFILLED_HOURS_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     name: _builtins.str
     """The path of a queue, or the name of a user or group."""
@@ -3171,6 +3192,10 @@ class ResourceHours(_message.Message):
 
     @_builtins.property
     def preempted_hours(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]: ...
+    @_builtins.property
+    def backfilled_hours(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
+        """The part of `hours` that allocations used which backfill had started (see `PassedStart`)."""
+
     def __init__(
         self,
         *,
@@ -3180,10 +3205,11 @@ class ResourceHours(_message.Message):
         allocations: _builtins.int = ...,
         preempted: _builtins.int = ...,
         preempted_hours: _abc.Mapping[_builtins.str, _builtins.float] | None = ...,
+        backfilled_hours: _abc.Mapping[_builtins.str, _builtins.float] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocations", b"allocations", "hours", b"hours", "name", b"name", "partition", b"partition", "preempted", b"preempted", "preempted_hours", b"preempted_hours"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocations", b"allocations", "backfilled_hours", b"backfilled_hours", "hours", b"hours", "name", b"name", "partition", b"partition", "preempted", b"preempted", "preempted_hours", b"preempted_hours"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -3365,6 +3391,7 @@ class ExplainResponse(_message.Message):
     PREEMPTION_FIELD_NUMBER: _builtins.int
     EXPECTED_START_FIELD_NUMBER: _builtins.int
     AGE_BONUS_FIELD_NUMBER: _builtins.int
+    PASSED_FIELD_NUMBER: _builtins.int
     allocation_key: _builtins.str
     application_id: _builtins.str
     queue: _builtins.str
@@ -3394,6 +3421,10 @@ class ExplainResponse(_message.Message):
     def expected_start(self) -> Global___ExpectedStart:
         """When the ask is expected to start; absent unless backfill is on for its partition."""
 
+    @_builtins.property
+    def passed(self) -> Global___PassedStart:
+        """Of an allocation, or of an ask that is assumed on a node: absent unless backfill started it."""
+
     def __init__(
         self,
         *,
@@ -3408,14 +3439,44 @@ class ExplainResponse(_message.Message):
         preemption: Global___Preemption | None = ...,
         expected_start: Global___ExpectedStart | None = ...,
         age_bonus: _builtins.int = ...,
+        passed: Global___PassedStart | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["expected_start", b"expected_start", "preemption", b"preemption"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["expected_start", b"expected_start", "passed", b"passed", "preemption", b"preemption"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["age_bonus", b"age_bonus", "allocation_key", b"allocation_key", "application_id", b"application_id", "applications_ahead", b"applications_ahead", "asks_ahead", b"asks_ahead", "checks", b"checks", "expected_start", b"expected_start", "preemption", b"preemption", "queue", b"queue", "summary", b"summary", "verdict", b"verdict"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["age_bonus", b"age_bonus", "allocation_key", b"allocation_key", "application_id", b"application_id", "applications_ahead", b"applications_ahead", "asks_ahead", b"asks_ahead", "checks", b"checks", "expected_start", b"expected_start", "passed", b"passed", "preemption", b"preemption", "queue", b"queue", "summary", b"summary", "verdict", b"verdict"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ExplainResponse: _TypeAlias = ExplainResponse  # noqa: Y015
+
+@_typing.final
+class PassedStart(_message.Message):
+    """The planned start that an allocation passed: an ask before it in the order held that start."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    APPLICATION_ID_FIELD_NUMBER: _builtins.int
+    ALLOCATION_KEY_FIELD_NUMBER: _builtins.int
+    STARTS_AT_FIELD_NUMBER: _builtins.int
+    application_id: _builtins.str
+    allocation_key: _builtins.str
+    """Empty for a gang."""
+    starts_at: _builtins.int
+    """As it was planned then, in nanoseconds since 1970."""
+    def __init__(
+        self,
+        *,
+        application_id: _builtins.str = ...,
+        allocation_key: _builtins.str = ...,
+        starts_at: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "application_id", b"application_id", "starts_at", b"starts_at"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PassedStart: _TypeAlias = PassedStart  # noqa: Y015
 
 @_typing.final
 class ExpectedStart(_message.Message):

@@ -35,6 +35,7 @@ from licorne_core.scheduling.escalation import readmit
 from licorne_core.scheduling.predicates import NodeQuestion
 from licorne_core.scheduling.rules import CheckContext
 from licorne_core.scheduling.waiting.blockers import Blockers, OfThing
+from licorne_core.values.asks import Passed
 from licorne_core.values.counters import Histogram
 from licorne_core.values.ids import AllocationKey
 from licorne_core.values.resources import Items
@@ -145,6 +146,12 @@ class ShadowStart(PlannedClaim):
         """The name of its deadline."""
         return Timer(Due.EXTENSION, self.app.app_id, self.request.key, name=NAME)
 
+    @property
+    def as_passed(self) -> Passed:
+        """Its holder, and its start: an allocation that passes it is a backfilled one."""
+        key = AllocationKey("") if self.is_gang else self.request.key
+        return Passed(NAME, self.app.app_id, key, self.start)
+
     def decide(self, now: float) -> Any:
         """Decide on its start (see `planned_starts.py`)."""
         return self._shadows.decide(self, now)
@@ -171,11 +178,7 @@ class ShadowStart(PlannedClaim):
         nodes = sum(node.refusal(ask_class, holder=own) == BEHIND for node in self.places)
         if not nodes:
             return None
-        key = AllocationKey("") if self.is_gang else self.request.key
-        holder, claim = self.app.app_id, "shadow start"
-        return BehindReservationCheck(
-            app_id=holder, key=key, start=self.start, kind=NAME, claim=claim, nodes=nodes
-        )
+        return BehindReservationCheck(held=self.as_passed, claim="shadow start", nodes=nodes)
 
 
 def start_by(app: Application, request: Request) -> float:

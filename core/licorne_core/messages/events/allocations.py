@@ -73,8 +73,15 @@ class Placed:
         if self.started:
             records.append(state_entered(time, ask.app_id, "Running", "runApplication"))
         records += _usage(time, self.owner, EventChange.ADD, ask.ask_class.resources)
-        records.append(_of_ask(time, ask, EventChange.ADD, EventDetail.APP_ALLOC))
+        records.append(_of_ask(time, ask, EventChange.ADD, EventDetail.APP_ALLOC, self._passed()))
         return records
+
+    def _passed(self) -> str:
+        """The claim that the allocation passed; empty for none."""
+        passed = self.allocation.passed
+        if passed is None:
+            return ""
+        return f"{passed.text}, which was planned for {passed.start:.0f}"
 
 
 @dataclass(slots=True, init=False)
@@ -236,9 +243,11 @@ def placeholder_incompatible(time: float, placeholder: Ask, real: Ask) -> EventR
     return _request(time, placeholder, text, size)
 
 
-def _of_ask(time: float, ask: Ask, change: EventChange, detail: EventDetail) -> EventRecord:
+def _of_ask(
+    time: float, ask: Ask, change: EventChange, detail: EventDetail, message: str = ""
+) -> EventRecord:
     size = ask.ask_class.resources
-    return EventRecord(time, EventType.APP, ask.app_id, change, detail, ask.key, resource=size)
+    return EventRecord(time, EventType.APP, ask.app_id, change, detail, ask.key, message, size)
 
 
 def _on_node(time: float, allocation: Allocation, change: EventChange) -> EventRecord:

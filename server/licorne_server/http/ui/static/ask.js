@@ -64,6 +64,7 @@ function verdict(partition, report) {
       ["Queue", report.queue ? link(toQueue(partition, report.queue), report.queue) : ""],
       ["Node", report.node ? link(toNode(partition, report.node), report.node) : ""],
       ["Expected to start", blocker?.kind === "size" ? "never" : report.expectedStart ? expected(report.expectedStart) : ""],
+      ["Passed a start at", report.passed ? when(Number(report.passed.startsAt) / 1e6) : ""],
       ["Ahead of it", ahead.join(" and ") || (waits(report) ? "nothing" : "")],
     ]));
 }

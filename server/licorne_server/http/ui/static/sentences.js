@@ -80,7 +80,7 @@ export function sentence(events, links) {
   const isComplete = usage && node;
   if (isComplete && allocated(main)) {
     return [links.user(usage.object), `: +${brief(usage.resource)} in `, links.queue(usage.reference), ", ", links.ask(main.object, main.reference), " runs on ", links.node(node.object),
-      find("APP_RUNNING") ? [", ", links.app(main.object), " began"] : ""].flat();
+      find("APP_RUNNING") ? [", ", links.app(main.object), " began"] : "", added(main)].flat();
   }
   if (isComplete && ended(main)) {
     return [links.user(usage.object), `: −${brief(usage.resource)} in `, links.queue(usage.reference), ", ", links.ask(main.object, main.reference), ` ${ENDS[main.detail] || "ended"} on `, links.node(node.object)];
@@ -117,7 +117,7 @@ function ofApp(event, links) {
   const { object, reference, detail, change } = event;
   if (MAY_RUN[detail]) return [links.app(object), ` ${MAY_RUN[detail]}`];
   if (detail === "APP_REQUEST") return [links.app(object), ` asks for ${brief(event.resource)}: `, links.ask(object, reference)];
-  if (detail === "APP_ALLOC") return [links.app(object), `: ${brief(event.resource)} for `, links.ask(object, reference)];
+  if (detail === "APP_ALLOC") return [links.app(object), `: ${brief(event.resource)} for `, links.ask(object, reference), added(event)];
   if (ENDS[detail]) return [links.ask(object, reference), ` of `, links.app(object), ` ${ENDS[detail]}`.replace(/,$/, "")];
   if (detail === "APP_NEW") return [links.app(object), " was submitted"];
   if (change === "REMOVE") return [links.app(object), " left"];
