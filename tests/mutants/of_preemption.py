@@ -36,7 +36,7 @@ PREEMPTION = (
     ),
     Defect(
         "share-but-for-one",
-        "FairShares.cover",
+        "DueShares.cover",
         swap("<=", "<"),
         "a queue never has all of its fair share",
         ("preemption/test_shares::test_where_queues_come_to_rest",),

@@ -146,7 +146,7 @@ def usable(
         for name, value in change.items:
             if name in amounts:
                 amounts[name] += value
-                if value < 0 and at not in (0, *dips[-1:]):
+                if value < 0 < at and at not in dips[-1:]:
                     dips.append(at)
                     lasts = runtime if change.time in told_before else shortest
                     cuts.append(nextafter(change.time - lasts, inf))

@@ -15,7 +15,7 @@ from licorne_core.model.queues.guarantees import entitled_queue, settled, stays_
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.quotas import Quota
 from licorne_core.standard.preemption.keys import RECLAIM
-from licorne_core.standard.preemption.shares import FairShares
+from licorne_core.standard.preemption.shares import DueShares
 from licorne_core.values.ids import QueuePath
 from licorne_core.values.ranking import INT32_MAX
 from licorne_core.values.resources import Items
@@ -101,7 +101,7 @@ class Claim(NamedTuple):
 
     queue: Queue
     """The queue that has to stay within its guarantee or share; nothing below it is stopped (law 3)."""
-    shares: FairShares | None = None
+    shares: DueShares | None = None
     """The fair shares, which victims' queues keep; None for a guarantee."""
 
     def covers(self, wanted: Items) -> bool:
@@ -131,7 +131,7 @@ def claims_of(leaf: Queue, wanted: Items) -> list[Claim]:
     entitled = entitled_queue(leaf, wanted)
     claims = [] if entitled is None else [Claim(entitled)]
     if leaf.settings.of(RECLAIM):
-        claims.append(Claim(leaf, FairShares([name for name, _ in wanted])))
+        claims.append(Claim(leaf, DueShares([name for name, _ in wanted])))
     return claims
 
 
@@ -146,7 +146,7 @@ def exceeds_max(queue: Queue, wanted: Items) -> bool:
     return False
 
 
-def fence_of(leaf: Queue, priority: int, wanted: Items, shares: FairShares | None = None) -> Fence:
+def fence_of(leaf: Queue, priority: int, wanted: Items, shares: DueShares | None = None) -> Fence:
     """Law 7: the first fence or full queue from the leaf up, or else root, with the priorities.
 
     With `shares` a queue that would have more than its fair share is full, too.

@@ -16,7 +16,7 @@ from licorne_core.standard.preemption.laws import (
     highest_priority,
     is_over_guarantee,
 )
-from licorne_core.standard.preemption.shares import FairShares
+from licorne_core.standard.preemption.shares import DueShares
 from licorne_core.standard.preemption.victim_index import VictimIndex
 from licorne_core.standard.preemption.victims import Allowance
 from licorne_core.values.resources import Items
@@ -142,7 +142,7 @@ class VictimLeaves:
             self._allowances[queue] = dict(known)
         return known
 
-    def _above_share(self, queue: Queue, shares: FairShares) -> Allowance | None:
+    def _above_share(self, queue: Queue, shares: DueShares) -> Allowance | None:
         """Allowance of the queue above its fair share; None if it has no more than that."""
         if queue not in self._excess:
             self._excess[queue] = shares.excess(queue)

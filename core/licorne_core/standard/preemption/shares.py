@@ -51,7 +51,7 @@ def divided(amount: int, wanted: Sequence[int], due: Sequence[int]) -> list[int]
     return [part + extra for part, extra in zip(first, given, strict=True)]
 
 
-class FairShares:
+class DueShares:
     """Fair shares of a few resources in one search; derived from the live books as far as needed."""
 
     def __init__(self, names: Iterable[str]) -> None:
