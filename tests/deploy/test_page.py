@@ -106,9 +106,7 @@ def test_bounds_are_those_of_the_source() -> None:
 
 
 def test_reasons_are_those_of_the_source() -> None:
-    """The page has every code of why asks wait, and that of runbooks every code of rejections."""
-    waiting = [code for row in PAGE.table("Why asks wait") for code in code_spans(row[0])]
-    assert sorted(waiting) == sorted(REASONS)
+    """Every code of why asks wait has a meaning and a remedy, and every code of rejections a usual cause."""
     told = {code for row in TROUBLES.table("Work does not start") for code in code_spans(row[0])}
     assert set(REASONS) <= told, "docs/troubleshooting.md says what to do about each"
     words = set(re.findall(r"^  ([A-Z_]+): ", CODES_IN_WORDS.read_text(encoding="utf-8"), re.MULTILINE))

@@ -92,7 +92,6 @@ def test_the_page_has_a_table_for_each_target(
     assert "| tenants | 20,000 | 41 | 42 |" in text
     for shape in ("core1", "shim", "onebigapp", "manyapps", "tenants"):
         assert f"| {shape} | asks a second | 24,000 | 2,000 | 12.00 |" in text
-        assert f"| {shape} | client CPU an ask, µs | 5.50 | 20 | 0.28 |" in text
         assert f"| {shape} | server CPU an ask, µs | 40 | 200 | 0.20 |" in text
     for shape in ("5,000 pods on 50 nodes", "50,000 pods on 5,000 nodes"):
         assert f"| {shape} | pods a second | 4,000 | 8,000 | 0.50 |" in text

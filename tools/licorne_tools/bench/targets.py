@@ -81,7 +81,6 @@ COMPARISONS = (
         ("Scenario", "Licorne", "Older core"),
         {
             "asks a second": "allocations_per_second",
-            "client CPU an ask, µs": "client_cpu_us_per_allocation",
             "server CPU an ask, µs": "cpu_us_per_allocation",
         },
     ),
