@@ -54,7 +54,7 @@ OTHERS: dict[Kind, tuple[object, str]] = {
 # One of them means something other than the default for each queue property.
 PROPERTY_VALUES = (
     *("cost", "easy", "vcore=1", "fair", "rack", "disabled", "fence", "7", "7s", "true"),
-    *("0.5", "5/week", "1/1h", "22:00-06:00", "shortest"),
+    *("0.5", "5/week", "1/1h", "22:00-06:00", "shortest", "fair-share"),
 )
 # The same for the extra configuration, where a name may stand for any logger.
 EXTRA_VALUES = ("true", "false", "7", "7s", "debug")

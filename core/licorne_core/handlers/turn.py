@@ -76,7 +76,7 @@ def _note_lack(partition: Partition, now: float) -> None:
         if gang.lacks and len(nodes.lacked) < MOST_GANGS:
             nodes.lacked.add(gang.packing)
     short = partition.wakeups.short_gangs
-    for group in list(islice(short, MOST_GANGS)):
+    for group in list(short):
         blocker = group.blocker
         if not (isinstance(blocker, QuotaShortage) and blocker.quota is partition.tree.root):
             del short[group]

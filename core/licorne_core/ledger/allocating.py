@@ -144,7 +144,9 @@ class Allocations:
         """End a placeholder, and book the request on the node that was linked to it (§ 6.6)."""
         kept = _allocation_of(placeholder)
         asked = kept.request_time
-        allocation = Allocation(request.ask, node.node_id, asked, now, placeholder_used=True)
+        allocation = Allocation(
+            request.ask, node.node_id, asked, now, placeholder_used=True, passed=kept.passed
+        )
         if request.allocation is None and request.ask.ask_class.items == kept.ask.ask_class.items:
             # Placeholders end with a release, as most allocations do.
             self._placeholders.end(app, placeholder, RequestEvent.RELEASE)

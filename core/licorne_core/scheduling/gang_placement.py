@@ -51,8 +51,9 @@ from licorne_core.scheduling.rules import CheckContext
 from licorne_core.scheduling.waiting.blockers import Blocker
 from licorne_core.scheduling.waiting.gangs import Incomplete, NoPlace
 from licorne_core.scheduling.waiting.shortages import QuotaShortage
+from licorne_core.scheduling.waiting.wakeups import MOST_SHORT_GANGS
 from licorne_core.values.asks import AskClass, Passed
-from licorne_core.values.resources import in_units
+from licorne_core.values.resources import EMPTY, fits, in_units
 
 NODES_OF_A_TRY: Final = 8
 """Nodes whose examination for a gang costs as much as trying one ask."""
@@ -86,7 +87,8 @@ def passed_by(context: CheckContext, decision: Any) -> Passed | None:
     The order is the usual one, as of the decision, whatever stage or second order has led to it: a daemon, or
     an ask with a reserved node, passes claims as well. All that one decision places passes the same. A holder
     passes claims of others, but not its own, and nothing passes a holder that is not to be tried, as of an
-    application on hold. A decision that places nothing, or replaces a placeholder, passes none.
+    application on hold. A decision that places nothing, or replaces a placeholder, passes none; what
+    replaces a placeholder has passed what that one passed.
     """
     if type(decision) is tuple or isinstance(decision, MemberPlacement):
         app, placed = decision[1], [decision[2]]
@@ -184,8 +186,10 @@ class GangSearch(Search):
             return
         group.no_place = True
         classes = [one.ask_class for one, _ in shares]
-        if not self._is_too_large(classes):
-            self._context.wakeups.short_gangs[group] = packing_for(group.app.gang.terms, classes)
+        never = self._is_too_large(classes) or not fits(quota.max or EMPTY, dict(group.together))
+        short = self._context.wakeups.short_gangs
+        if not never and (group in short or len(short) < MOST_SHORT_GANGS):
+            short[group] = packing_for(group.app.gang.terms, classes)
 
     def _is_too_large(self, classes: Iterable[AskClass]) -> bool:
         """True if no node was ever large enough for one of the members."""

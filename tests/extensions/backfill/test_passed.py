@@ -1,6 +1,7 @@
 """Backfilled allocations: each remembers whose planned start it passed, by the order as of its decision."""
 
 from extensions.backfill.test_shadows import CONSERVATIVE, at, job, starts, world
+from licorne_core.messages.commands import TerminationType
 from licorne_core.values.tags import RUNTIME
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
 from support.core.driver import Driver
@@ -51,3 +52,16 @@ def test_the_order_is_that_of_the_decision() -> None:
     assert passed(driver) == {"runs": "", "small": "", "equal": ""}
     driver.do(asks(job("two", "behind", 1, 50)))
     assert passed(driver)["behind"] == "large"
+
+
+def test_what_replaces_a_placeholder_has_passed_the_same() -> None:
+    """The work of a backfilled gang is backfilled, not only its placeholder."""
+    driver = world(10)
+    driver.do(asks(job("first", "runs", 6, 100)), asks(job("second", "large", 8, 50)))
+    at(driver, 1.0)
+    driver.do(apps(app("gang", "root.a", gang={"vcore": 1}, tags={RUNTIME: "20"})))
+    driver.do(asks(ask("gang", "room", placeholder=True, group="g", vcore=1)))
+    assert passed(driver)["room"] == "large"
+    driver.do(asks(ask("gang", "member", group="g", vcore=1)))
+    driver.do(releases(release("gang", "room", why=TerminationType.PLACEHOLDER_REPLACED)))
+    assert passed(driver) == {"runs": "", "member": "large"}

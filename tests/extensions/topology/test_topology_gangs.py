@@ -18,11 +18,12 @@ from licorne_core.messages.commands import (
 from licorne_core.messages.effects import AllocationsMade, Unfinished
 from licorne_core.model.nodes.book import Packing
 from licorne_core.scheduler import Scheduler
+from licorne_core.scheduling.waiting.wakeups import MOST_SHORT_GANGS
 from licorne_core.standard.predicates.owed import MAX_ASSUMED_IN_SILENCE
 from licorne_core.standard.predicates.results import RETRY_TIME
 from licorne_core.values.errors import InvariantBroken
 from licorne_core.values.ids import AppId, NodeId, RmId
-from support.core.builders import app, apps, ask, asks, node, nodes, register, release, releases
+from support.core.builders import app, apps, ask, asks, node, nodes, register, release, releases, remove_apps
 from support.core.driver import START, Driver, asked, placed
 
 CONFIG = """
@@ -285,3 +286,26 @@ def test_racks_are_kept_whole_while_a_gang_waits_for_one(used: int) -> None:
     driver.wait(2 * LOOK_TIME)
     assert not driver.partition.nodes.order.packs
     assert not driver.partition.wakeups.short_gangs
+
+
+def test_a_gang_larger_than_the_cluster_changes_no_order() -> None:
+    """It can never start, so nothing is packed for it."""
+    driver = cluster(a=[2, 2], b=[2, 2])
+    assert gang(driver, 9) == []
+    driver.wait(LOOK_TIME)
+    assert not driver.partition.nodes.order.packs
+
+
+def test_gangs_that_are_gone_are_not_remembered() -> None:
+    """However many gangs came and went while others waited for the cluster."""
+    driver = cluster(a=[2, 2])
+    driver.do(apps(app("other", "root.a")), asks(ask("other", "runs", gpu=1)))
+    for number in range(MOST_SHORT_GANGS + 8):
+        name = f"waits-{number}"
+        asked_for = [ask(name, f"p{member}", placeholder=True, group="g", gpu=1) for member in range(4)]
+        driver.do(apps(app(name, "root.a", gang={"gpu": 4})), asks(*asked_for))
+        if number >= MOST_SHORT_GANGS:
+            driver.do(remove_apps(name))
+    short = driver.partition.wakeups.short_gangs
+    assert len(short) <= MOST_SHORT_GANGS
+    assert {group.app.app_id for group in short} <= driver.partition.applications.keys()

@@ -119,7 +119,7 @@ def _take_place(
     gone.ask.fate = REPLACED
     partition.nodes[node_id].changed()
     partition.book(app, pair.ask, node_id, ALLOCATED, gone.requested, now)
-    app.allocations[key].took = True
+    app.allocations[key].took, app.allocations[key].passed = True, gone.passed
     partition.tell_made(app, key)
     note_start(partition, app, now)
     run(partition, app)

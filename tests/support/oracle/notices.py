@@ -146,6 +146,15 @@ def ask_again(partition: PartitionOracle, now: float) -> None:
         partition.timers.set(timer_of(app, key), now)
 
 
+def ask_again_for(partition: PartitionOracle, ask: AskRecord, now: float) -> None:
+    """A beneficiary has another size or priority: decide at once whether its victims are spared."""
+    victims = [] if ask.reservation is None else ask.reservation.victims
+    for app in partition.apps.values():
+        for key, one in app.allocations.items():
+            if one.notice is not None and any(one is victim for victim in victims):
+                partition.timers.set(timer_of(app, key), now)
+
+
 def take_word_of_notice(partition: PartitionOracle, answer: NoticeAnswer, now: float) -> None:
     """The RM answers that a victim is ready, or when it will be; the latter counts once."""
     app = partition.apps.get(answer.app_id)

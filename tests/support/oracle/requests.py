@@ -17,7 +17,7 @@ from support.oracle.books import (
 )
 from support.oracle.gangs import unlink
 from support.oracle.lives import cut, drop_ask, end_allocation, note_placeholder, run, settle
-from support.oracle.notices import count_on, note_checkpoint
+from support.oracle.notices import ask_again_for, count_on, note_checkpoint
 from support.oracle.order import SCHEDULABLE
 from support.oracle.partition import PartitionOracle, look_again
 from support.oracle.reserving import new_reservation, review_later
@@ -115,6 +115,7 @@ def replace_ask(
     if ask.reservation is not None:
         fresh = new_reservation(partition, app, ask.reservation.since)
         ask.reservation.serial, ask.reservation.exclusive = fresh.serial, fresh.exclusive
+    ask_again_for(partition, ask, now)
     ask.attempted = False
     ask.forms += 1
     if ask.rests_until is None:

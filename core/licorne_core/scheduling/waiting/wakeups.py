@@ -6,6 +6,7 @@ Backlog: groups that found no node at their last try, each considered in turn (s
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from itertools import islice
+from typing import Final
 
 from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.nodes.book import NodeBook, Packing
@@ -77,6 +78,10 @@ class Backlog:
             self.forget(group)
 
 
+MOST_SHORT_GANGS: Final = 64
+"""Most groups in `Wakeups.short_gangs`, which are examined after each turn."""
+
+
 class Wakeups:
     """All waiting items of one partition, and the blockers that they wait for."""
 
@@ -104,7 +109,8 @@ class Wakeups:
         self.gangs: dict[NoPlace, None] = {}
         """Blockers of gangs that wait for room for all members."""
         self.short_gangs: dict[AskGroup, Packing] = {}
-        """Groups of gangs for which the cluster had too little left at their last try, and maybe others."""
+        """Groups of gangs for which the cluster had too little left at their last try, and maybe others; at
+        most `MOST_SHORT_GANGS`."""
 
     def forget_order(self) -> None:
         """Rank the items of the priority passes again: even the form of their keys may have changed."""
