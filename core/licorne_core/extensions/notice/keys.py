@@ -23,8 +23,8 @@ PROPERTIES = (
         Key(
             "preemption.notice",
             _FORM.kind,
-            "how long before an allocation of the queue is stopped for others its RM is told; meanwhile the "
-            "RM may say that it is ready, and the allocation goes on if nobody needs its room any more. "
+            "how long before an allocation of the queue is stopped for others its RM is notified; meanwhile "
+            "the RM may report that it is ready. The allocation continues if its room is needed no more. "
             "Placeholders have no notice; none is off",
             "9",
             allowed=_FORM.allowed,
