@@ -10,7 +10,7 @@ from licorne_core.extensions.fair_memory.reports import FairShareReport
 from licorne_core.values.windows import HOUR
 from licorne_core.views.queues import QueueReport
 from licorne_server.engine.journal.forms import TEXT, KeptForm, Row, plain
-from licorne_server.store.documents.encoding import Amount, Count, Positive
+from licorne_server.store.documents.encoding import Positive, Sum, Whole
 from licorne_server.wire.features import QueueMetric, Reports
 
 _SHOWN = {"fairShare": Reports("fair_share", FairShareReport, pb.FairShare)}
@@ -40,15 +40,16 @@ def _is_wanted(queue: QueueConfig) -> bool:
 
 
 _OWNER = Row(UsageOwner, path=TEXT, user=TEXT)
-_SUMS = plain(dict[str, Amount])
-_USAGE = Row(
+_SUMS = plain(dict[str, Sum])
+_STORED = Row(
     KeptUsage,
+    lambda values: KeptUsage(**values, before=values["values"]),
     half_life=plain(Positive),
-    time=plain(Amount),
+    time=plain(Sum),
     values=_SUMS,
-    amounts=plain(dict[str, Count]),
-    before=_SUMS,
+    amounts=plain(dict[str, Whole]),
 )
+_USAGE = Row(KeptUsage, **_STORED.columns, before=_SUMS)
 
 QUEUE_REPORTS = _SHOWN
 USAGE_REPORTS = _SHOWN
@@ -66,6 +67,7 @@ KEPT = {
         owner=_OWNER,
         value=_USAGE,
         rows=(_OWNER, _USAGE),
+        stored=_STORED,
         is_wanted=_is_wanted,
         life=lambda kept: kept.half_life,
     )

@@ -9,7 +9,7 @@ from licorne_core.extensions.hours.reports import HoursReport
 from licorne_core.values.windows import HOUR, Window
 from licorne_core.views.queues import QueueReport
 from licorne_server.engine.journal.forms import LARGE, TEXT, KeptForm, Row, array, plain, word
-from licorne_server.store.documents.encoding import Count
+from licorne_server.store.documents.encoding import Whole
 from licorne_server.wire.features import QueueMetric, Reports
 
 FIELD = "hours_budgets"
@@ -30,8 +30,9 @@ def _is_wanted(queue: QueueConfig) -> bool:
     return bool(queue.settings.of("hours") or (template is not None and template.settings.of("hours")))
 
 
-_COUNT = plain(Count)
-_HOURS = Row(KeptHours, time=_COUNT, used=LARGE, amount=_COUNT, window=word(Window))
+_WHOLE = plain(Whole)
+_STORED = Row(KeptHours, time=_WHOLE, used=_WHOLE, amount=_WHOLE, window=word(Window))
+_HOURS = Row(KeptHours, **{**_STORED.columns, "used": LARGE})  # the journal has no numbers of over 64 bits
 
 QUEUE_REPORTS = {"hoursBudgets": Reports(FIELD, HoursReport, pb.HoursBudget, without="spent", many=True)}
 QUEUE_METRICS = {
@@ -52,6 +53,7 @@ KEPT = {
         owner=array(TEXT, TEXT),
         value=_HOURS,
         rows=(_HOURS,),
+        stored=_STORED,
         is_wanted=_is_wanted,
     )
 }

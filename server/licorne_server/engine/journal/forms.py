@@ -203,6 +203,8 @@ class KeptForm(NamedTuple):
     """Of an object with a `time`: of too many values the latest are written."""
     rows: tuple[Row, ...]
     """Types of the journal's records in owners and values."""
+    stored: Row
+    """The value in documents: its columns follow the two names of the owner."""
     is_wanted: Callable[[QueueConfig], bool]
     """True if state is retained of a queue with this configuration, or of queues that are created in it."""
     life: Callable[[Any], float] = lambda _: inf

@@ -6,6 +6,7 @@ file is replaced by the file. Later the newest change counts, whatever its origi
 
 import asyncio
 import hashlib
+import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -339,7 +340,8 @@ def scope_of(tree: BudgetTree, name: str) -> str:
     below = [one for one in tree.budgets if one.name == name or one.name.startswith(f"{name}/")]
     patterns = sorted((member.rm, member.partition, member.queue) for one in below for member in one.members)
     names = next((sorted(one.limit) for one in below if one.name == name), [])
-    return hashlib.sha256(encode([patterns, names])).hexdigest()[:16]
+    # Members of several versions share a document: the digest of the same scope must never change.
+    return hashlib.sha256(json.dumps([patterns, names]).encode()).hexdigest()[:16]
 
 
 def refused(error: ConfigError) -> CallError:

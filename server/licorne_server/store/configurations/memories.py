@@ -18,7 +18,8 @@ from licorne_server.engine.journal.forms import TEXT, KeptForm, array, items, ke
 from licorne_server.process.clock import Clock, Periodic
 from licorne_server.process.fair import TimeSlices, walked
 from licorne_server.store.configurations.history import Configurations
-from licorne_server.store.documents.encoding import decode, encode, made
+from licorne_server.store.documents.documents import StoreError
+from licorne_server.store.documents.encoding import Newer, encode, fields_in, made
 from licorne_server.store.documents.owned import Damaged, DocumentForm, Owned, pack, unpack
 
 log = structlog.get_logger("core.configurations.memories")
@@ -32,7 +33,8 @@ LEAST_SECONDS = 1.0
 PART_OF_LIFE = 0.005
 """Time between two writes, in half-lives: a killed server loses the changes since the last write."""
 
-FORMAT = 3
+FORMAT = 2
+"""Documents of format 3 exist: servers of some days wrote them before any release."""
 PEER = "memories"
 
 
@@ -131,7 +133,10 @@ class MemoryForm(DocumentForm[KeptByPartition]):
             found.sort(key=lambda entry: entry[2].time, reverse=True)
             lists[form.name] = _entries(form, found)
         while True:
-            content = pack(encode({"format": FORMAT, **lists}))
+            try:
+                content = pack(encode({"format": FORMAT, **lists}))
+            except ValueError as error:
+                raise StoreError(f"it has a number that cannot be: {error}") from None
             if len(content) <= largest:
                 return content
             longer = next(name for name, entries in lists.items() if entries)
@@ -140,26 +145,30 @@ class MemoryForm(DocumentForm[KeptByPartition]):
     def decode(self, rm_id: RmId, content: bytes) -> KeptByPartition:
         """Decode past usage. See `DocumentForm`."""
         try:
-            document = decode(unpack(content), dict[str, Any])
+            document = fields_in(unpack(content), FORMAT)
             if document["format"] != FORMAT:
-                raise Damaged(f"it is of format {document['format']!r:.20}, not {FORMAT}")
+                raise Damaged(f"it is of format {document['format']}, not {FORMAT}")
             return _memory(document)
+        except Newer:
+            raise
         except (ValueError, LookupError, TypeError) as error:
             raise Damaged(f"{type(error).__name__}: {error}") from None
 
 
 def _entries(form: KeptForm, found: Sequence[tuple[PartitionName, Any, Any]]) -> list[Any]:
-    """The entries of a document: partition, owner and value of each account."""
-    pack = items(array(TEXT, form.owner, form.value)).pack
-    return [] if pack is None else pack(found)
+    """The entries of a document: the partition, the names of the owner, and the columns of the value."""
+    pack = array(TEXT, form.owner, form.stored).pack
+    assert pack is not None
+    return [[name, *owner, *value] for name, owner, value in map(pack, found)]
 
 
 def _memory(document: Mapping[str, Any]) -> KeptByPartition:
     found: dict[PartitionName, dict[str, dict[Any, Any]]] = {}
     for of, form in kept_forms().items():
-        columns = {row.name: tuple(row.columns) for row in form.rows}
-        wire, make = items(array(TEXT, form.owner, form.value)).reading(columns)
-        entries = made(document[form.name], wire)
+        columns = {row.name: tuple(row.columns) for row in (*form.rows, form.stored)}
+        wire, make = items(array(TEXT, form.owner, form.stored)).reading(columns)
+        nested = [(name, (path, of), value) for name, path, of, *value in document[form.name]]
+        entries = made(nested, wire)
         for name, owner, value in entries if make is None else make(entries):
             found.setdefault(name, {}).setdefault(of, {})[owner] = value
     return found

@@ -14,7 +14,7 @@ from licorne_core.config.schema import Configuration
 from licorne_core.messages.operators import Marks, OperatorMark
 from licorne_core.values.ids import PartitionName, RmId
 from licorne_server.store.documents.documents import TooLarge
-from licorne_server.store.documents.encoding import Count, decode, encode, made, plain
+from licorne_server.store.documents.encoding import Count, Newer, Priority, encode, fields_in, made, plain
 from licorne_server.store.documents.owned import Damaged, DocumentForm, pack, unpack
 from licorne_server.wire.features import table
 
@@ -56,7 +56,7 @@ class Mark:
     by: str = ""
     time: Count = 0
     why: str = ""
-    priority: int | None = None
+    priority: Priority | None = None
     queue: str = ""
     drain: Any = None
 
@@ -109,16 +109,16 @@ class Revision:
     of an applied revision that had become unusable; 0 for none.
     """
 
-    number: int
+    number: Count
     source: Source
-    time: int
+    time: Count
     by: str
     comment: str
     checksum: str
     text: str
-    size: int
+    size: Count
     extra: str = ""
-    instead_of: int = 0
+    instead_of: Count = 0
 
     @property
     def extra_config(self) -> dict[str, str]:
@@ -213,7 +213,7 @@ class Revisions:
             comment=comment,
             checksum=config.checksum,
             text=text,
-            size=len(text.encode(errors="replace")),
+            size=_size(text),
             extra=extra,
             instead_of=instead_of,
         )
@@ -241,11 +241,17 @@ def _bytes_of(revisions: Iterable[Revision]) -> int:
     for revision in revisions:
         texts[revision.text] = revision.size
         if revision.extra and revision.extra not in texts:
-            texts[revision.extra] = len(revision.extra.encode(errors="replace"))
+            texts[revision.extra] = _size(revision.extra)
     return sum(texts.values())
 
 
-FORMAT = 3
+def _size(text: str) -> int:
+    """Bytes of a text in UTF-8."""
+    return len(text.encode(errors="replace"))
+
+
+FORMAT = 2
+"""Documents of format 3 exist: servers of some days wrote them before any release."""
 
 
 class RevisionsForm(DocumentForm[Revisions]):
@@ -270,14 +276,9 @@ class RevisionsForm(DocumentForm[Revisions]):
     def decode(self, rm_id: RmId, content: bytes) -> Revisions:
         """Decode the revisions in a document. See `DocumentForm`."""
         try:
-            fields = decode(unpack(content), dict[str, Any])
-            if fields["format"] != FORMAT:
-                raise Damaged(f"it is not of format {FORMAT}: another version has written it")
-            texts = made(fields["texts"], list[str])
-            for one, name in _places_of_texts(fields):
-                one[name] = texts[made(one[name], Count)]
-            read = made(fields, Revisions)
-            revisions = replace(read, marks=tuple(map(with_terms, read.marks)))
+            revisions = _read(fields_in(unpack(content), FORMAT))
+        except Newer:
+            raise
         except (LookupError, TypeError, ValueError) as error:
             raise Damaged(f"something is missing or wrong: {error}") from None
         numbers = [revision.number for revision in revisions.kept]
@@ -286,6 +287,25 @@ class RevisionsForm(DocumentForm[Revisions]):
         if revisions.rm_id != rm_id:
             raise Damaged(f"it belongs to RM {revisions.rm_id}")
         return revisions
+
+
+def _read(fields: dict[str, Any]) -> Revisions:
+    """The revisions in the fields of a document.
+
+    Raises:
+        LookupError, TypeError, ValueError: something in them is missing or wrong.
+    """
+    if fields["format"] != FORMAT:
+        raise ValueError(f"it is of format {fields['format']}, not {FORMAT}")
+    texts = made(fields["texts"], list[str])
+    for one, name in _places_of_texts(fields):
+        at = one[name]
+        if type(at) is not int or not 0 <= at < len(texts):
+            raise ValueError(f"{name}: {at!r:.20} is no number of a text")
+        one[name] = texts[at]
+    kept = [{**one, "number": one["revision"], "size": _size(one["text"])} for one in fields["revisions"]]
+    read = made({**fields, "kept": kept}, Revisions)
+    return replace(read, marks=tuple(map(with_terms, read.marks)))
 
 
 def with_terms(mark: Mark) -> Mark:
@@ -302,6 +322,10 @@ def _written(revisions: Revisions) -> dict[str, Any]:
     """The JSON value of the revisions, which refer to their texts by number."""
     marks = (replace(one, drain=one.drain and asdict(one.drain)) for one in revisions.marks)
     fields: dict[str, Any] = plain(replace(revisions, marks=tuple(marks)))
+    fields["revisions"] = fields.pop("kept")
+    for one in fields["revisions"]:
+        one["revision"] = one.pop("number")
+        del one["size"]
     texts: dict[str, int] = {}
     for one, name in _places_of_texts(fields):
         one[name] = texts.setdefault(one[name], len(texts))
@@ -311,4 +335,4 @@ def _written(revisions: Revisions) -> dict[str, Any]:
 def _places_of_texts(fields: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
     """The fields of a document that are texts of configurations."""
     yield from ((fields, name) for name in ("said", "said_extra"))
-    yield from ((one, name) for one in fields["kept"] for name in ("text", "extra"))
+    yield from ((one, name) for one in fields["revisions"] for name in ("text", "extra"))

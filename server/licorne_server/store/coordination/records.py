@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from licorne_core.values.ids import RmId
 from licorne_server.store.coordination.store import Member, MemberId, Ownership
 from licorne_server.store.documents.documents import Conflict
-from licorne_server.store.documents.encoding import Count, Unreadable, decode, encode, made, plain
+from licorne_server.store.documents.encoding import Unreadable, encode, fields_in, made, plain
 
 FORMAT = 1
 
@@ -88,8 +88,4 @@ def _write(value: object, *known: str) -> bytes:
 def _read(kind: type[T], data: bytes, **known: Any) -> T:
     if len(data) > MAX_RECORD:
         raise Unreadable(f"{len(data)} bytes, {MAX_RECORD} at most were expected")
-    fields = decode(data, dict[str, Any])
-    written = made(fields.get("format"), Count)
-    if written > FORMAT:
-        raise Unreadable(f"format {written} is newer than {FORMAT}, which this version reads")
-    return made({**fields, **known}, kind)
+    return made({**fields_in(data, FORMAT), **known}, kind)

@@ -4,18 +4,25 @@ A reader ignores keys that it does not know, and fields with a default may be mi
 software share documents. Documents may have been written by other software.
 """
 
+import json
 from collections.abc import Callable
+from sys import float_info
 from typing import Annotated, Any, TypeVar
 
 import msgspec
 
 MOST = 2**63 - 1
-"""The largest number in a document."""
+"""The largest count in a document, and the largest amount."""
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=MOST)]
 Amount = Annotated[float, msgspec.Meta(ge=0, le=MOST)]
-Positive = Annotated[float, msgspec.Meta(gt=0, le=MOST)]
-"""Types of fields whose numbers are not negative; or not 0 either."""
+Whole = Annotated[int, msgspec.Meta(ge=0)]
+Sum = Annotated[float, msgspec.Meta(ge=0, le=float_info.max)]
+Positive = Annotated[float, msgspec.Meta(gt=0, le=float_info.max)]
+"""Types of fields whose numbers are not negative; or not 0 either. Only a sum may exceed `MOST`."""
+
+Priority = Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)]
+"""Type of a field with the priority of an ask, as on the wire."""
 
 T = TypeVar("T")
 
@@ -24,8 +31,19 @@ class Unreadable(ValueError):
     """The bytes are no such value, or one of a newer format; the text gives the reason."""
 
 
-encode: Callable[[object], bytes] = msgspec.json.Encoder(enc_hook=dict).encode
-"""The JSON of a dataclass, or of a collection of dataclasses; any mapping is an object."""
+class Newer(Unreadable):
+    """The bytes have a newer format, which a newer server has written."""
+
+
+def encode(value: object) -> bytes:
+    """The JSON of a dataclass, or of a collection of dataclasses; any mapping is an object.
+
+    Raises:
+        ValueError: a number is not finite. msgspec itself would write null for it.
+    """
+    values = msgspec.to_builtins(value, enc_hook=dict)
+    return json.dumps(values, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+
 
 plain: Callable[[object], Any] = msgspec.to_builtins
 """A value as the dicts, lists and numbers of its JSON."""
@@ -51,5 +69,23 @@ def made(values: object, kind: type[T]) -> T:
     """
     try:
         return msgspec.convert(values, kind)
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except (msgspec.MsgspecError, OverflowError, RecursionError) as error:
         raise Unreadable(str(error)) from None
+
+
+def fields_in(data: bytes, newest: int) -> dict[str, Any]:
+    """The fields of a document with the number of its format.
+
+    Raises:
+        Newer: the format is newer than the newest that is read.
+        Unreadable: the bytes are no such document.
+    """
+    fields = decode(data, dict[str, Any])
+    if "format" not in fields:
+        raise Unreadable("format missing")
+    written = fields["format"]
+    if type(written) is not int or written < 0:
+        raise Unreadable(f"format: expected a count, found {written!r:.20}")
+    if written > newest:
+        raise Newer(f"format {written} is newer than {newest}, which this version reads")
+    return fields

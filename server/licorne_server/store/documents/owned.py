@@ -19,6 +19,7 @@ import structlog
 
 from licorne_core.values.ids import RmId
 from licorne_server.store.documents.documents import Conflict, Document, Documents, StoreError
+from licorne_server.store.documents.encoding import Newer
 
 _MARK = b"epoch "
 _DIGITS = 20
@@ -89,6 +90,7 @@ class DocumentForm(ABC, Generic[T]):
 
         Raises:
             Damaged: the bytes are no such value.
+            Newer: a newer server has written them.
         """
 
     def key_of(self, rm_id: RmId) -> str:
@@ -154,12 +156,15 @@ class Owned(Generic[T]):
                     yield rm_id, self._form.decode(rm_id, content)
             except Damaged as error:
                 raise self.documents.unusable(f"is damaged: of RM {rm_id}, {error}") from None
+            except Newer as error:
+                raise self.documents.unusable(f"is of a newer version: of RM {rm_id}, {error}") from None
 
     async def fetch(self, rm_id: RmId) -> T | None:
         """Read the stored value of an RM that this server owns from now on; None without one.
 
         Raises:
-            StoreError: the store does not answer, or another owner writes at the same time.
+            StoreError: the store does not answer, another owner writes at the same time, or a newer server
+                has written the document, whose content stays.
             Damaged: the document cannot be read. It is replaced by the next write.
         """
         await self.written(rm_id)
@@ -170,7 +175,10 @@ class Owned(Generic[T]):
             self._known.pop(rm_id, None)
             if document.revision:
                 await self._set(rm_id, content, document.revision)
-        return await asyncio.to_thread(self._form.decode, rm_id, content) if content else None
+        try:
+            return await asyncio.to_thread(self._form.decode, rm_id, content) if content else None
+        except Newer as error:
+            raise StoreError(f"document {self._form.key_of(rm_id)!r}: {error}") from None
 
     async def prepare(self, rm_id: RmId, value: T) -> None:
         """Write the value beside the present one, for `commit`, which then needs no more room on a disk.

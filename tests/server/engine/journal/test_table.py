@@ -49,7 +49,7 @@ MEMORY: KeptByPartition = {
     PARTITION: {
         "fair_memory": {
             UsageOwner(QUEUE, "anna"): KeptUsage(
-                3600.0, 1700000000.5, {"vcore": 0.25}, {"vcore": 2000}, {"vcore": 0.125}
+                3600.0, 1700000000.5, {"vcore": 0.25, "memory": 1e25}, {"vcore": 2000}, {"vcore": 0.125}
             )
         },
         "hours": {(QUEUE, "memory"): KeptHours(1_700_000_000_500_000, 2**90, 2**40, Window.MONTH)},

@@ -1,5 +1,6 @@
 """Retained usage of RMs outlives the server, and follows them to another one."""
 
+import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -20,9 +21,9 @@ from licorne_server.store.configurations.default_file import Default
 from licorne_server.store.configurations.history import Configurations
 from licorne_server.store.configurations.memories import Memories, MemoryForm
 from licorne_server.store.documents.disk import Disk
-from licorne_server.store.documents.documents import MAX_DOCUMENT, Documents
+from licorne_server.store.documents.documents import MAX_DOCUMENT, Documents, StoreError
 from licorne_server.store.documents.kept import Kept
-from licorne_server.store.documents.owned import Damaged, content_of, headed
+from licorne_server.store.documents.owned import Damaged, content_of, headed, pack, unpack
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
 from support.core.driver import Driver
 from support.peers.members import Documents as Store
@@ -158,22 +159,46 @@ async def test_usage_of_a_forgotten_rm_is_deleted(tmp_path: Path) -> None:
 
 MEMORY: KeptByPartition = {
     DEFAULT: {
-        "fair_memory": {OWNER: KeptUsage(60.0, 1e6, {"vcore": 12.5}, {"vcore": 2}, {"vcore": 12.5})},
+        "fair_memory": {OWNER: KeptUsage(60.0, 1e6, {"memory": 1e25}, {"vcore": 2}, {"memory": 1e25})},
         "hours": {(OWNER.path, "gpu"): KeptHours(10**12, 10**25, 3, Window.WEEK)},
     }
+}
+DOCUMENT = {
+    "format": 2,
+    "usage": [[DEFAULT, "root.a", "", 60.0, 1e6, {"memory": 1e25}, {"vcore": 2}]],
+    "hours": [[DEFAULT, "root.a", "gpu", 10**12, 10**25, 3, "week"]],
 }
 
 
 def test_packing() -> None:
-    """Unpacking restores the packed values, numbers beyond 64 bits too."""
-    assert FORM.decode(RM, FORM.encode(RM, MEMORY, MAX_DOCUMENT)) == MEMORY
+    """Documents have the layout that older members share, with sums beyond 64 bits, and are read again."""
+    content = FORM.encode(RM, MEMORY, MAX_DOCUMENT)
+    assert json.loads(unpack(content)) == DOCUMENT
+    assert FORM.decode(RM, content) == MEMORY
+
+
+async def test_a_document_of_a_newer_server_stays(tmp_path: Path) -> None:
+    """The RM is refused with the name of the document and both formats."""
+    newer = pack(json.dumps({**DOCUMENT, "format": 4}).encode())
+    async with kept_in(tmp_path) as documents:
+        await documents.compare_and_set(KEY, headed(newer, 1), 0)
+        with pytest.raises(StoreError, match=f"'{KEY}': format 4 is newer than 2, which this version reads"):
+            await Member(documents).register(1_000_000.0)
+        assert content_of(documents.get(KEY).value) == newer
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_numbers_that_json_lacks(number: float) -> None:
+    """They are refused when they are written, as nobody could read them."""
+    kept = KeptUsage(60.0, 1.0, {"vcore": number}, {}, {})
+    with pytest.raises(StoreError, match="a number that cannot be"):
+        FORM.encode(RM, {DEFAULT: {"fair_memory": {OWNER: kept}}}, MAX_DOCUMENT)
 
 
 @pytest.mark.parametrize(
     ("kept", "why"),
     [
         (KeptUsage(0.0, 1.0, {}, {}, {}), "Expected `float` > 0"),
-        (KeptUsage(60.0, 1.0, {"vcore": float("nan")}, {}, {}), "Expected `float`, got `null`"),
         (KeptUsage(60.0, 1.0, {"vcore": -1.0}, {}, {}), "Expected `float` >= 0"),
         (KeptUsage(60.0, 1.0, {}, {"vcore": -1}, {}), "Expected `int` >= 0"),
     ],

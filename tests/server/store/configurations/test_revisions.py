@@ -18,6 +18,7 @@ from licorne_server.store.configurations.revisions import (
     Source,
 )
 from licorne_server.store.documents.documents import MAX_DOCUMENT, TooLarge
+from licorne_server.store.documents.encoding import Newer
 from licorne_server.store.documents.owned import Damaged, pack, unpack
 from support.server.configuring import A, B, C, text
 from support.state import EXTRA, revisions_of
@@ -101,12 +102,35 @@ def random_text(seed: int) -> str:
     return Random(seed).randbytes(150_000).hex()
 
 
+LAYOUT = """{"format": 2, "rm_id": "rm", "said": 0, "said_extra": 1, "texts": ["a", "", "b é"],
+"revisions": [{"revision": 4, "source": "rm", "time": 7, "by": "ann", "comment": "why", "checksum": "1f",
+               "text": 2, "extra": 1, "instead_of": 3}],
+"marks": [{"kind": "change", "partition": "[rm]default", "name": "app", "by": "bob", "time": 8, "why": "",
+           "priority": -3, "queue": "root.b", "drain": null}]}"""
+
+
+def test_documents_have_the_layout_that_older_members_share() -> None:
+    """So members of several versions read and write the document of an RM."""
+    found = FORM.decode(RmId("rm"), pack(LAYOUT.encode()))
+    assert json.loads(unpack(FORM.encode(found.rm_id, found, MAX_DOCUMENT))) == json.loads(LAYOUT)
+    assert (found.said, found.current.number, found.current.text, found.current.size) == ("a", 4, "b é", 4)
+    assert [(mark.kind, mark.priority, mark.queue) for mark in found.marks] == [
+        (MarkKind.CHANGE, -3, "root.b")
+    ]
+
+
+def test_a_document_of_a_newer_server_is_told_from_a_damaged_one() -> None:
+    """A damaged one is replaced, and one of a newer server is not."""
+    with pytest.raises(Newer, match="format 3 is newer than 2"):
+        FORM.decode(RmId("rm"), pack(LAYOUT.replace('"format": 2', '"format": 3').encode()))
+
+
 SPOILT: dict[str, Any] = {
-    "format": (2, "of format 3: another version has written it"),
+    "format": (1, "of format 1, not 2"),
     "rm_id": ("other", "it belongs to RM other"),
     "said": (9, "missing or wrong"),
     "texts": ([], "missing or wrong"),
-    "kept": ([], "not in order"),
+    "revisions": ([], "not in order"),
     "marks": ([{"kind": "moon"}], "missing or wrong"),
 }
 
