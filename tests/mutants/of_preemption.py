@@ -63,6 +63,20 @@ PREEMPTION = (
         ("preemption/test_shares::test_where_queues_come_to_rest",),
     ),
     Defect(
+        "share-that-nobody-is-charged-for",
+        "VictimLeaf.is_counted",
+        swap(">", ">="),
+        "whoever has none of what counts for its share goes, and its queue falls below another share",
+        ("preemption/test_shares::test_a_victim_has_what_counts",),
+    ),
+    Defect(
+        "gang-in-the-fence-of-one",
+        "PreemptionSearch._find_by",
+        swap("together , claim . shares", "together"),
+        "victims go for a gang that its parent has no share for",
+        ("preemption/test_shares::test_a_gang_is_judged_by_the_share_for_all",),
+    ),
+    Defect(
         "promises-do-not-count",
         "guarantees:settled",
         without("promised"),
@@ -244,7 +258,7 @@ PREEMPTION = (
     Defect(
         "part-of-a-gang",
         "PreemptionSearch._find_by",
-        never("may_be_complete"),
+        never("is_short"),
         "victims go for placeholders of a gang that cannot be complete",
         (_GANG,),
     ),

@@ -160,6 +160,49 @@ def test_the_resource_of_which_a_queue_has_most_counts() -> None:
     assert [after.settled(path, "vcore") for path in (A, B)] == [6, 6]
 
 
+def test_a_victim_has_what_counts() -> None:
+    """B has more GPUs than its share, and fewer cores: jobs with cores alone stay, though A wants both."""
+    world = cluster(
+        [fair(A), fair(B), queue(C)],
+        runs(B, *range(10), size={"vcore": 1}, node="n1"),
+        runs(B, 20, 21, 22, size={"gpu": 1}, node="n2"),
+        runs(C, *range(20), size={"vcore": 1}, node="n2"),
+        waits(A, 0, 1, size={"vcore": 1, "gpu": 1}),
+        waits(B, *range(4), size={"vcore": 1}),
+        nodes=(
+            NodeRecord(name="n1", capacity={"vcore": 10, "gpu": 1}),
+            NodeRecord(name="n2", capacity={"vcore": 20, "gpu": 3}),
+        ),
+    )
+    after = served(world, [f"{A}-w0", f"{A}-w1"])
+    assert [(after.settled(path, "vcore"), after.settled(path, "gpu")) for path in (A, B, C)] == [
+        (1, 1),
+        (10, 2),
+        (19, 0),
+    ]
+
+
+def test_a_gang_is_judged_by_the_share_for_all() -> None:
+    """The parent has room in its share for one of three placeholders, and its other child may not be stopped.
+
+    The others would find no victims, so nobody is stopped for the first.
+    """
+    driver = Driver()
+    p = (
+        "{name: p, queues: [{name: x, properties: {preemption.delay: 1s, preemption.reclaim: fair-share}}, "
+        "{name: y, properties: {preemption.policy: disabled}}]}"
+    )
+    driver.do(register(config(f"[{p}, {{name: b}}, {{name: c}}]")), nodes(node("n1", memory=20)))
+    driver.do(apps(app("y", "root.p.y"), app("b", "root.b"), app("c", "root.c")))
+    for key, counts in (("r", {"y": 5, "b": 13, "c": 2}), ("w", {"b": 10, "c": 10})):
+        wanted = [(name, number) for name, count in counts.items() for number in range(count)]
+        driver.do(asks(*[ask(name, f"{name}{key}{number}", policy="s", memory=1) for name, number in wanted]))
+    driver.do(apps(app("g", "root.p.x", gang={"memory": 3})))
+    driver.do(asks(*[ask("g", f"p{n}", policy="o", group="g", placeholder=True, memory=1) for n in range(3)]))
+    assert not released(driver.wait(5))
+    assert "its gang would not be complete" in driver.explain("g", "p0").checks[-1].message()
+
+
 def test_a_share_costs_its_siblings() -> None:
     """To see that a queue has its share, no allocation or node is looked at, however many there are."""
     costs = []

@@ -5,7 +5,7 @@ from support.oracle.order import Look
 from support.oracle.queues import lineage
 from support.oracle.usage import limit_for
 from support.oracle.victims import Name, search_for
-from support.preemption.brute_force import BruteForce
+from support.preemption.brute_force import BruteForce, is_charged
 
 
 def still_stands(look: Look, app: AppRecord, ask: AskRecord) -> bool:
@@ -34,6 +34,7 @@ def _is_legal(tried: BruteForce, names: list[Name]) -> bool:
     leaves = [leaf for leaf in rules.eligible() if rules.is_over(leaf)]
     return rules.keeps_guarantees(gone) and all(
         one.leaf in leaves
+        and is_charged(rules, one)
         and rules.counted(one, tried.ask) <= rules.counted(tried.ask, one)
         and rules.seconds(one) >= tried.cluster.queue(one.leaf).settings.preemption_minimum_runtime
         for one in gone

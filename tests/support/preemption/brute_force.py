@@ -213,6 +213,7 @@ class Rules:
         return (
             one.state in (RequestState.ALLOCATED, RequestState.PLACEHOLDER)
             and one.required_node is None
+            and is_charged(self, one)
             and self.counted(one, self.ask) <= self.counted(self.ask, one)
             and self.seconds(one) >= settings.preemption_minimum_runtime
             and self.keeps_losses([one])
@@ -286,6 +287,12 @@ class Rules:
                 if before + sum(self.seconds_lost(o) * o.size.get(name, 0) for o in here) > most:
                     return False
         return True
+
+
+def is_charged(rules: Rules, one: RequestRecord) -> bool:
+    """True if it has what counts for the fair share of each queue that loses it."""
+    above = [rules.shares.excess(path) for path in rules.apart(one.leaf)] if rules.fair else []
+    return all(found is None or one.size.get(found[0], 0) > 0 for found in above)
 
 
 def _lost_by(rules: Rules, one: RequestRecord) -> int:

@@ -38,7 +38,7 @@ def is_legal(
     """
     for victim in victims:
         unbook_preempting(victim.request.ask.ask_class.items, victim.node, victim.app)
-    legal = any(_are_candidates(found, victims, now) for found in search.candidates(app, request, now))
+    legal = search.any_claim(app, request, now, lambda found: _are_candidates(found, victims, now))
     for victim in victims:
         book_preempting(victim.request.ask.ask_class.items, victim.node, victim.app)
     return legal
@@ -60,6 +60,8 @@ def _as_candidate(victim: Victim, victim_leaf: VictimLeaf, now: float) -> Candid
     """The victim as a candidate; None if it is none any more."""
     request = victim.request
     if victim_leaf.priority is not None and request.priority > victim_leaf.priority:
+        return None
+    if not victim_leaf.is_counted(request.ask.ask_class.resources):
         return None
     if seconds_run(request, now) < victim_leaf.leaf.settings.preemption_minimum_runtime:
         return None

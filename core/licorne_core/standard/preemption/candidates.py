@@ -286,7 +286,9 @@ class Candidates:
         return out
 
     def _restraint(self, request: Request, victim_leaf: VictimLeaf) -> Out | None:
-        """Reason of the ask's priority, or of the leaf's settings, to spare an allocation."""
+        """Reason of fair shares, of the ask's priority, or of the leaf's settings, to spare an allocation."""
+        if not victim_leaf.is_counted(request.ask.ask_class.resources):
+            return Out.OTHER_TYPES
         if victim_leaf.priority is not None and request.priority > victim_leaf.priority:
             return Out.HIGHER_PRIORITY
         minimum = victim_leaf.leaf.settings.preemption_minimum_runtime

@@ -17,7 +17,7 @@ from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.standard.preemption.candidates import Candidates
 from licorne_core.standard.preemption.laws import Claim, quota_shortage
-from licorne_core.standard.preemption.leaves import VictimLeaf
+from licorne_core.standard.preemption.leaves import VictimLeaf, VictimLeaves
 from licorne_core.standard.preemption.units import Units
 from licorne_core.standard.preemption.victim_index import room_shortage
 from licorne_core.standard.preemption.victims import (
@@ -274,9 +274,10 @@ def gang_amounts(app: Application, request: Request) -> Items:
     return tuple(total.items())
 
 
-def may_be_complete(candidates: Candidates, claim: Claim, leaf: Queue, together: Items) -> bool:
+def may_be_complete(leaves: VictimLeaves, claim: Claim, leaf: Queue, together: Items) -> bool:
     """True if the claim covers these amounts, and victims can free room for all of them.
 
+    The leaves are those inside the fence of all asks together, which may be lower than that of the first.
     Victims on a node beyond its capacity free room on that node first. So at most all of root's maximum can
     become free.
     """
@@ -285,7 +286,7 @@ def may_be_complete(candidates: Candidates, claim: Claim, leaf: Queue, together:
     fit = all(value + root.promised.get(name, 0) <= size.get(name, 0) for name, value in together)
     if not (fit and claim.covers(together)):
         return False
-    victim_leaves = list(candidates.leaves)
+    victim_leaves = list(leaves)
     short = zip(together, quota_shortage(leaf.lineage, together), strict=True)
     return all(lacking <= _most_of(victim_leaves, name) for (name, _), lacking in short)
 

@@ -66,7 +66,7 @@ class Out(StrEnum):
     REQUIRED_NODE = "required node"
     """The allocation requires its node."""
     OTHER_TYPES = "other types"
-    """The allocation has no resource type in common with the ask."""
+    """The allocation has no resource type in common with the ask, or not the one that counts for a share."""
     HIGHER_PRIORITY = "higher priority"
     """The allocation's priority is above the ask's (law 6)."""
     TOO_YOUNG = "too young"

@@ -37,8 +37,14 @@ class VictimLeaf(NamedTuple):
     """Losses that the leaf may still have in this hour, by type of its loss limit."""
     may_lose: Mapping[str, int]
     """The same losses, before any what-if victim."""
+    counted: tuple[str, ...]
+    """Types that count for the fair shares of these queues; a victim has some of each."""
     checkpoint: float | None
     """Checkpoint assumed for allocations whose RM reported none, in unix seconds; None for none."""
+
+    def is_counted(self, sizes: Mapping[str, int]) -> bool:
+        """True if a victim of these sizes is charged to each fair share (law 5)."""
+        return all(sizes.get(name, 0) > 0 for name in self.counted)
 
 
 class VictimLeaves:
@@ -119,6 +125,7 @@ class VictimLeaves:
         if not is_over_guarantee([rest for _, rest in above], self._wanted):
             return Out.BELOW_GUARANTEE
         allowances = [self._allowances[queue] for queue, _ in above]
+        counted: list[str] = []
         if self._claim.shares is not None:
             for queue in branch:
                 excess = self._above_share(queue, self._claim.shares)
@@ -126,13 +133,13 @@ class VictimLeaves:
                     return Out.BELOW_FAIR_SHARE
                 allowances.append(excess)
                 above.append((queue, dict(excess)))
+                counted += excess
         may_lose = self._index.losses.remaining(leaf, self.now)
         checkpoint = None
         if may_lose or self.by_cost:
             checkpoint = self._index.assumed_checkpoint(leaf)
-        return VictimLeaf(
-            leaf, priority, tuple(allowances), tuple(above), dict(may_lose), may_lose, checkpoint
-        )
+        bounds = tuple(allowances), tuple(above), dict(may_lose), may_lose
+        return VictimLeaf(leaf, priority, *bounds, tuple(counted), checkpoint)
 
     def _above(self, queue: Queue) -> Mapping[str, int]:
         """Amounts of the queue above its guarantee, before any what-if victim is removed."""

@@ -16,7 +16,7 @@ has no steps left, its best plans so far win; without a plan, the other nodes ar
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from licorne_core.config.schema import VictimOrder
@@ -40,7 +40,7 @@ from licorne_core.standard.preemption.laws import (
     fence_of,
     quota_shortage,
 )
-from licorne_core.standard.preemption.leaves import VictimLeaf
+from licorne_core.standard.preemption.leaves import VictimLeaf, VictimLeaves
 from licorne_core.standard.preemption.losses import Losses
 from licorne_core.standard.preemption.planning import Planning, VictimPlan
 from licorne_core.standard.preemption.standing import candidates_for, plan_stands, without_promise
@@ -172,14 +172,18 @@ class PreemptionSearch(Search):
         refused, is_covered = refusal(Law.NO_GUARANTEE, Claim(leaf), request), False
         for claim in claims_of(leaf, wanted):
             if claim.covers(wanted):
-                found = self._find_by(claim, app, request, now, steps, most, refused_nodes, equals)
+                try:
+                    found = self._find_by(claim, app, request, now, steps, most, refused_nodes, equals)
+                finally:
+                    self.work += claim.derived
                 if isinstance(found, list) or found.law in _FOR_ANY_CLAIM:
                     return found
                 until = earliest(found.until, refused.until)
                 refused, is_covered = found._replace(until=until), True
-            elif not is_covered:
+                continue
+            self.work += claim.derived
+            if not is_covered:
                 refused = refusal(claim.exceeded, claim, request)
-                self.work += claim.derived
         return refused
 
     def _find_by(
@@ -202,9 +206,14 @@ class PreemptionSearch(Search):
         what_if = WhatIf(steps)
         found: list[VictimPlan] | SearchRefusal = []
         together = gang_amounts(app, request)
-        if together and not may_be_complete(candidates, claim, leaf, together):
-            refused_gang = refusal(Law.GANG_INCOMPLETE, claim, request)
-            return refused_gang._replace(requested=dict(together))
+        if together:
+            fence = fence_of(leaf, request.priority, together, claim.shares)
+            leaves = VictimLeaves(self._index, leaf, claim, fence, together, now)
+            is_short = not may_be_complete(leaves, claim, leaf, together)
+            self.work += leaves.judged
+            if is_short:
+                refused_gang = refusal(Law.GANG_INCOMPLETE, claim, request)
+                return refused_gang._replace(requested=dict(together))
         left = None if any(beyond) else hosts.without_victims(most)
         if left is not None:
             found = [VictimPlan(node, (), ()) for node in left]
@@ -219,7 +228,7 @@ class PreemptionSearch(Search):
                 found = [self._for_all(app, request, claim, hosts, found[0], number, now)]
         if not found:
             found = self._refusal(candidates, hosts, claim, request)
-        self.work += what_if.steps + candidates.looked_at + hosts.looked_at + claim.derived
+        self.work += what_if.steps + candidates.looked_at + hosts.looked_at
         if isinstance(found, list):
             return [plan._replace(rule=claim.rule) for plan in found]
         return found
@@ -285,12 +294,18 @@ class PreemptionSearch(Search):
         self.work += work
         return stands
 
-    def candidates(self, app: Application, request: Request, now: float) -> Iterator[Candidates]:
-        """The candidates for an ask by each claim that covers it."""
-        wanted = request.ask.ask_class.items
+    def any_claim(
+        self, app: Application, request: Request, now: float, holds: Callable[[Candidates], bool]
+    ) -> bool:
+        """True if this holds of the candidates for an ask by one of the claims that cover it."""
+        wanted, found = request.ask.ask_class.items, False
         for claim in claims_of(app.leaf, wanted):
-            if claim.covers(wanted):
-                yield candidates_for(self._index, app, claim, request, now)
+            if not found and claim.covers(wanted):
+                candidates = candidates_for(self._index, app, claim, request, now)
+                found = holds(candidates)
+                self.work += candidates.looked_at
+            self.work += claim.derived
+        return found
 
     def spared(
         self,
@@ -312,7 +327,7 @@ class PreemptionSearch(Search):
         candidates = candidates_for(self._index, app, claims[0], request, now)
         others = (one for one in candidates.on_node(node) if one.victim.request not in victims)
         first = next(others, None)
-        self.work += candidates.looked_at
+        self.work += candidates.looked_at + claims[0].derived
         if first is None:
             return None
         other = first.victim.request

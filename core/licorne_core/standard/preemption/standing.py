@@ -57,7 +57,7 @@ def plan_stands(
     if index.nodes.get(plan.node.node_id) is plan.node:
         for claim in claims_of(app.leaf, request.ask.ask_class.items):
             stands, cost = _stands_by(index, app, request, plan.node, claim, victims, now)
-            work += cost
+            work += cost + claim.derived
             if stands:
                 return True, work
     return False, work
@@ -76,7 +76,7 @@ def _stands_by(
     leaf: Queue = app.leaf
     wanted = request.ask.ask_class.items
     if not claim.covers(wanted):
-        return False, claim.derived
+        return False, 0
     room = room_lacking(node, request, index.applications, now)
     beyond = quota_shortage(leaf.lineage, wanted)
     if room is None or (any(room) or any(beyond)) is not bool(victims):
