@@ -98,17 +98,24 @@ def lacks(partitions: Iterable[Partition], name: WaitingAskName) -> Iterator[Sta
     A None comes first, and wherever the reader may pause.
 
     Raises:
-        NotFound: there is no such pending ask.
+        NotFound: there is no such pending ask, or none any more after a pause.
     """
-    partition, app, request = waiting_ask(partitions, name)
+    waiting_ask(partitions, name)
     yield None
-    ask_class, most, fits = request.ask.ask_class, None, False
-    for number, node in enumerate(list(partition.nodes.by_id.values()), 1):
-        fits = fits or node.refusal(ask_class, reserved=bool(request.reservation)) is None
-        like = (_likeness(node, ask_class.items), node)
-        most = like if most is None or like[0] > most[0] else most
-        if not number % STEP:
-            yield None
+    while True:
+        partition, app, request = waiting_ask(partitions, name)
+        ask_class, most, fits = request.ask.ask_class, None, False
+        nodes = partition.nodes.by_id
+        for number, node in enumerate(list(nodes.values()), 1):
+            fits = fits or node.refusal(ask_class, reserved=bool(request.reservation)) is None
+            like = (_likeness(node, ask_class.items), node)
+            most = like if most is None or like[0] > most[0] else most
+            if not number % STEP:
+                yield None
+        # In a pause the ask may have been replaced, and the node removed.
+        is_current = most is None or nodes.get(most[1].node_id) is most[1]
+        if waiting_ask(partitions, name)[2] is request and is_current:
+            break
     checks = checks_before_nodes(partition.check_context, subject_of(app, request))
     changes = [
         _widened(check)

@@ -5,10 +5,12 @@ from itertools import product
 
 import pytest
 
+from licorne_core.messages.commands import NodeAction
 from licorne_core.messages.plans import StartTrial, WaitingAskName
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import AllocationKey, AppId, RmId
-from support.core.builders import app, apps, ask, asks, config, node, nodes, register
+from licorne_core.whatif import starting
+from support.core.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
 from support.core.driver import Driver
 
 QUEUES = (
@@ -177,3 +179,22 @@ def test_what_an_ask_lacks_is_said_without_a_trial(
     assert (lacking.advice(), lacking.starts) == (told, False)
     with pytest.raises(NotFound, match="application new has no pending ask x"):
         next(driver.scheduler.start_lacks(name._replace(key=AllocationKey("x"))))
+
+
+def test_what_an_ask_lacks_is_that_of_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nodes that go in a pause are not named, and an ask that goes is not answered."""
+    monkeypatch.setattr(starting, "STEP", 1)
+    driver = begun(3, 4, running=("root.b", 7))
+    driver.do(apps(app("new", "root.b")), asks(ask("new", "w", vcore=2)))
+    name = WaitingAskName(RmId("rm1"), "default", AppId("new"), AllocationKey("w"))
+    steps = driver.scheduler.start_lacks(name)
+    assert [next(steps) for _ in range(3)] == [None] * 3
+    driver.do(nodes(node("n1", action=NodeAction.DECOMISSION)))
+    *_, lacking = steps
+    assert lacking is not None
+    assert lacking.advice() == "one more node of vcore=3m"
+    steps = driver.scheduler.start_lacks(name)
+    assert [next(steps), next(steps)] == [None, None]
+    driver.do(releases(release("new", "w")))
+    with pytest.raises(NotFound, match="application new has no pending ask w"):
+        list(steps)
