@@ -248,7 +248,17 @@ def test_a_file_of_contexts_is_not_needed_for_a_target(licorne: Command, file: P
         ('current: "\\UFFFFFFFF"', "not valid YAML"),
         ('current: "\\U00110000"', "not valid YAML"),
         ("- a", " the file: expected a mapping"),
-        ("contexts:\n  a: {}\n  a: {}", "2:3: not valid YAML: a key is given twice"),
+        ("contexts:\n  a: {}\n  a: {}", "3:3: not valid YAML: key 'a' is given twice"),
+        (
+            "contexts: {a: {target: [b, {c: d}]}}",
+            " contexts.a.target: expected a list of texts, found {'c': 'd'}",
+        ),
+        (
+            "contexts: {a: {target: [b, null]}}",
+            " contexts.a.target: expected a list of texts, found None in it",
+        ),
+        ("contexts: {~: {}}", " contexts: a key is empty"),
+        ("#" * 2**20 + "\n", " larger than 1048576 bytes"),
         ("contexts: {a: {<<: {tls: true}}}", " contexts.a: unknown key '<<'"),
         ("contexts: {[a, b]: {}}", "1:12: not valid YAML: found unhashable key"),
         ("contexts: &a {b: *a}", "not valid YAML: found unconstructable recursive node"),

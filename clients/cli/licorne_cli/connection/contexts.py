@@ -22,6 +22,9 @@ PATH_VARIABLE = "LICORNE_CONTEXTS"
 FILES = ("token", "tls-ca", "tls-cert", "tls-key")
 """Keys whose values are files, relative to the folder of the file of contexts."""
 TARGET, SWITCH = "target", "tls"
+NULLS = ("", "~", "null", "Null", "NULL")
+MAX_BYTES = 2**20
+"""Limit of the file, which is written by hand."""
 KEYS = (TARGET, SWITCH, *FILES[1:], "tls-server-name", "token", "partition", "rm")
 """Keys of a context: each is an option of the commands."""
 EXAMPLES = (
@@ -78,14 +81,23 @@ def path() -> Path:
 
 
 class _Loader(yaml.BaseLoader):
-    """Every value is a text, and a key is given once."""
+    """Every value is a text, a null is as if it were not there, and a key is given once."""
+
+    def construct_scalar(self, node: yaml.ScalarNode) -> Any:
+        """The text of a node; None for a plain null."""
+        found = super().construct_scalar(node)
+        return None if node.style is None and found in NULLS else found
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         """The mapping of a node, with all that is in it."""
         found = super().construct_mapping(node, deep=True)
-        if len(found) < len(node.value):
-            raise yaml.constructor.ConstructorError(None, None, "a key is given twice", node.start_mark)
-        return found
+        seen: set[str] = set()
+        for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
+            if key.value in seen:
+                why = f"key {key.value!r:.80} is given twice"
+                raise yaml.constructor.ConstructorError(None, None, why, key.start_mark)
+            seen.add(key.value)
+        return {key: value for key, value in found.items() if value is not None}
 
 
 def read() -> Contexts:
@@ -96,7 +108,11 @@ def read() -> Contexts:
     """
     file = path()
     try:
-        return _contexts(yaml.load(file.read_bytes(), _Loader))
+        with file.open("rb") as opened:
+            data = opened.read(MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:
+            raise ContextError(f"larger than {MAX_BYTES} bytes")
+        return _contexts(yaml.load(data, _Loader))
     except FileNotFoundError:
         return Contexts()
     except OSError as error:
@@ -129,6 +145,8 @@ def _mapping(value: Any, where: str, known: Sequence[str] = ()) -> dict[str, Any
     if not isinstance(value, dict):
         raise ContextError(f"{where}: expected a mapping")
     for key in value:
+        if not key:
+            raise ContextError(f"{where}: a key is empty")
         if known and key not in known:
             raise ContextError(f"{where}: unknown key {key!r:.80}{did_you_mean(key, known)}")
     return value
@@ -136,9 +154,12 @@ def _mapping(value: Any, where: str, known: Sequence[str] = ()) -> dict[str, Any
 
 def _value(key: str, value: Any, where: str) -> str | bool:
     if key == TARGET and isinstance(value, list):
-        value = ",".join(map(str, value))
+        for item in value:
+            if not isinstance(item, str) or not item:
+                raise ContextError(f"{where}: expected a list of texts, found {item!r:.80} in it")
+        value = ",".join(value)
     if not isinstance(value, str):
-        raise ContextError(f"{where}: expected a text")
+        raise ContextError(f"{where}: expected a text, found {value!r:.80}")
     if key == SWITCH and value.lower() not in ("true", "false"):
         raise ContextError(f"{where}: expected true or false, found {value!r:.80}")
     return value.lower() == "true" if key == SWITCH else value
