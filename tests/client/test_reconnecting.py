@@ -128,11 +128,11 @@ async def test_a_server_without_room_says_how_long_to_stay_away(
 
 
 async def test_an_outage_is_logged_at_growing_distances_and_its_end(caplog: pytest.LogCaptureFixture) -> None:
-    """Failures 1, 2, 4 and 8 of ten have a line, and so has the return."""
+    """Failures 1, 2, 4 and 8 of ten have a line, and those with a new reason, and so has the return."""
 
     async def is_away(stream: ScriptedStream) -> None:
         await stream.read()
-        await stream.abort(grpc.StatusCode.UNAVAILABLE, f"away {next(tries)}")
+        await stream.abort(grpc.StatusCode.UNAVAILABLE, "full" if next(tries) == 6 else "away")
 
     async def welcomes(stream: ScriptedStream) -> None:
         await stream.welcome()
@@ -144,7 +144,7 @@ async def test_an_outage_is_logged_at_growing_distances_and_its_end(caplog: pyte
     async with scripted(*[is_away] * 10, welcomes) as target, Client(target, rm_id="rm1", retry=soon) as rm:
         await asyncio.wait_for(rm.ready(), PATIENCE)
     said = [record.getMessage() for record in caplog.records if "connect" in record.getMessage()]
-    away = [f"no connection to {target}: away {number}" for number in (1, 2, 4, 8)]
+    away = [f"no connection to {target}: {why}" for why in ("away", "away", "away", "full", "away", "away")]
     assert said == [*away, f"connected to {target}, failures before: 10"]
 
 

@@ -79,6 +79,8 @@ class Addresses:
         """The address to connect to."""
         self.failures = Counter[str]()
         """Failures at each address since the last welcome."""
+        self.reasons: dict[str, str] = {}
+        """The reason of a failure that was logged last, by address."""
         self._may_dial = may_dial
         self._told: tuple[str, ...] = ()
         self._home = self.current
@@ -103,6 +105,7 @@ class Addresses:
         self._home, self._redirected_by = self.current, ""
         self._silent.pop(self.current, None)
         self.failures.clear()
+        self.reasons.clear()
         self.tell(told)
 
     def tell(self, told: Iterable[str]) -> None:

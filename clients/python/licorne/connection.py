@@ -196,9 +196,10 @@ class Connection:
         now = asyncio.get_running_loop().time()
         failures, address = self._addresses.failures, self._addresses.current
         failures[address] += 1
-        # The first one, and then at growing distances: an outage may last for hours.
-        if failures[address].bit_count() == 1:
+        # A new reason, and then at growing distances: an outage may last for hours.
+        if failures[address].bit_count() == 1 or self._addresses.reasons.get(address) != reason:
             LOG.warning(NO_CONNECTION, address, reason)
+            self._addresses.reasons[address] = reason
         if stream is not None and stream.welcomed_at is not None:
             self._backoff.lasted(now - stream.welcomed_at)
             self._redirects = 0
