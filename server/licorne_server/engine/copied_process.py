@@ -101,8 +101,12 @@ def start(work: Callable[[Spent], bytes], seconds: int, *, leads: bool = True) -
 
 def kill(child: Child) -> None:
     """Kill a copy and its own copies. An ended one may be reaped already, where SIGCHLD is ignored."""
-    with suppress(ProcessLookupError):
+    try:
         os.killpg(child.pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        # The system may have refused it a group.
+        with suppress(ProcessLookupError):
+            os.kill(child.pid, signal.SIGKILL)
 
 
 def reap(child: Child) -> int:

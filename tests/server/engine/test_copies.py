@@ -7,6 +7,7 @@ import signal
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from unittest.mock import Mock
 
 import grpc
 import pytest
@@ -261,11 +262,14 @@ async def test_a_copy_that_computes_too_long_is_ended(
     assert error.value.message.endswith("was ended by SIGXCPU")
 
 
+@pytest.mark.parametrize("leads", [True, False])
 async def test_a_copy_that_is_silent_is_ended(
-    server: Server, shim: Shim, sleeper: Sleeper, monkeypatch: pytest.MonkeyPatch
+    leads: bool, server: Server, shim: Shim, sleeper: Sleeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A copy that neither computes nor answers is ended after a time."""
+    """A copy that neither computes nor answers is ended after a time, in a group of its own or not."""
     monkeypatch.setattr("licorne_server.engine.copies.DEADLINE", 0.2)
+    if not leads:
+        monkeypatch.setattr("os.setpgid", Mock(side_effect=PermissionError))
     await shim.set_up()
     with pytest.raises(CallError) as error:
         await server.copies.ask("me", RM, sleeper, nothing)
