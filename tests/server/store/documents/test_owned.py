@@ -10,6 +10,7 @@ from licorne_core.values.ids import RmId
 from licorne_server.process.settings import SettingsError
 from licorne_server.store.documents.disk import Disk
 from licorne_server.store.documents.documents import Conflict, Document, Documents, StoreError, TooLarge
+from licorne_server.store.documents.encoding import Newer
 from licorne_server.store.documents.kept import Kept
 from licorne_server.store.documents.owned import (
     Damaged,
@@ -44,6 +45,8 @@ class Texts(DocumentForm[list[str]]):
         """The text."""
         if content.startswith(b"spoilt"):
             raise Damaged(f"the text of RM {rm_id} is spoilt")
+        if content.startswith(b"newer"):
+            raise Newer("format 2 is newer than 1")
         return [content.decode()]
 
 
@@ -273,11 +276,14 @@ def test_damaged_content_is_told(content: bytes) -> None:
         unpack(content)
 
 
-async def test_a_document_that_cannot_be_read_stops_the_start(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("content", "what"), [(b"spoilt", "damaged"), (b"newer", "of a newer version")])
+async def test_a_document_that_cannot_be_read_stops_the_start(
+    tmp_path: Path, content: bytes, what: str
+) -> None:
     """The error names the database, the RM and the remedy: nothing that was applied is dropped in silence."""
     documents = Kept(Disk(tmp_path))
     documents.open()
-    await documents.compare_and_set(KEY, headed(b"spoilt", 1), 0)
-    with pytest.raises(SettingsError, match=rf"/state\.sqlite is damaged: of RM {RM}, .* Bring back"):
+    await documents.compare_and_set(KEY, headed(content, 1), 0)
+    with pytest.raises(SettingsError, match=rf"/state\.sqlite is {what}: of RM {RM}, .* Bring back"):
         dict(Owner(documents, 5).found())
     await documents.close()
