@@ -355,7 +355,7 @@ DECIDING = (
     Defect(
         "size-of-the-cluster-packs-nothing",
         "GangSearch._note_short",
-        never("_is_too_large"),
+        never("MOST_SHORT_GANGS"),
         "nodes are spread while a gang waits that the whole cluster has no room for",
         ("extensions/topology/test_topology_gangs::test_racks_are_kept_whole_while_a_gang_waits_for_one",),
     ),
