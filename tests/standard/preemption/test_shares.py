@@ -1,4 +1,4 @@
-"""Asks preempt up to the fair share of their queue, and everybody keeps theirs (docs/preemption.md)."""
+"""Asks preempt up to the fair share of their queue, and everybody keeps theirs (docs/reclaiming.md)."""
 
 from random import Random
 from typing import Any

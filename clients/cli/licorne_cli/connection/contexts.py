@@ -155,7 +155,7 @@ def _mapping(value: Any, where: str, known: Sequence[str] = ()) -> dict[str, Any
 def _value(key: str, value: Any, where: str) -> str | bool:
     if key == TARGET and isinstance(value, list):
         for item in value:
-            if not isinstance(item, str) or not item:
+            if not isinstance(item, str):
                 raise ContextError(f"{where}: expected a list of texts, found {item!r:.80} in it")
         value = ",".join(value)
     if not isinstance(value, str):

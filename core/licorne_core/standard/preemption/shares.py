@@ -1,4 +1,4 @@
-"""Fair shares of queues, up to which the asks of a queue may preempt (docs/preemption.md).
+"""Fair shares of queues, up to which the asks of a queue may preempt (docs/reclaiming.md).
 
 What a queue has is divided among its children, level by level from root: of each resource, the children with
 demand get their guarantees first, and then the rest in proportion to these. No child gets more than its
