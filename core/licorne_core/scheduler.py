@@ -262,11 +262,11 @@ class Scheduler:
         if rm is None:
             return [NotRegistered(rm_id=command.rm_id, reason=_not_registered(command))]
         if rm.replay is not None and Hold.UNFINISHED not in rm.holds:
-            # The remainder of a command was counted with its beginning.
+            # The first step of a command has counted its remainder too.
             count_replayed(rm.replay, command)
         changed: Iterable[Partition] = rm.reached
         if not isinstance(command, _OF_ITEMS) or (rm.holds and Hold.UNFINISHED in rm.holds):
-            # The remainder of a command also changes partitions that its beginning has looked up.
+            # The remainder of a command also changes partitions that its first step has looked up.
             changed = rm.partitions.values()
         try:
             effects = self._handle_for(rm, command, now)

@@ -186,7 +186,7 @@ class Answers:
         """Apply acceptances, rejections and changed states of applications."""
         events: list[Event] = []
         doubtful = self._doubtful(response)
-        # Acceptances first: what one message accepts it has not rejected.
+        # Acceptances first: a message never accepts and rejects the same application.
         for accepted in response.accepted:
             events += self._application_accepted(accepted.applicationID)
         for rejected in response.rejected:
@@ -276,8 +276,8 @@ class Answers:
             known.heard = heard
             if not self.replaying:
                 known.told_state = heard.state
-            # With namesakes it is unknown which of them has ended. An application that is not
-            # accepted yet was submitted again, and the end is that of its predecessor.
+            # With namesakes it is unknown which application has ended. The end of one that is not accepted
+            # yet is that of its predecessor of the same name.
             if heard.state in ENDED and known.accepted and len(matching) == 1:
                 self._forget_application(key)
             elif heard.state == "Accepted":
@@ -298,7 +298,7 @@ class Answers:
         for new in response.new:
             key, node_id = new.allocationKey, new.nodeID
             known = cache.asks.get(key)
-            # An unknown ask was released while the answer was on its way.
+            # The ask was released while the answer was on its way.
             if known is None:
                 continue
             if known.node_id == node_id:

@@ -82,7 +82,7 @@ ARGUMENTS: Mapping[str, Check] = {
 }
 """The check of each argument, by its name."""
 
-# A value of such a type is wrong because of what it is, any other because of its type.
+# A value of another type is a TypeError; one of this type, a ValueError.
 _TYPES: Mapping[Check, type] = {text: str, tags: Mapping, amounts: Mapping, flag: bool}
 
 

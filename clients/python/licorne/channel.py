@@ -32,20 +32,19 @@ OPTIONS = [
     ("grpc.keepalive_time_ms", 30_000),
     ("grpc.keepalive_timeout_ms", 15_000),
     ("grpc.keepalive_permit_without_calls", 1),
-    # A channel lives for one try, and connects once: the client waits between tries by itself. So
-    # the channel's own wait is longer than it lives. `min` is also the time that a connection may
-    # take to be made.
+    # The client itself waits between attempts, each with a new channel. So the channel's back-off exceeds its
+    # life. `min` is also the time limit for connecting.
     ("grpc.initial_reconnect_backoff_ms", 5_000),
     ("grpc.min_reconnect_backoff_ms", 5_000),
     ("grpc.max_reconnect_backoff_ms", 5_000),
     # A stream cannot be repeated, and gRPC leaks the broken streams that it retries.
     ("grpc.enable_retries", 0),
-    # Two clients in one process share no connection, so that one cannot slow the other.
+    # Clients in one process do not share a connection, so that one cannot slow another.
     ("grpc.use_local_subchannel_pool", 1),
     # The transport buffers little, so that a client that stops reading stops the server.
     ("grpc.http2.bdp_probe", 0),
     ("grpc.http2.lookahead_bytes", 1024 * 1024),
-    # Asks of many tags make large answers, see the caps in the page for shim authors.
+    # Answers about asks with many tags are large: see the caps on the page for shim authors.
     ("grpc.max_receive_message_length", 16 * 1024 * 1024),
 ]
 
@@ -147,7 +146,7 @@ def config_error(error: aio.AioRpcError) -> ConfigInvalid | None:
     if not (of_config or _has_reason(error, "CONFIG_INVALID")):
         return None
     text = text_of(error)
-    # The text has a prefix and then one problem a line; without a prefix it is one problem.
+    # The text is a prefix and one problem per line; without a prefix, a single problem.
     _, _, problems = text.partition(": ")
     return ConfigInvalid(text, (problems or text).splitlines())
 

@@ -249,7 +249,7 @@ class Client:
         partitions until `remove_application`, because answers do not name the partition.
         """
         messages = self.cache.submit(applications, int(time.time()) if placeholders else None)
-        # Both are queued before anything is waited for: no replay can come between them.
+        # Both are queued before any wait, so that no replay comes between them.
         self._context.queue(Packer.new_applications, messages.applications)
         await self._context.send(Packer.allocations, messages.placeholders)
 

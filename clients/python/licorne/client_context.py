@@ -43,7 +43,7 @@ class Inbox:
     def put(self, stamp: Stamp, number: int, events: Sequence[Event]) -> None:
         """Add the events of one response. Number 0 is for events of the client's own."""
         self._batches.append((stamp, number, deque(events)))
-        # A response without events is acknowledged in its turn too, so it takes room too.
+        # A response without events waits for its acknowledgement too, so it takes room.
         self._size += len(events) + 1
         self._news.set()
         if self._size >= self._limit and not self._closed:
@@ -90,7 +90,7 @@ class Inbox:
                 stamp, number, events = self._batches[0]
                 if events:
                     return events
-                # All its events were handed out before, and the reader is back for more.
+                # All events of this response are handed out, and the reader asks for more.
                 self._batches.popleft()
                 self._taken(1)
                 if number:
@@ -142,7 +142,7 @@ class ClientContext:
     def consumed(self, stamp: Stamp, number: int) -> None:
         """Note that the caller has processed a response."""
         self.session.consumed(stamp, number)
-        # The first response starts the writer's `ACK_DELAY`, the last one of many ends it.
+        # The first response starts the writer's `ACK_DELAY`; the last one of a full batch ends it.
         if self.session.unacknowledged in (1, ACK_EVERY):
             self.wake.set()
 

@@ -66,7 +66,7 @@ class Connection:
                 await asyncio.wait((self._task,), timeout=2 * GRACE)
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-        # A task that is cancelled before its first step does not end the context by itself.
+        # A task that is cancelled before its first step has not ended the context.
         self._context.end(None)
 
     async def _run(self) -> None:
@@ -98,8 +98,8 @@ class Connection:
         stream = None
         try:
             self._context.stats.streams += 1
-            # Each stream has a channel of its own. So a try is never answered by the failure of an
-            # earlier one, and reads certificates that may have been renewed.
+            # A channel per stream: no attempt gets the failure of an earlier one, and each reads certificates
+            # again, which may have been renewed.
             address = self._addresses.current
             async with self._dialer.channel(address) as channel:
                 call = SessionStub(channel).Update(metadata=self._dialer.metadata(address))
@@ -196,7 +196,7 @@ class Connection:
         now = asyncio.get_running_loop().time()
         failures, address = self._addresses.failures, self._addresses.current
         failures[address] += 1
-        # A new reason, and then at growing distances: an outage may last for hours.
+        # Log a new reason at once, and a repeated one at growing intervals: an outage may last for hours.
         if failures[address].bit_count() == 1 or self._addresses.reasons.get(address) != reason:
             LOG.warning(NO_CONNECTION, address, reason)
             self._addresses.reasons[address] = reason

@@ -81,7 +81,7 @@ class EventCalls(OfOneRm):
                 if not is_lost:
                     raise
             except EventsMissed as missed:
-                # A watcher that was too slow may have missed nothing.
+                # A slow watcher may still have missed no event.
                 if (missed.instance, missed.next_id) != (instance, start):
                     raise
             await asyncio.sleep(backoff.next())

@@ -222,5 +222,5 @@ def _check(item: object, checks: Mapping[str, Check], key: object) -> None:
     for name, check in checks.items():
         problem = check(name, getattr(item, name))
         if problem:
-            # The key itself may be the field that is wrong.
+            # The key itself may be the wrong field.
             raise Rejected(key if isinstance(key, str) else shown(key), problem)

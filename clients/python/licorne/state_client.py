@@ -161,7 +161,7 @@ class StateCalls(EventCalls):
             if not request.page_token:
                 first.levels.extend(page.levels)
                 first.shape.update(page.shape)
-                # The gang may not wait any more when the next page is made.
+                # The next page may be written when the gang no longer waits.
                 request.shape.update(page.shape)
             return page.domains
 

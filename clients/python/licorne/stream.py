@@ -235,8 +235,8 @@ class Stream:
     def _replay_result(self, result: ReplayResult) -> list[Event]:
         state = self._context
         if not result.complete:
-            # The server has kept the items that did arrive, and would reject their repetition. It drops
-            # them when the next hello registers again.
+            # The server has stored the items that arrived, and would reject a repetition. It drops them when
+            # the next hello registers again.
             state.session.forget()
             raise ConnectionLost(f"a replay is wanted again: {result.reason}")
         events = state.answers.end_replay()

@@ -72,7 +72,7 @@ def _is_traceparent(value: str) -> bool:
     if any(digit not in "0123456789abcdef" for part in parts[:4] for digit in part):
         return False
     version, trace, span = parts[:3]
-    # Later versions may say more behind the flags; ff is no version.
+    # Later versions may append fields to the flags; ff is no version.
     is_known = len(parts) == 4 if version == "00" else version != "ff"
     return is_known and value.isprintable() and bool(trace.strip("0") and span.strip("0"))
 
@@ -174,7 +174,7 @@ def _names(item: Ask | Application) -> Mapping[str, str]:
 def _given(item: Ask | Application) -> Mapping[str, str]:
     """The fields that an item sets, in the form of tags."""
     values = _OF_ASK(item) if isinstance(item, Ask) else _OF_APPLICATION(item)
-    # Asks come by the million, and most set none.
+    # There may be millions of asks, and most have no values here.
     if not any(values):
         return {}
     given = zip(_names(item), values, strict=True)

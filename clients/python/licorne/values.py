@@ -18,7 +18,7 @@ MAX_SHOWN = 64
 Check = Callable[[str, object], str]
 """Takes the name of a field and its value; returns the problem, or the empty text."""
 
-# The plain class first: `isinstance` is slow with an abstract one, and asks come by the million.
+# The plain class first: `isinstance` is slow with an abstract one, and there may be millions of asks.
 _MAPPINGS = (dict, Mapping)
 
 
@@ -81,7 +81,7 @@ def whole(limits: Range, field: str, value: object) -> str:
 
 def seconds(field: str, value: object, low: float = 0, high: float = math.inf) -> str:
     """The problem of a time in seconds, or the empty text."""
-    # "Not a number" lies between no two numbers.
+    # NaN fails both comparisons.
     if isinstance(value, int | float) and low <= value <= high:
         return ""
     bounds = f"{low:g} or more" if high == math.inf else f"between {low:g} and {high:g}"
@@ -120,7 +120,7 @@ def amounts(field: str, value: object) -> str:
         return f"{field} is {shown(value)}: it must be a mapping of names to amounts"
     for name, amount in value.items():
         if type(name) is str and name.isascii() and type(amount) is int and 0 <= amount <= MOST:
-            # The short way for nearly all amounts, of which there may be millions.
+            # A fast path for nearly all amounts, of which there may be millions.
             continue
         problem = text(f"a name in {field}", name) or whole(AMOUNT, name, amount)
         if problem:

@@ -30,7 +30,7 @@ TERMINATIONS: Mapping[Termination, si.TerminationType.ValueType] = {
 }
 
 
-# The messages made lately, by their amounts: many asks share few sizes.
+# Recent messages, by their amounts: many asks share few sizes.
 _sizes: dict[tuple[tuple[str, int], ...], si.Resource] = {}
 MAX_SIZES = 1000
 

@@ -46,7 +46,7 @@ def parse_duration(text: str) -> float | None:
 
 
 _LEVELS = ("debug", "info", "warn", "error", "dpanic", "panic", "fatal")
-_FIRST_LEVEL = -1  # levels may be given by number as well, debug being -1
+_FIRST_LEVEL = -1  # levels may also be numbers; debug is -1
 _NUMBERED = {str(number): name for number, name in enumerate(_LEVELS, start=_FIRST_LEVEL)}
 
 _LEVEL_OF_ALL, _LEVEL_BEGIN, _LEVEL_END = "log.level", "log.", ".level"

@@ -165,7 +165,7 @@ class Cursor:
                     message = f"unknown key '{key}'{self.report.hint(key, known)}"
                     self.report.problem_at(message, entries[key].path, mark.line, mark.column)
                     if (meant := self.report.meant(key, known)) and meant not in entries:
-                        # The meant key is missing as a consequence: no problem of its own.
+                        # The absence of the intended key follows from the misspelling: report it once.
                         self.report.distrust(_below(self.path, meant))
         return Fields(self, entries)
 

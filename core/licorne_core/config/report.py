@@ -138,7 +138,7 @@ class Similar:
                 return begun
             whole = [one for one in known if "<" not in one]
             matches = get_close_matches(lower, whole, n=1, cutoff=ALIKE)
-            # A word with a text for ``<part>`` is no slip for a word without one.
+            # A word with a placeholder such as ``<part>`` is no suggestion for a word without one.
             other = not matches or ("<" in begun and matches[0].count(".") != word.count("."))
             self._found[key] = begun if other else matches[0]
         return self._found[key]

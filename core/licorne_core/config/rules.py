@@ -178,7 +178,7 @@ def _single(cursor: Cursor, kind: str, allowed: Callable[[str], bool]) -> NameLi
         names = name_list((entry,), allowed)
     except ConfigError as error:
         if isinstance(error, ProgramTooLarge):
-            # That an expression is too large is found only after the work of the largest allowed one.
+            # RE2 detects an expression that is too large only after compiling up to the limit.
             report.count(INSTRUCTIONS, cursor.path, MAX_PROGRAM)
         cursor.problem(f"{message} ({error.problems[0].message})")
     else:

@@ -219,7 +219,7 @@ def _bring(partition: Partition, leaf: Queue, brought: TemplateConfig, now: floa
     The settings remain until a later application changes them, even after this application has left.
     """
     if brought == leaf.brought:
-        # Most applications of a namespace have the same sizes as those before them.
+        # Most applications of a namespace set the same sizes as their predecessors.
         return
     maximum, guaranteed = leaf.max, leaf.guaranteed
     leaf.brought = brought

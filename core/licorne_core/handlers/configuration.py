@@ -63,7 +63,7 @@ def build(job: CommandJob, rm: Rm, config: PartitionConfig, options: Options) ->
 
 def reload(job: CommandJob, partition: Partition, config: PartitionConfig) -> Iterator[int]:
     """Apply another configuration: rules, node order, queues, as in spec § 2.7.2."""
-    # From here on a pass has to try everything, and there is no pass before the last step.
+    # A pass has to examine everything from here on; none runs before the last step.
     partition.wakeups.waiting.runnable = True
     if config.node_sort != partition.config.node_sort:
         yield from partition.index.reorder(config.node_sort, partition.nodes.order.packs)
@@ -210,7 +210,7 @@ def _begin_to_fail(partition: Partition, app: Application, now: float) -> list[A
     """Let the application fail, unless it is completing already."""
     updates: list[ApplicationUpdate] = []
     if app.state is AppState.RESUMING:
-        # From its present state it cannot fail.
+        # No transition leads from RESUMING to FAILING.
         updates += advance(partition, app, AppEvent.RUN, now, PARTITION_REMOVED)
     if app.state is not AppState.FAILING:
         updates += advance(partition, app, AppEvent.FAIL, now, PARTITION_REMOVED)

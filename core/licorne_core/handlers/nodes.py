@@ -225,7 +225,7 @@ def _decommission(job: OutcomeJob, partition: Partition, node: Node) -> Iterator
     partition.counters.nodes_decommissioned += 1
     total = partition.rm.core.floating.shown(partition.nodes.total)
     partition.journal.note_all(node_removed(job.now, node.node_id, total))
-    # Once for each application: a timeout ends with its last placeholder, and has no further effect.
+    # Once per application: its gang's timeout ends with its last placeholder, and then has no further effect.
     for app, gone in went.items():
         job.outcome.updates += after_gone(partition, app, gone, job.now)
 
@@ -235,7 +235,7 @@ def _free(job: OutcomeJob, partition: Partition, allocation: Allocation) -> Gone
     app = partition.applications[allocation.ask.app_id]
     request = app.requests.get(allocation.key)
     if request is None or request.allocation is not allocation:
-        # It has ended together with its partner.
+        # The request has ended together with its partner.
         return None
     if request.state is RequestState.LINKED:
         partition.pairs.part(app, request, PairEvent.NODE_LOST, job.now)
@@ -244,7 +244,7 @@ def _free(job: OutcomeJob, partition: Partition, allocation: Allocation) -> Gone
     freed = free(partition, app, request, detail, job.now, job.outcome, with_node=True)
     if freed is not None:
         partition.journal.note(freed)
-    # Other effects wait for the end of the job, but a timeout without placeholders breaks an invariant.
+    # Other effects wait for the end of the job, but a timeout without placeholders is an invalid state.
     end_placeholder_time(partition, app)
     release = Release(
         app_id=app.app_id,

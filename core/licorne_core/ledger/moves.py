@@ -125,7 +125,7 @@ class Moves:
         request.follow(event)
         group = request.group if _PENDING in left or _ASKED in left else None
         if group is not None:
-            # It may become pending, or is asked about: its group must keep its class.
+            # The request may become pending or get a check: its group must keep its class.
             group.assumed += 1
         self._leave(left, app, request, now)
         if place is not None:
@@ -152,7 +152,7 @@ class Moves:
             if app.gang.is_whole and app.pending_count and app.gang.has_member(request.ask):
                 self._pending.regroup(app)
         if _KNOWN in entered and request.ask.placeholder:
-            # A real ask may replace the placeholder.
+            # A real ask may replace this placeholder.
             note_allocating(app)
             dirty.mark_due(app)
         if node is not None:
@@ -161,7 +161,7 @@ class Moves:
             self._mark_usage(app)
             return
         is_counted = _PENDING in entered or _LISTED in left
-        # A placeholder that is stopped for a real ask is marked with that ask.
+        # For a placeholder that is stopped for a real ask, the change of that ask marks the application.
         is_stopped = not (left or entered) and request.partner is None
         if is_counted or is_stopped or _PENDING in left:
             dirty.mark_app(app)
@@ -245,7 +245,7 @@ class Moves:
                 unbook_in_quotas(ask.ask_class.items, app, placeholder=ask.placeholder)
                 app.give_back(request)
                 if app.gang.is_parked and app.gang.units is not None:
-                    # The next unit of the gang has other members.
+                    # The next unit of the gang consists of other members.
                     self._pending.regroup(app)
             elif account is _ON_NODE:
                 self._leave_node(request)
@@ -280,7 +280,7 @@ class Moves:
                 if units is not None and app.gang.has_member(request.ask):
                     units.mark_leaving(request, by)
                     self._pending.regroup(app)
-                    # It may move forward in its leaf.
+                    # The application may move forward in its leaf.
                     self._dirty.mark_due(app)
 
     def _node_of(self, request: Request, place: Allocation | None = None) -> Node | None:

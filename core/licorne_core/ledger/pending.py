@@ -188,7 +188,7 @@ class PendingAsks:
             self._wakeups.waiting.rank(group)
         if group.remedy_requests:
             self._escalation.rank_all(group, now)
-        # An extension that may pause applications needs the count of asks.
+        # Extensions that may pause applications need the count of asks.
         counts_asks = leaf.interests & self._points.pausing
         moves = app.priorities.top != top or app.submission_time != submitted
         if was_first or group.remedy_requests or counts_asks or moves:
@@ -260,7 +260,7 @@ class PendingAsks:
         """Forget the class of a group that waits for no node or predicate check any more."""
         if not (group.waiting or group.assumed):
             self._index.class_removed(group.ask_class)
-            # A group with assumed asks only keeps its turn: they may be rolled back.
+            # A group whose asks are all assumed stays in the backlog: they may be rolled back.
             if group.in_backlog:
                 self._wakeups.backlog.forget(group)
             app.forget_idle(group)

@@ -42,7 +42,7 @@ class Ledger:
         self._noted = 0
         # By number, oldest first. A plain dict gets slower as its first entries are deleted.
         self._records: OrderedDict[int, PreemptionRecord] = OrderedDict()
-        # The number of the last record of each victim.
+        # By victim, the number of its last record.
         self._last: dict[tuple[AppId, AllocationKey], int] = {}
 
     def __len__(self) -> int:

@@ -101,7 +101,7 @@ class Agenda:
         self._places: dict[PartitionName, _Place] = {}
         self._rms: dict[RmId, _RmPlace] = {}
         self._deadlines: _Line[PartitionName] = _Line()
-        # The RMs with a partition that waits.
+        # RMs with a waiting partition.
         self._waiting: _Line[RmId] = _Line()
         self._departed: dict[RmId, int] = {}
         self._joined = 0

@@ -83,7 +83,7 @@ class Partition:
         self.nodes = NodeBook(config.node_sort, rm.holdings)
         self.points = Points(extensions)
         self.limits = LimitBook(self.points.further)
-        self.types: dict[str, None] = {}  # resource types that were named
+        self.types: dict[str, None] = {}  # all resource types named so far
         self.timers: Timers[Timer] = Timers()
         self.timeout_size, self.ask_backoff = options.tuning.timeout_size, options.ask_backoff
         self.counters, self.meter, self.foreign = Counters(), Meter(now), {}

@@ -109,10 +109,9 @@ def _let_go(app: Application, wakeups: Wakeups) -> Iterator[int]:
     while requests:
         key, request = requests.popitem()
         if app.backing_off.pop(key, None) is None and request.is_pending and request.group.heap:
-            # There is at least one place in the heap for each pending request; any of them may be removed
-            # here.
+            # The heap has at least one entry for each pending request; any entry may be removed here.
             request.group.heap.pop()
-        # Its gang and its RM's checks may still refer to the request, but not through it to others.
+        # Its gang and its RM's checks may still refer to the request, but not to others through it.
         request.group = request.partner = request.promise = request.reservation = request.claim = None
         yield 1
     while groups:
@@ -202,7 +201,7 @@ class Rm:
         self.reached: dict[Partition, None] = {}
         """Partitions that the present command has looked up and may have changed."""
         self.replay: ReplayCounts | None = None
-        # Nodes that were rejected for an unknown partition, so that nothing on them is counted.
+        # Nodes rejected for an unknown partition, so that allocations on them are not counted.
         self.failed_nodes: dict[NodeId, None] = {}
         self.journal.on = self.extra.event_tracking
 

@@ -49,9 +49,9 @@ class OpenCalls:
         """The RM's predicate policy; None if the RM is never asked."""
         self._timers = timers
         self._open: dict[int, Call] = {}
-        # The open questions that were written together, by the number of the last of them.
+        # Open questions of one message, by the number of the last of them.
         self._sent: dict[int, dict[int, None]] = {}
-        # Open questions that are not part of an effect yet.
+        # Open questions that no effect contains yet.
         self._unsaid: list[AskedCheck | AskedPreemption] = []
 
     @property

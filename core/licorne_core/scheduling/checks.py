@@ -301,7 +301,7 @@ APPLICATION_RULES: Final = in_order(
 ASK_RULES: Final = in_order(
     (
         _AskIsDue(RulePlace.DUE, (reasons.ASK_BACKS_OFF,)),
-        # The rule reads counts of the application only.
+        # This rule reads only counts of the application.
         _NoPlaceholderOpen(
             RulePlace.PLACEHOLDER,
             (reasons.WAITS_FOR_PLACEHOLDER,),

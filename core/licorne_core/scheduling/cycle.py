@@ -89,7 +89,7 @@ class Cycle:
                 self._context.wakeups.waiting.changed(blocker)
         self._effort.begin(now, work + len(claims.held))
         if claims.rooms:
-            # Changed nodes are noted by now.
+            # Settle changed nodes first.
             self._context.dirty.settle()
             for extension in self._context.seeking:
                 extension.seek()

@@ -175,7 +175,7 @@ class GangSearch(Search):
         gang.is_parked = True
         is_behind = gang.units is not None and gang.units.behind
         may_start = group.no_place and group.together and not is_behind
-        # A gang of more kinds is never placed: it would reserve nodes in vain.
+        # A gang of more kinds is never placed as a whole: reserving nodes for it would be useless.
         if may_start and len(shares) <= MAX_KINDS:
             self._want(shares[0][0], now)
         return blocker
@@ -248,7 +248,7 @@ class GangSearch(Search):
         if terms is None or not app.gang.has(task_group):
             return False
         if app.gang.open_group(task_group, placeholder=group.key[2]) is not None:
-            # It replaces a placeholder.
+            # The request replaces a placeholder.
             return False
         if app.gang.rooms and room_for(app, task_group):
             return True

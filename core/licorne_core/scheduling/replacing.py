@@ -42,7 +42,7 @@ class ReplacingApps(PriorityPass[Application]):
     def __init__(self) -> None:
         """Start empty."""
         super().__init__()
-        # The nodes that the RM refused, with the applications that wait for a change of them.
+        # Nodes that the RM refused, with the applications that wait until they change.
         self._refused: dict[Node, dict[Application, None]] = {}
         self._watched: dict[Application, tuple[Node, ...]] = {}
 

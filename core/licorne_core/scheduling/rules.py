@@ -137,7 +137,7 @@ class Rule(ABC):
     ) -> None:
         """State which asks the rule is for."""
         self.place = place
-        self.codes = codes  # of its reports
+        self.codes = codes  # the codes that it reports
         self.parks = parks
         """Kind of its blockers; None if no pass tries asks that break the rule."""
         self.interest = interest

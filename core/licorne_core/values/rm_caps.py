@@ -154,7 +154,7 @@ class Holdings:
         """Check that an application may be added."""
         if self.applications >= self.caps.applications:
             self._refuse(f"application {app_id}", self.applications, "applications", self.caps.applications)
-        # `new` is never set here: on replay, an RM reports its applications before their allocations.
+        # `new` is not a parameter here: on replay, an RM reports its applications before their allocations.
         self._check_memory(f"application {app_id}", APPLICATION_BYTES + footprint)
 
     def check_node(self, node_id: str, footprint: int) -> None:

@@ -87,7 +87,7 @@ class Of(Generic[S, C]):
         lines = ["new = new_of(report)"]
         for item in fields(cast(Any, report)):
             name = item.name
-            known[f"put_{name}"] = vars(report)[name].__set__  # past the class, which is frozen
+            known[f"put_{name}"] = vars(report)[name].__set__  # bypasses the class, which is frozen
             known[f"read_{name}"] = item.default
             value = f"thing.{name}"
             if item.default is not MISSING:

@@ -114,7 +114,7 @@ class Rehearsal:
         self._replies: list[Command] = []
         for rm in scheduler.views.rms():
             if rm.rm_id != rm_id:
-                # Under this hold, an RM has neither turns nor deadlines.
+                # This hold stops the turns and deadlines of an RM.
                 scheduler.handle(SetHold(rm_id=rm.rm_id, hold=Hold.DEFECT, on=True), now)
 
     @property
@@ -200,7 +200,7 @@ class Rehearsal:
                 continue
             if told.termination is TerminationType.PREEMPTED_BY_SCHEDULER:
                 found = self.scheduler.views.preemption(effect.partition, told.app_id, told.key)
-                # A drain would have stopped its victims without the change as well.
+                # A drain would have stopped its victims in any case.
                 if found is not None and found.rule is not PreemptionRule.DRAIN:
                     self.stopped.append(Stopped(effect.partition, found, seconds))
             release = ReleaseRequest(

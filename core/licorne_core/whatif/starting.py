@@ -112,7 +112,7 @@ def lacks(partitions: Iterable[Partition], name: WaitingAskName) -> Iterator[Sta
             most = like if most is None or like[0] > most[0] else most
             if not number % STEP:
                 yield None
-        # In a pause the ask may have been replaced, and the node removed.
+        # During a pause the ask may have been replaced, and the node removed.
         is_current = most is None or nodes.get(most[1].node_id) is most[1]
         if waiting_ask(partitions, name)[2] is request and is_current:
             break
@@ -219,7 +219,7 @@ class _Copy:
                 self._be_alone()
             else:
                 self.widen(self.quota_of(change), change)
-        # The end of a hold opens the blockers of what has changed.
+        # Ending the hold opens the blockers of all changed objects.
         self._rehearsal.carry_out(without)
 
     def quota_of(self, change: StartChange) -> Quota:
@@ -276,7 +276,7 @@ class _Copy:
         for app in list(partition.applications.values()):
             if app is own or not app.pending_count or app.held is not None:
                 continue
-            # Asks without a claim on nodes stay where they wait: once woken, they are found to be held.
+            # Asks without a claim on nodes stay parked: when woken, they are found to be on hold.
             if app.reserved or app in waiters:
                 for _ in give_up_waits(partition, app, self._rehearsal.now):
                     continue
@@ -326,7 +326,7 @@ class _Search:
         change = _widened(check)
         for at, former in enumerate(self._changes):
             if _place(former) == _place(change):
-                # Others have taken the room.
+                # Other asks have taken the room.
                 return None if at in self._lifted else partial(self._lift, at, change)
         return None if len(self._changes) >= MOST_CHANGES else partial(self._begin, change)
 

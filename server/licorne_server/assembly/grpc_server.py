@@ -312,6 +312,6 @@ class AboutService:
         )
 
     async def _get(self, request: pb.GetServerRequest, context: Any) -> Message:
-        del request  # the request has no fields
+        del request  # an empty request
         self._access.caller(context)
         return self._answer

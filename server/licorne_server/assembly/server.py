@@ -134,7 +134,7 @@ class Server:
         self._access = Access.by(settings)
         self._member_calls = MemberCalls(settings, self.ownership, self._access, self.rms, views)
         self.members = self._member_calls.members
-        # The RM of another member may have a partition of the same name.
+        # Another member's RM may have a partition of the same name.
         views.bare_names = self.members is None
         self._log_levels = RmLogLevels(lambda rm_id: self.scheduler.views.rm(rm_id).extra_config)
         self.rms.on_extra = self._followed

@@ -20,7 +20,7 @@ def end_with_parent() -> None:
 
 
 def _stop_at_end(stdin: int) -> None:
-    # Not sys.stdin: a thread that waits in it prevents an orderly end of the interpreter.
+    # Not sys.stdin: a thread that blocks in it prevents a clean exit of the interpreter.
     while os.read(stdin, CHUNK):
         pass
     os.kill(os.getpid(), signal.SIGTERM)

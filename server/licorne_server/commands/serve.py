@@ -72,7 +72,7 @@ def serve(reading: Reading) -> int:
                 warn_of(reading.unknown)
                 return supervise(reading, stderr)
         settings = build(tables)
-        # Logs of several workers are mixed, and their supervisor has logged the warnings.
+        # The logs of all workers are merged, and the supervisor has logged the warnings already.
         of = {"worker": settings.worker} if settings.worker else {}
         with process_logs(level, form, of) as flush:
             if not settings.worker:

@@ -103,7 +103,7 @@ def reading_of(args: argparse.Namespace, environ: Mapping[str, str] = os.environ
         for flag, key in FLAGS.items()
         if (text := getattr(args, key.path)) is not None
     }
-    # Whoever has a file is told of its keys, and anybody else of flags.
+    # With a file, problems name its keys; without one, flags.
     names = {} if file else {key.path: flag for flag, key in FLAGS.items()}
     return read(flags, environ, file, names)
 

@@ -89,7 +89,7 @@ def start(work: Callable[[Spent], bytes], seconds: int, *, leads: bool = True) -
         os.close(writer)
         raise
     if leads:
-        # Both do it: neither knows which of them is first.
+        # Parent and child both do this: either may run first.
         with suppress(OSError):
             os.setpgid(pid, pid)
     if pid == 0:
@@ -154,8 +154,8 @@ class CopyFailed(Exception):
 
 def _fork() -> int:
     with warnings.catch_warnings():
-        # From version 3.12 on Python warns of forks in processes with threads: a lock of another thread
-        # may be held for ever in the copy. This copy takes no such lock (see above).
+        # Python 3.12 and later warn of forks in processes with threads: in the copy, a lock of another thread
+        # may be held for ever. This copy takes no such lock (see above).
         warnings.simplefilter("ignore", DeprecationWarning)
         return os.fork()
 
@@ -189,7 +189,7 @@ def _prepare(writer: int, parent: int, seconds: int) -> None:
     # The core ends in time by itself; this limit is for a defect.
     resource.setrlimit(resource.RLIMIT_CPU, (2 * seconds, 2 * seconds + 1))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    # A copy of a copy is no nicer than that.
+    # A copy of a copy has the same niceness as its parent.
     os.nice(max(0, _NICENESS - os.nice(0)))
     try:
         _OOM_SCORE.write_text(_FIRST_TO_GO)
@@ -205,7 +205,7 @@ def _close_all_but(pipe: int) -> None:
         opened = list(range(os.sysconf("SC_OPEN_MAX")))
     for number in opened:
         if number != pipe:
-            with suppress(OSError):  # the descriptor of the listing itself is closed already
+            with suppress(OSError):  # the listing's own descriptor is closed already
                 os.close(number)
 
 

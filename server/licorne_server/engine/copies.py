@@ -78,7 +78,7 @@ class Pauses:
         self._stopwatch = stopwatch
         # The times of the last copies, and the seconds of pause per byte of each.
         self._taken: deque[tuple[float, float]] = deque(maxlen=REMEMBERED)
-        # Seconds of pause that are not paid for yet, and the time of that figure.
+        # Seconds of pause still to be compensated, and the time of that figure.
         self._debt = 0.0
         self._since = now()
 
@@ -221,7 +221,7 @@ class Copies:
         self._lock.close(Stopped())
         for child in self._children:
             kill(child)
-        # The copy's caller has reaped it by then. The places of waiting callers are not free yet.
+        # The caller has reaped its copy by then. The places of waiting callers are not free yet.
         await self._lock.turns.wait("stop")
         self._lock.turns.pass_on()
         if self._ending:

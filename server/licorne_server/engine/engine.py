@@ -352,7 +352,7 @@ class Engine:
     def _handle(self, entry: Entry) -> None:
         command, future, is_current, earlier = entry
         new: list[Effect] = []
-        # Nobody is told of a command of a former registration.
+        # No notification of a command from a former registration.
         handled: Command | None = None
         begin = perf_counter()
         try:

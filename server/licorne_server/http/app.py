@@ -63,7 +63,7 @@ class HttpServer:
         self._heartbeat = Heartbeat()
         self._scrape = Scrape(sources, self._heartbeat)
         self._listeners: list[Listener] = []
-        # Answers what other members pass on; None without others.
+        # Serves requests that other members pass on; None without other members.
         self._inner: web.Server | None = None
         # True if other workers listen on the same addresses.
         self._shares = False

@@ -107,7 +107,7 @@ class Places:
     def __init__(self, sources: Sources) -> None:
         """Use the sources of a member."""
         self._sources = sources
-        # The first RM with a partition of a name, by the name; empty if there is none.
+        # By partition name, the first RM with such a partition; empty if there is none.
         self._first: Together[str] = Together()
 
     async def of(self, request: web.Request) -> Place | None:
@@ -192,7 +192,7 @@ async def passed_on(request: web.Request, place: Place) -> web.StreamResponse:
     headers = {name: value for name, value in given.items() if value.isascii() and value.isprintable()}
     right, path = right_of(request), _path_at(request, place)
     patience = DUMP_SECONDS if request.path == DUMP else None
-    # The answer to a live read ends with its owner.
+    # A live read ends when this RM loses its owner.
     rm_id = place.rm_id if request.path in LIVE else ""
     try:
         with members.requests.place(reader_of(request)):
@@ -249,7 +249,7 @@ async def _to_the_end(chunks: AsyncGenerator[bytes, None], begin: bytes) -> Asyn
             last = chunk
             yield chunk
     except Unreachable as error:
-        # Add no line in the middle of another.
+        # Never insert a message into an incomplete line.
         if last.endswith(b"\n"):
             yield last_line(503, str(error))
 

@@ -291,7 +291,7 @@ async def while_allowed(
             finally:
                 waiting = None
             yield chunk
-        # Add no line in the middle of another.
+        # Never insert a message into an incomplete line.
         if chunk.endswith(b"\n"):
             status = 401 if errors[0].code is grpc.StatusCode.UNAUTHENTICATED else 403
             yield farewell(status, errors[0].message)

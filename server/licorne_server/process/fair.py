@@ -271,7 +271,7 @@ class TimeSlices:
         self._turn_seconds = turn
         # When the last slice ended.
         self._ended = perf_counter()
-        # A turn is held until the pause after its slice is over.
+        # A turn lasts until the pause after its slice is over.
         self._turns = Turns()
         # Seconds of pause that are still owed.
         self._debt = 0.0

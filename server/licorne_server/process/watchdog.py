@@ -97,7 +97,7 @@ class Watchdog:
         # True if the loop has called back since the last check; the engine's rounds at that check.
         self._answered = True
         self._rounds = -1
-        # Seconds without progress of the loop, and of the engine.
+        # Seconds without progress, of the loop and of the engine.
         self._loop_still = 0.0
         self._engine_still = 0.0
         self._since_failure = 0.0

@@ -242,7 +242,7 @@ class Accounting(Periodic):
     async def _work(self) -> float:
         await self.flush()
         now = self._clock.now()
-        # Also at the end of an hour, so that no usage has to be divided between two.
+        # A flush at the end of each hour, so that usage never has to be divided between two.
         return min(now + FLUSH_SECONDS, (now // HOUR + 1) * HOUR)
 
     async def present(self) -> Hours:

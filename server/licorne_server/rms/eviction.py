@@ -152,7 +152,7 @@ class Eviction(Periodic):
     async def _look(self) -> float:
         """Evict RMs that have been gone long enough; return the next time to do so, in unix seconds."""
         now = self._clock.now()
-        # RMs that disconnect from now on are due later than this.
+        # RMs that disconnect after this look are due later.
         due = now + self._seconds
         for rm in self._rms.all():
             end = rm.since + self._seconds

@@ -90,7 +90,7 @@ class Outbox:
         # Bytes of the messages that wait, and of those that are not acknowledged.
         self._waiting = 0
         self._unacknowledged = 0
-        # The last argument of `on_hold`.
+        # The argument of the last call of `on_hold`.
         self._held = False
         # Set when a message of these kinds is added, or by `wake`. Each stream waits for its own kinds:
         # the writers of the others need not wake.

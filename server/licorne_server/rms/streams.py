@@ -94,7 +94,7 @@ class Stream:
         self._gather_seconds = PASSED_GATHER_SECONDS if isinstance(context, PassedOn) else GATHER_SECONDS
         # Done when the call was ended from outside; the result is its error.
         self._ended: asyncio.Future[CallError | None] = asyncio.get_running_loop().create_future()
-        # The error to end the call with once the writer has written what waits.
+        # The error that ends the call after the writer has written the queued messages.
         self._last_word: CallError | None = None
         # Wakes a waiting writer, which checks its state.
         self._wake: Callable[[], None] | None = None
@@ -423,7 +423,7 @@ class Intake:
 
     def _joined(self, first: Entry, request: Split) -> Entry:
         """Join the next entries to the first one, which gets the number of the last of them."""
-        # The first field of a request has its additions, the others have its removals.
+        # In a request, additions are in the first field, and removals in the others.
         additions = next(iter(request.items.values()))
         while self._joins(first.kind, request.total, removes=len(additions) < request.total):
             entry = self._pop()

@@ -105,7 +105,8 @@ class Handshake(asyncio.Protocol):
             self._task.cancel()
 
     def _ended(self, _: asyncio.Task[None]) -> None:
-        # A task refers to its canceller, and so to this object: a cycle that would keep the connection.
+        # A task refers to its canceller, which refers to this object: a cycle that keeps the connection
+        # alive.
         self._task = None
         self._of.ended(self)
 

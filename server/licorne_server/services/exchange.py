@@ -169,7 +169,7 @@ class Exchange:
                     if intake.is_full:
                         await intake.room()
         except (CallError, Malformed) as error:
-            # Requests before it are still carried out.
+            # The requests before the error are still carried out.
             intake.end(error)
         finally:
             intake.end()
@@ -304,7 +304,7 @@ class Exchange:
             case UpdateRequest.GOODBYE_FIELD_NUMBER:
                 if parse(Goodbye, entry.payload).unregister:
                     await self._engine.submit(RemoveRm(rm_id=self._rm.rm_id), is_current=self._is_current)
-                    # If the RM was registered anew meanwhile, the later request counts.
+                    # A registration meanwhile makes this request void.
                     if self._is_current():
                         self._rms.forget(self._rm.rm_id)
 

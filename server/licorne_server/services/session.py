@@ -331,7 +331,7 @@ class SessionService:
         session = rm.session
         others = self._rms.ownership.told(rm.rm_id)
         if resumed:
-            # A list that was sent before may be repeated after the welcome.
+            # The list after the welcome may repeat an earlier one.
             rm.tell_others(others)
         else:
             session.others = others

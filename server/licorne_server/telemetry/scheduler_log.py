@@ -293,7 +293,7 @@ class SchedulerLog:
         rm_id = rm_of(partition)
         try:
             counters = self._views.counters(partition)
-        except NotFound:  # removed by the last effect
+        except NotFound:  # the last effect has removed the partition
             counts = _summary(effects)
         else:
             partitions = self.seen.setdefault(rm_id, _Seen()).partitions

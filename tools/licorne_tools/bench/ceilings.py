@@ -80,7 +80,7 @@ def streaming(messages: Sequence[bytes], rounds: int) -> Behaviour:
         for _ in range(rounds):
             for message in messages:
                 await context.write(message)
-        # The caller hangs up once it has everything.
+        # The caller ends the stream once it has read everything.
         while await context.read() is not grpc.aio.EOF:
             pass
 
@@ -239,7 +239,7 @@ async def ceiling(responses: list[bytes]) -> float:
 async def receive(target: str, expected: int) -> float:
     """Read the whole stream and count, as the benchmark's driver does; the seconds it took."""
     async with grpc.aio.insecure_channel(target, options=OPTIONS) as channel:
-        # Connected before the clock starts.
+        # Connect before the clock starts.
         await channel.channel_ready()
         start = perf_counter()
         call: RawStream = channel.stream_stream(METHOD)()

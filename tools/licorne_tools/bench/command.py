@@ -52,8 +52,8 @@ def about() -> None:
     """Print as JSON what would be run, and the folder of the core."""
     import licorne_core
 
-    import_module("licorne_server.__main__")  # whatever the server lacks shows here
-    # Another checkout may have no such module, or say less there.
+    import_module("licorne_server.__main__")  # fails here if the server lacks a package
+    # An older checkout may lack this module or some of its fields.
     build_info = runpy.run_path(str(BUILD_INFO))["build_info"]
     print(json.dumps({**asdict(build_info()), "folder": str(Path(licorne_core.__file__).parent)}))
 
@@ -85,7 +85,7 @@ def run() -> int:
     if args.pure:
         prefer_sources()
     if args.grpc:
-        # As if it were not installed.
+        # Behave as if the package were not installed.
         sys.modules["licorne_transport"] = None  # type: ignore[assignment]
     if args.about:
         about()

@@ -152,7 +152,7 @@ class MembersWithEtcd(Deployment):
         server = await running.__aenter__()
 
         async def end() -> None:
-            # It says so if it has been killed.
+            # A killed server raises on exit.
             with suppress(ServerFailed):
                 await running.__aexit__(None, None, None)
 

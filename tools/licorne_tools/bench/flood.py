@@ -71,6 +71,6 @@ def arguments() -> tuple[str, str, Scenario]:
 
 
 if __name__ == "__main__":
-    # The bench is about the fairness of the server, not about the number of cores.
+    # A background priority: the bench is about the fairness of the server, not about the number of cores.
     os.nice(15)
     asyncio.run(flood(*arguments()))

@@ -42,7 +42,7 @@ def _worker(pid: int) -> WorkerProcess | None:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
     except FileNotFoundError:
         return None
-    # The last argument is the file of its settings, with its number, beside the sockets.
+    # The last argument is the worker's settings file, named by its number, beside the sockets.
     file = Path(next((word for word in words if word.endswith(SETTINGS)), ""))
     return WorkerProcess(worker_name(int(file.stem)), pid, file.parent / STORE) if file.suffix else None
 
@@ -107,6 +107,6 @@ async def shared(workers: int, rms: int, scenario: Scenario, progress: Progress 
         "client_cpu_us_per_allocation": sum(one.cpu for one in done) / allocations * 1e6,
         "supervisor_cpu_seconds": spent.supervisor,
         **{f"worker_{place}_cpu_seconds": each for place, each in enumerate(spent.workers, 1)},
-        # With a core for each worker the busiest one ends last.
+        # With a core for each worker, the rate is that of the busiest one.
         "with_a_core_each_per_second": allocations / spent.workers[0],
     }

@@ -132,7 +132,7 @@ def figures(text: str) -> Mapping[str, float]:
     for line in text.splitlines():
         name, *words = line.split() or [""]
         if name.startswith("Benchmark"):
-            # Behind the name is the number of rounds.
+            # The second word is the number of rounds.
             return {unit: float(value) for value, unit in zip(words[1::2], words[2::2], strict=True)}
     return {}
 
@@ -151,7 +151,7 @@ def output(command: Sequence[str], seconds: float, module: Path = MODULE) -> str
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        # With a group of its own, so that its server ends with it.
+        # In a group of its own, so that its server can be ended with it.
         process_group=0,
     )
     try:

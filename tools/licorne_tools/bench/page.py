@@ -167,7 +167,7 @@ class Measured:
     def spreads(self, measure: str) -> list[Spread]:
         """A measure of each side; empty if it was not measured, or has no meaning here."""
         if measure == RATE and self.scenario.kind in (ScenarioKind.LATENCY, ScenarioKind.WIRE_LATENCY):
-            return []  # the rate at which asks are sent
+            return []  # an input of the scenario
         if any(measure not in run for runs in self.sides for run in runs):
             return []
         return [Spread.of(run[measure] for run in runs) for runs in self.sides]

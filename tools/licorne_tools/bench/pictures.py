@@ -65,7 +65,7 @@ def style() -> AbstractContextManager[None]:
     """The style of all pictures."""
     return rc_context(
         {
-            # A fixed salt makes ids reproducible, and texts stay texts.
+            # A fixed salt makes ids reproducible; "none" keeps text as text.
             "svg.hashsalt": "licorne",
             "svg.fonttype": "none",
             "font.family": "sans-serif",

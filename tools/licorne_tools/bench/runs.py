@@ -30,7 +30,7 @@ WARM_UP = 50
 FEWEST_BESIDE = 10
 SETTLE_SECONDS = 1.0
 ALONE_ASKS = 600
-# Enough for a flood of 250 s.
+# Enough for 250 s of flood.
 MOST_SINGLE_ASKS = 50_000
 LIMIT_SECONDS = 600.0
 

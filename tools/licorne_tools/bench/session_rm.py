@@ -270,7 +270,7 @@ class SessionRm:
         self._acknowledged = self._received
         self.traffic.requests += 1
         envelope = UpdateRequest(number=number, acknowledged=self._received)
-        # Concatenated messages are merged by the parser.
+        # A parser merges concatenated messages.
         await self._call.write(envelope.SerializeToString() + request)
 
 

@@ -165,7 +165,7 @@ class Simulation:
             BenchError: the core refused what it should take.
         """
         self._submit_next(rounds(self._load.world))
-        # Between two ends of allocations, whose room the core has yet to allocate.
+        # Sampled between two ends of allocations: the core has yet to allocate the room of the last one.
         self._at(START + SAMPLE + STEP / 2, self._sample)
         if self._load.stopped:
             stop = START + seconds / 6

@@ -22,10 +22,10 @@ from licorne_tools.bench.scenarios import Scenario
 
 T = TypeVar("T")
 MI = 1024 * 1024
-# Two sizes of asks, so that the core cannot treat all alike. Milli-cores and bytes.
+# Two sizes of asks, so that the core cannot treat all asks as equal. Milli-cores and bytes.
 SIZES = ((100, 128 * MI), (200, 512 * MI))
 LARGEST = SIZES[-1]
-# The least that a node has; more where the scenario needs it.
+# The minimum for a node; some scenarios need more.
 NODE_VCORE, NODE_MEMORY = 32_000, 128 * 1024 * MI
 UNPLACEABLE = 100
 APPS_AHEAD = 10
@@ -77,7 +77,7 @@ def config(
     """
     open_root: dict[str, Any] = {"name": "root", "submitacl": "*", "properties": properties or {}}
     root = {**open_root, "queues": queues, "limits": limits}
-    # Every JSON is YAML, and is written much faster.
+    # Any JSON is valid YAML, and is written much faster.
     return json.dumps(
         {"partitions": [{"name": name, "queues": [root], "placementrules": rules} for name in partitions]}
     )

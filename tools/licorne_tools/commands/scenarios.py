@@ -81,7 +81,7 @@ def chosen(args: argparse.Namespace) -> Sequence[Scenario]:
     """
     names = named(args)
     if args.sort == FAIR:
-        # Placeholders are refused in a queue that shares out evenly (spec § 6.1).
+        # A fair queue refuses placeholders (spec § 6.1).
         names = [name for name in names if SCENARIOS[name].kind is not ScenarioKind.GANG]
         if not names:
             raise UsageError("--sort: gangs need applications in fifo order")

@@ -109,7 +109,7 @@ class Api:
             ApiRefused: the watch cannot be had, or cannot continue: with 410 it is too old.
             BenchError: there is no answer.
         """
-        # What the cache has: with a bookmark behind it the API server wants a later etcd than Debian's.
+        # From the cached list: after a bookmark, the API server would need a later etcd than Debian's.
         params = {"watch": "1", "resourceVersion": "0", **query}
         endless = aiohttp.ClientTimeout(total=None)
         async with self._session.get(

@@ -12,6 +12,6 @@ PR_SET_PDEATHSIG = 1
 """See prctl(2); it stays over execve(2)."""
 
 if __name__ == "__main__":
-    # An API server that is asked to end waits for its etcd, which has ended: nobody is there to insist.
+    # Kill: an API server that gets SIGTERM after the end of its etcd waits for etcd for ever.
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     os.execvp(sys.argv[1], sys.argv[1:])

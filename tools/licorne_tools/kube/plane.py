@@ -168,7 +168,7 @@ def _api_server(folder: Path, program: Path, etcd: str, port: int, options: Plan
         "--authorization-mode=Node,RBAC",
         f"--token-auth-file={folder / 'tokens.csv'}",
         "--allow-privileged",
-        # Lists as streams want a later etcd than Debian has, and clients would try them again and again.
+        # Streamed lists need a later etcd than Debian's, and clients would retry them for ever.
         "--feature-gates=WatchList=false",
         *options.flags.get(API_SERVER, ()),
     ]
@@ -196,7 +196,7 @@ def _controllers(plane: Plane, programs: Mapping[str, Path], options: PlaneOptio
         "--node-lease-duration-seconds=120",
         *options.flags.get(KWOK, ()),
     ]
-    # Without its account no pod of a namespace is admitted; controllers make that of the first one.
+    # A namespace admits pods only once it has a service account, which the controllers create.
     account = partial(_is_there, plane.api, "/api/v1/namespaces/default/serviceaccounts/default")
     return [Program(CONTROLLERS, manager, account), Program(KWOK, kwok, _at_once)]
 

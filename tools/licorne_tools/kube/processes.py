@@ -73,7 +73,7 @@ class Processes:
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                # With a group of its own: an interrupt is for us, who end it in order.
+                # In a group of its own: an interrupt is for this process, which stops the program in order.
                 process_group=0,
             )
         try:
@@ -92,10 +92,10 @@ class Processes:
         process = program.process
         if process is None or process.returncode is not None:
             return
-        # It may end by itself at any moment.
+        # The process may end by itself at any moment.
         with suppress(OSError):
             program.spent += cpu_seconds(process.pid)
-            # A program that is paused would not see the signal.
+            # A stopped process would not handle the signal.
             process.send_signal(signal.SIGCONT)
             process.send_signal(signal.SIGKILL if kill else signal.SIGTERM)
         try:

@@ -41,7 +41,7 @@ SOURCES: Mapping[str, ProgramSource] = {
     LOAD: ProgramSource(SHIMS, "./cmd/kubeload"),
     OLDER_SHIM: ProgramSource(SHIMS, "github.com/apache/yunikorn-k8shim/pkg/cmd/shim"),
 }
-# Programs say this version, which others compare with theirs.
+# The version that programs report, and that others compare with their own.
 LINKED = " ".join(
     (
         "-s -w",
@@ -88,7 +88,7 @@ def _built(name: str, progress: Progress | None) -> Path:
     source = SOURCES[name]
     folder = cache() / (_digest(source.module) if source.module.is_relative_to(MODULES) else "shims")
     program = folder / name
-    # What depends on the checkout is always built: Go knows what has changed.
+    # Programs of the checkout are always built: Go knows what has changed.
     if program.exists() and source.module.is_relative_to(MODULES):
         return program
     if progress is not None:
@@ -109,7 +109,7 @@ def _built(name: str, progress: Progress | None) -> Path:
     if done.returncode != 0:
         text = "\n".join(done.stderr.splitlines()[-SHOWN_LINES:])
         raise BenchError(f"{name} cannot be built:\n{text}")
-    # Two that build at the same time both have a whole program.
+    # Atomic: of two concurrent builds, both leave a complete program.
     made.replace(program)
     return program
 

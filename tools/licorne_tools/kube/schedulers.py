@@ -127,7 +127,7 @@ async def _kube_scheduler(plane: Plane, kubeconfig: Path, progress: Progress | N
         "--leader-elect=false",
         "--bind-address=127.0.0.1",
         f"--secure-port={port}",
-        # As fast as the shim, which is allowed 1,000 requests a second, and as the API server.
+        # As fast as the API server, and as the shim, which is allowed 1,000 requests a second.
         "--kube-api-qps=5000",
         "--kube-api-burst=5000",
     ]

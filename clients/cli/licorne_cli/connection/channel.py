@@ -354,7 +354,7 @@ def suggesting(name: str, names: Callable[[], Iterable[str]]) -> Iterator[None]:
         meant = ""
         with suppress(grpc.RpcError):
             known = list(islice(names(), MOST_COMPARED))
-            # Where the name is there, the server means another one.
+            # If the name exists, the error is about another name.
             meant = "" if name in known else did_you_mean(name, known)
         if not meant:
             raise

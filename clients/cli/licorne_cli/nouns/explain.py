@@ -133,7 +133,7 @@ def tried(
     try:
         return stub.PlanStart(request, timeout=args.timeout)
     except grpc.RpcError as error:
-        # One that has no memory for a copy, an ask that has started by now.
+        # The server has no memory for a copy, or the ask has started by now.
         return error.details() or error.code().name
 
 

@@ -137,7 +137,7 @@ def in_one_line(answer: ListReasonsResponse) -> str:
         if reason.code == NEVER_FITS:
             parts.append(f"{reason.asks:,} {NEVER_FITS} (can never start)")
         elif reason.code == NO_NODE_FITS:
-            # The number of a single cause would be the same once more.
+            # A single cause has the same number of asks: leave it out.
             only = reason.causes[0].cause if len(reason.causes) == 1 else ""
             parts.append(f"{reason.asks:,} {NO_NODE_FITS} ({printable(only) or first_of(reason)})")
         else:

@@ -186,7 +186,7 @@ def similar(word: str, known: Iterable[str]) -> str:
     word = word.lstrip("-").lower()[:LONGEST]
     longer = [name for name in spelt if word and name.startswith(word)]
     meant = longer or get_close_matches(word, list(spelt), n=1, cutoff=LIKENESS)
-    # Nobody who wants to undo something is told how to do it.
+    # Never suggest the opposite, such as `hold` for `unhold`.
     return spelt[meant[0]] if meant and word != f"un{meant[0]}" else ""
 
 

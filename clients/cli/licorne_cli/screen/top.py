@@ -130,7 +130,7 @@ def watch(channel: grpc.Channel, source: Source, args: argparse.Namespace) -> No
         try:
             await watch(source.look, words, interval=args.interval)
         finally:
-            # Do not wait for a look that is under way.
+            # Do not wait for a read under way.
             channel.close()
 
     asyncio.run(until_quit())

@@ -104,7 +104,7 @@ class View:
             return False
         before, chosen = self.opened.application, inside.applications[row].application_id
         self.opened = replace(self.opened, application=chosen)
-        # The first one is explained unasked.
+        # The screen explains the first choice in any case.
         return before not in ("", chosen)
 
     def _fold(self) -> None:

@@ -17,7 +17,7 @@ class Ageing(NamedTuple):
         Times are in unix seconds. The next step is always later than `now`.
         """
         steps = max(0, int((now - created) / self.every))
-        # The quotient may be too small by one at the very time of a step.
+        # Rounding may make the quotient too small by one exactly at a step.
         if created + (steps + 1) * self.every <= now:
             steps += 1
         elif steps and created + steps * self.every > now:

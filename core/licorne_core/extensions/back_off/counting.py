@@ -19,7 +19,7 @@ def backs_off(
     regardless of nodes do not count: those beyond a quota, those with a predicate unless the RM is being
     asked (`asking`), and those that back off themselves.
     """
-    # Without `found`, one more ask that found no node stands for the ask that the others precede.
+    # Without `found`, the ask behind those `ahead` is itself one more ask without a node.
     enough = threshold if found is not None else threshold + 1
     stuck = [
         group

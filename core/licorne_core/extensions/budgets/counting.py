@@ -71,7 +71,7 @@ class Counting(Job):
         if budgets == former:
             yield 1
             return
-        # In one step: no ask may stay parked with a quota that the application leaves.
+        # In one step: no ask may stay parked at a quota that no longer binds the application.
         partition.wakeups.waiting.release(app)
         cost = rebook(partition, app, lambda: partition.limits.set_further(app, leaf, budgets))
         note_freed(quota for quota in former if quota not in budgets)

@@ -67,7 +67,7 @@ class Elastic(GangUnits):
         if not self.is_current or position < 0:
             return
         if position < len(self._staying) - self.terms.step:
-            # Many others have another position now.
+            # The positions of many other requests have changed: sort again on the next call.
             self.is_current, self._staying = False, []
             return
         del self._staying[position]

@@ -180,7 +180,7 @@ def _give_priority(partition: Partition, app: Application, now: float) -> Iterat
         if priority == request.priority:
             continue
         if request.is_pending:
-            # A request with another place is another object: stale places refer to the old one.
+            # Each new position of an ask needs a new object, as heaps still contain the old one.
             replace_ask(partition, app, request, request.ask, now)
         else:
             request.priority = priority

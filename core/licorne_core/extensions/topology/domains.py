@@ -152,7 +152,7 @@ class DomainSlots(Slots):
         """The domains of a depth with at least `least` slots, the fewest slots first, then by path."""
         known = self._by_slots.get(depth)
         if known is None:
-            # From now on it is updated with each change.
+            # From here on each change of a node updates the list.
             known = self._by_slots[depth] = sorted((slots, path) for path, slots in self.sums[depth].items())
         return known[bisect_left(known, (least, ())) :]
 

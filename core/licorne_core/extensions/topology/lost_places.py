@@ -135,7 +135,7 @@ class LostPlaces:
         if not app.gang.has(request.ask.task_group):
             return
         if app.gang.units is not None:
-            # The gang is filled up to a whole unit.
+            # A gang in units is refilled by whole units instead.
             return
         node = self._nodes.by_id[allocation.node_id]
         domains = self._domains.current()
@@ -171,7 +171,7 @@ class LostPlaces:
                 sought.append(place)
             is_full = not self._ask(place, like) or is_full
             if len(sought) >= MOST_SOUGHT:
-                # The other places are first in the next turn.
+                # The next turn begins with the other places.
                 for one in sought:
                     self.present[one] = self.present.pop(one)
                 return

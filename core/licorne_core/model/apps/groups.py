@@ -182,7 +182,7 @@ class AskGroup:
     def _add_unreported(self, place: AskPlace, heap: list[AskPlace]) -> None:
         heappush(heap, place)
         if len(heap) > SLACK + 2 * self.waiting:
-            # Most of its asks ended without being reported.
+            # Most asks of the heap ended without a report.
             self._unreported = None
 
     def start_afresh(self) -> None:
@@ -219,7 +219,7 @@ class AskGroup:
         heap, positions, count = self.heap, [0], 0
         while positions and count < most:
             position = positions.pop()
-            # Entries below this one in the heap do not come before it.
+            # All entries below this one in the heap come after it.
             if position < len(heap) and (other is None or heap[position] < other):
                 count += waits(heap[position])
                 positions += (2 * position + 1, 2 * position + 2)

@@ -142,10 +142,10 @@ class Queue(Quota):
         self.applications: dict[AppId, Application] = {}  # of a leaf, in the order of arrival
         # Settings, from the configuration or from a template.
         self.guaranteed: Resources | None = None  # amounts; None for no guarantee
-        # A zero in a maximum forbids its type. The maximum of root is the size of the cluster: a type
-        # that is missing in it is not available (spec § 4.5).
-        self.properties: Mapping[str, str] = {}  # as written, the inherited ones included
-        self.settings = _DEFAULTS  # what the properties mean; delays in seconds
+        # A zero in a maximum forbids its type. The maximum of root is the size of the cluster: a type that it
+        # lacks is not available (spec § 4.5).
+        self.properties: Mapping[str, str] = {}  # as configured, including inherited ones
+        self.settings = _DEFAULTS  # parsed properties; delays in seconds
         self.admin_acl = _NOBODY
         self.submit_acl = _NOBODY
         self.template: TemplateConfig | None = None  # of a parent, its own or an inherited one
@@ -160,18 +160,17 @@ class Queue(Quota):
         # and count against `max_applications` (spec § 4.12).
         self.allocating: dict[AppId, None] = {}
         self.counters = QueueCounters()  # numbers for metrics, since the creation of the queue
-        # Order: among the siblings, and of the children or applications inside.
-        # Amounts that `allocated` is divided by for the share (spec § 4.9). They are derived anew
-        # when the tree's `shares_stale` is set.
+        # Order: among siblings, and of the children or applications inside. The amounts by which `allocated`
+        # is divided for the share (spec § 4.9), recomputed after the tree's `shares_stale` is set.
         self.denominators: dict[str, int] = {}
-        self.shares: list[float] = []  # the quotients, largest first; nothing for nothing allocated
+        self.shares: list[float] = []  # the quotients, largest first; empty without allocations
         # Sort key that precedes the share: of the queue among its siblings, and of the
         # users of a fair leaf. None for none.
         self.precedence: Precedence | None = None
         self.precedence_inside: Precedence | None = None
-        self.interests = 0  # bits of the extensions that have rules for what is in it
-        self.priorities = PriorityCounts()  # of a leaf's asks, or as a parent sees its children
-        self.counted_priority = NO_PRIORITY  # how the parent counts this queue at the moment
+        self.interests = 0  # bits of the extensions with rules for members of this queue
+        self.priorities = PriorityCounts()  # of a leaf's asks; in a parent, of its children
+        self.counted_priority = NO_PRIORITY  # the priority with which the parent counts this queue at present
         # Children or applications to try, the first on top; in a fair leaf, `UserApps`.
         self.ranking: Ranking[Any] = Ranking()
         self.users: dict[str, LeafUser] = {}  # of a fair leaf, by name: those of its applications

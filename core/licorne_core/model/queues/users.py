@@ -26,9 +26,9 @@ class UserApps:
         self.name = name
         self.allocated = allocated
         self.behind = behind
-        self.key: Key = ()  # among the items of the leaf, as of the last change
-        self.ranking: Ranking[Application] = Ranking()  # its applications to try, the first on top
-        self._all: Ranking[Application] = Ranking()  # the same, and none is ever set aside
+        self.key: Key = ()  # the sort key among the items of the leaf at the last change
+        self.ranking: Ranking[Application] = Ranking()  # applications to try, the first on top
+        self._all: Ranking[Application] = Ranking()  # the same without setting any aside
 
     def __contains__(self, app: Application) -> bool:
         """True if the application is ranked."""

@@ -80,7 +80,7 @@ class NodeHeaps(Search):
             if heap is not None:
                 yield from heap.empty()
         yield from self._everything.empty()
-        # The log holds nodes as well.
+        # The log of changes refers to nodes as well.
         self._catch_up()
 
     def reopen(self) -> Iterator[int]:
@@ -323,7 +323,7 @@ class NodeIndex:
         shape = ask_class.shape
         has_predicate = ask_class.predicate is not None
         if shape.required_node is None:
-            # Most asks fit on the first of all nodes: a supply is made only for others.
+            # Most asks fit on the very first node: a supply is created only for the others.
             first = self.heaps.top()
             if first is not None and first.refusal(ask_class if has_predicate else shape) is None:
                 return first
@@ -441,7 +441,7 @@ class NodeIndex:
             node = self.heaps.first(supply)
         if node is None:
             supply.run_short()
-            # The heap is empty; the next one is filled from changed nodes only.
+            # The heap is empty; only changed nodes enter the next one.
             self.heaps.drop(supply)
         return node
 

@@ -92,7 +92,7 @@ class Ranks:
             elif not one.pending_count and one.blocker is None:
                 ranking.discard(one)
             elif one in ranking:
-                # Its items are not searched until it is ranked again, and blockers may change meanwhile.
+                # Its items are not searched until it is ranked again, and blockers may change before that.
                 wakeups.waiting.release(one)
                 ranking.discard(one)
         if app.peers is not None:
@@ -330,7 +330,7 @@ class Dirty:
             yield from self._wakeups.waiting.unpark_all(app)
         self._tree.shares_stale = True
         for queue in self._tree.all():
-            # Keys of another form may follow: unranked items must not stay parked.
+            # Keys may have another form from now on: unranked items must not stay parked.
             queue.ranking.clear()
             queue.users.clear()
         self._wakeups.forget_order()
@@ -433,7 +433,7 @@ class Dirty:
             self._tree.shares_stale = False
             self._leaves.update(dict.fromkeys(ranks.derive_shares()))
         if ranks.alone and (self._leaves or wakeups.reserved.ready or wakeups.replacing.ready):
-            # The queue may get ranked siblings, or be ranked after siblings that are served first.
+            # The queue may have ranked siblings now, or siblings that are served before it.
             for queue in ranks.alone:
                 ranks.rank_queue(queue)
             ranks.alone.clear()

@@ -136,7 +136,7 @@ class ReservedNodeWaits:
         self._by_likeness: dict[Likeness, NodesReserved] = {}
         self._given_up: dict[Node, int] = {}
         self._count = 0
-        # The number of the last node that was dropped from the record.
+        # The number of the node that was dropped from the record last.
         self._forgotten = 0
 
     def clear(self) -> None:

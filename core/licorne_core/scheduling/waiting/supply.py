@@ -243,7 +243,7 @@ class SupplyHeap(NodeHeap):
 
     def __init__(self, supply: Supply, nodes: list[Node], sizes: Greatest | None) -> None:
         """Fill it from these nodes later; `sizes` notes all of them if none of them fits."""
-        # With a runtime, the mere passing of time removes nodes on which room is held for later starts.
+        # With a runtime, nodes leave the supply as time passes, because room is held there for later starts.
         super().__init__(steady=isinstance(supply.wanted, Shape) and supply.wanted.runtime == inf)
         self._supply = supply
         self._rest = iter(nodes)

@@ -92,7 +92,7 @@ class Waiting:
             blocker.waiting += 1
             self._note(item, blocker.owner, blocker.items)
         _ranking_of(item).set_aside(item)
-        # It let none of its items through.
+        # The blocker let none of its items through.
         if blocker.owner is blocker:
             self.opened.pop(blocker, None)
         else:
@@ -110,7 +110,7 @@ class Waiting:
             if second is None:
                 inner = (lines[ranking],)
             else:
-                # Either order may be in force: the line of each has to be known above.
+                # Either order may apply: the line above must know the line of each.
                 is_less |= self._file(second.ranking, member, owner, wanted, inner, is_first=is_first)
                 inner = lines[ranking], lines[second.ranking]
             is_first = was_empty
@@ -269,7 +269,7 @@ class Waiting:
             if valid is None or not known:
                 heappop(heap)
             elif valid.serial != entry.serial:
-                # Its key has become larger.
+                # The item's key has become larger.
                 heapreplace(heap, valid)
             elif any(self._is_open(owner) and owner.passes(entry.item) for owner in known):
                 return entry.item

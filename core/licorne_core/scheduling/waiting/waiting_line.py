@@ -87,10 +87,10 @@ class WaitingLine:
         """Start empty."""
         self.members: dict[Any, int] = {}
         self._owner = owner
-        # The lines above, one for each order of their ranking, with the member that leads here.
+        # The lines above, one for each order of their ranking, with the member that contains this line.
         self._outer: tuple[tuple[WaitingLine, Any], ...] = ()
-        # Result of the last search, valid while the owner's `changes` equals `_at`: no item before
-        # `_from` is let through, and with `_none` no item at all.
+        # Result of the last search, valid while the owner's `changes` equals `_at`: the owner lets no item
+        # before `_from` pass, and with `_none` no item at all.
         self._at = 0
         self._from: Ranked | None = None
         self._none = False
@@ -171,7 +171,7 @@ class WaitingLine:
                     self._from = found
                     return None if limit is not None and limit < found else found
                 if not chunk.entries:
-                    # The last entry found before may now be at the end of the previous chunk.
+                    # The entry found last may now be at the end of the previous chunk.
                     number = max(0, number - 1)
                     if chunk in self._chunks:
                         self._chunks.remove(chunk)
@@ -199,10 +199,10 @@ class WaitingLine:
                 continue
             valid = ranking.entry(item)
             if valid is not None and valid.serial != entry.serial:
-                # Its key has become larger.
+                # The item's key has become larger.
                 self._drop(chunk, place)
                 if not entries:
-                    # It is filed after the next chunk, and this one is removed.
+                    # The item moves behind the next chunk, and this empty chunk is removed.
                     self._chunks.remove(chunk)
                 self._file(valid, self._owner.wanted_by(item))
                 continue

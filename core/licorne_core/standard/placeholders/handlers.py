@@ -79,7 +79,7 @@ def _overdue(job: TimerJob) -> Iterator[int]:
     if rule is None or app.leaf is None:
         return
     if rule.event is not None:
-        # It continues without a gang, or fails.
+        # The application continues without a gang, or fails.
         app.gang.end_terms()
         for room in list(app.gang.rooms):
             room.end()

@@ -138,7 +138,7 @@ class PredicateChecks(Predicates):
         check = self._open_about(group.ask_class, node, allocate=True)
         if check is not None:
             if node.assumed or check.is_orphaned:
-                # The open check already names the next nodes.
+                # The open check already includes the next nodes.
                 return self._put(request, [node], allocate=True)
             self.spared(group.ask_class)
             return check
@@ -215,7 +215,7 @@ class PredicateChecks(Predicates):
         """At most `count` next nodes for the class without a result or an open check."""
         found = self._unknown_ahead(ask_class, candidate, count + 1)
         if len(found) < count:
-            # As many nodes as that may have been refused just now.
+            # Twice as many, as the RM may just have refused as many nodes.
             found = self._unknown_ahead(ask_class, candidate, 2 * count + 1)
         return found[:count]
 

@@ -83,7 +83,7 @@ def checks_overdue(
         _hear_of(partition, check)
         if policy.fail_mode is FailMode.OPEN:
             if check.gang is not None:
-                # Its members are booked after the answer, so the answer must still be valid.
+                # The gang is booked after the answer, so the results must still be valid then.
                 for node in judged.results.keep(check, {}):
                     partition.dirty.mark_node(node)
             _settle(partition, check, {}, now, outcome, settled)
@@ -94,7 +94,7 @@ def checks_overdue(
         _settle(partition, check, reasons, now, outcome, settled)
         owed.is_silent = True
     for node in settled.confirmed:
-        # The RM has not decided about what was confirmed there, so its further answers are void.
+        # The RM has not judged the confirmed allocations there, so its further answers for the node are void.
         partition.allocations.note_unknown(node)
     for assumed in settled.again:
         judged.checks.ask_again(assumed)

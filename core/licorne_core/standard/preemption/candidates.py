@@ -70,7 +70,7 @@ class Candidates:
         self.now = now
         self.by_cost = self.leaves.by_cost
         self._size = leaf.lineage[-1].max or EMPTY
-        # True if the order of age differs from that of ranks.
+        # True if the order of ranks differs from that by age.
         self._is_sorted = self.by_cost or bool(index.in_units)
         self._judged_units: dict[Unit, Candidate | Out] = {}
         self._some: dict[tuple[tuple[AppId, int], ...], bool] = {}
@@ -311,7 +311,7 @@ def _age(tenant: tuple[Age, Application, Request]) -> Age:
 
 
 def _rank(candidate: Candidate) -> Any:
-    # A step may have the youngest member of its gang, as the whole gang has: it goes first.
+    # A step may have the same youngest member as its whole gang: the step comes first.
     return candidate.rank, len(candidate.victims)
 
 

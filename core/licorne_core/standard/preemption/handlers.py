@@ -198,8 +198,8 @@ def _settle(
             _stop_for(partition, beneficiary, victims, now, outcome)
             wants.refused.clear()
             return
-    # Something has changed since the RM was asked. On a node that was reserved for another ask since, other
-    # victims are found, if any, so the next search has another result.
+    # Something has changed since the question to the RM. If the node is now reserved for another ask, the
+    # next search may find other victims.
     if is_allowed and any(_is_kept(partition, one.plan.node, request, now) for one in choices):
         partition.escalation.try_again(wants, now)
     else:
@@ -222,7 +222,7 @@ def _is_allowed(partition: Partition, app: Application, group: AskGroup, now: fl
     context = partition.check_context
     for extension in partition.points.pass_time if app.interests & STOPPABLE else ():
         if app.interests & STOPPABLE & extension.bit:
-            # An obstacle may be over though its deadline follows the one that is being handled.
+            # An obstacle may have expired whose deadline is handled after the present one.
             extension.pass_time(now, MOST_SETTLED)
     blocker = application_blocker(context, app) or stops_preemption(context, app, group)
     if blocker is None or blocker is context.predicates.owed:
@@ -269,7 +269,7 @@ def _stop_for(
     stopped = {victim.request: victim.app for victim in victims}
     partition.reservations.promise(app, request, stopped, now)
     partition.escalation.rank_all(request.group, now)
-    # After an answer of the RM, nothing else marks that victims may be stopped for the next ask.
+    # After an answer of the RM, nothing else marks the next ask that may preempt.
     partition.dirty.mark_due(app)
 
 

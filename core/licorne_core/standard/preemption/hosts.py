@@ -41,7 +41,7 @@ def room_lacking(
     promised = _promised_beside(node, request, applications, now)
     if promised is None:
         return None
-    # An RM that refuses a reservation on the node refuses the ask there, with any victims.
+    # If the RM refuses a reservation on the node, it refuses the ask there, whatever the victims.
     if node.results and node.results.get((request.ask.ask_class, False)):
         return None
     short = room_shortage(node, request.ask.ask_class.items, promised)

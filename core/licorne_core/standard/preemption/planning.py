@@ -128,7 +128,7 @@ class Planning:
         self._what_if = what_if
         self._beyond = beyond
         self._other_nodes = OtherNodes(candidates, what_if)
-        # True once a node was tried in vain: from then on the totals of all candidates are compared.
+        # True after a node without a solution: from then on the totals of all candidates are compared.
         self._failed = False
         # The highest step of a gang, by the nodes where its members are.
         self._growth: dict[Node, int] = {}
@@ -211,7 +211,7 @@ class Planning:
         else:
             score, worst = _score(node, chosen), _worst(plans, most)
             if worst is None or score < worst:
-                # Only now its victims are listed: with a minimum they are those of a whole gang.
+                # Victims are listed only now: a minimum may add those of a whole gang.
                 insort(plans, Found(_plan(node, chosen), chosen, score), key=lambda one: one.score)
                 del plans[most:]
 

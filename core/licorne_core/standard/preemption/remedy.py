@@ -155,8 +155,8 @@ class Preempting(Remedy):
                 kept = context.wakeups.reserved_node_waits.note(leaf, request, found, now, until)
                 wait_for(context.escalation, wants, kept, now)
                 return kept
-            # A refusal that ends with time is searched again even without a change of the books. So is one by
-            # fair shares, as these depend on all pending asks.
+            # A refusal that time may lift is searched again without a change of the books; so is one by fair
+            # shares, which depend on all pending asks.
             is_lasting = found.until is None and not leaf.settings.of(RECLAIM)
             wants.searched_at = version if is_lasting else ANY_VERSION
         pause(context.escalation, wants, now)
@@ -194,7 +194,7 @@ class Preempting(Remedy):
         if not isinstance(found, SearchRefusal):
             return tuple(found)
         if found.law is Law.RM_REFUSED and wants.refused:
-            # The RM may accept in the next search.
+            # The RM may accept at the next search.
             return found._replace(until=now + SEARCH_INTERVAL)
         return found
 
@@ -272,7 +272,7 @@ def _may_preempt(context: CheckContext, app: Application, group: AskGroup, now: 
     if app.state is AppState.ACCEPTED and any(
         quota.max_applications and not quota.counts(app.app_id) for quota in app.quotas
     ):
-        # Of several that do not run yet perhaps not all may start.
+        # Of several applications that do not run yet, perhaps not all may start.
         return False
     if app not in ranked or app.blocker is not None or app.gang.is_whole or group.is_bound:
         return False
@@ -311,6 +311,6 @@ def stops_preemption(context: CheckContext, app: Application, group: AskGroup) -
         return blocker
     blocker.retire_if_unused()
     if group.ask_class.predicate is not None and context.predicates.full:
-        # Unanswered checks block the ask in addition to the maximum.
+        # Unanswered checks block the ask as well as the maximum does.
         return context.predicates.owed
     return None

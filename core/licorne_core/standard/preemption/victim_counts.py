@@ -88,7 +88,7 @@ class VictimCounts:
         self._read = 0
         self._unread: dict[Node, None] = {}
         self._known: dict[NodeId, _Known] = {}
-        # Protected leaves that were left out of numbers, each with the nodes.
+        # Protected leaves that the numbers exclude, each with its nodes.
         self._spared: dict[Queue, dict[NodeId, None]] = {}
         # Nodes by least number of victims; and amounts that nodes lack, by type of the ask.
         self._ranks: dict[int, SortedParts[NodeId]] = {}

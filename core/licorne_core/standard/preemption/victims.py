@@ -129,14 +129,14 @@ class Unit:
         self._by_node: dict[Node, list[Victim]] = {}
         for victim in victims:
             self._by_node.setdefault(victim.node, []).append(victim)
-        # All kinds of its members together.
+        # The union of its members' kinds.
         self.kind = 0
         for victim in victims:
             self.kind |= kind_of(victim.request)
         # Number of the step; 0 for the whole gang.
         self.step = step
-        # The number of a step whose members are all regular: such steps are stopped first, the highest first.
-        # Else 0.
+        # The step if all its members are regular, else 0. Such steps are stopped first, from the highest
+        # down.
         self.grows = 0 if self.kind else step
         # Charges for the parts of the gang.
         self.parts = parts
@@ -174,7 +174,7 @@ class Candidate:
         self.price = price
         self.victim = victim
         self.unit = unit
-        # The victim and all that are stopped with it.
+        # The victim, with all members that are stopped together with it.
         self.victims = (victim,) if unit is None else unit.victims
         # See `Unit.grows`.
         self.step = 0 if unit is None else unit.grows
@@ -324,7 +324,7 @@ class LeafAllocations:
         if now == self._seen:
             return
         self._seen = now
-        # Assumed allocations that were rolled back are in no counter, so additions count too.
+        # No counter includes assumed allocations that were rolled back, so additions count too.
         ended = counters.allocations_released - self._released
         if max(ended, self._added - len(self.order) // 2) > MOST_ENDED:
             self._released = counters.allocations_released

@@ -118,7 +118,7 @@ class Review(Stage):
         """True if the reservation yields to a rival of the last review that has room by now."""
         if not (reservation.gives_way and self._rivals):
             return False
-        # The RM may have been asked to stop victims for it since.
+        # The RM may have been asked since then to stop victims for it.
         promise = self.context.wakeups.reserved.holder(reservation).request.promise
         return promise is None and self._take_rival(reservation)
 

@@ -247,7 +247,7 @@ def _check_application(partition: Partition, app: Application) -> None:
     check_gang(partition, app)
     for request in app.requests.values():
         accounts, placed = ACCOUNTS[request.state], request.allocation is not None
-        # A real request that gets its placeholder's room has none of its own.
+        # A real request that replaces its placeholder has no room of its own.
         fits = placed is (Account.ON_NODE in accounts) or request.state in TO_REPLACE
         if not fits:
             raise InvariantBroken(f"A6: {at}: {request!r} has the allocation {request.allocation}")
@@ -305,7 +305,7 @@ def _check_trackers(partition: Partition) -> None:
             members.setdefault(tracker, []).append(app)
         bound = [tracker for tracker in app.trackers if tracker.bounds]
         booked = [quota for quota in app.quotas if isinstance(quota, Tracker)]
-        # In the middle of a reload it may not be booked yet in its new quotas.
+        # During a reload the application may not be booked in its new quotas yet.
         if bound != booked and Hold.UNFINISHED not in partition.holds:
             raise InvariantBroken(f"A5: {app!r} is bound by {bound}, and booked in {booked}")
     known = 0

@@ -80,7 +80,7 @@ def audit(partition: Partition) -> Iterator[Finding | None]:
             yield from recount_queue(queue)
     for kind in ("user", "group"):
         for name in list(partition.limits.of_kind(kind)):
-            # The tracker may have been removed since.
+            # The tracker may have been removed by now.
             for tracker in list(partition.limits.of_kind(kind).get(name, {}).values()):
                 yield from _tracker(partition, tracker)
     for quota in partition.points.own_quotas():
@@ -239,7 +239,7 @@ def _application(app: Application) -> Iterator[Finding | None]:
 
     def parts(member: Request | AskGroup) -> Parts:
         if isinstance(member, AskGroup):
-            # All its asks are among the requests.
+            # All asks of the group are among the requests.
             yield (
                 "numbers",
                 {"asked beside groups": -member.assumed, "waiting beside groups": -member.waiting},

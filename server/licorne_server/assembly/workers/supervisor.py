@@ -86,7 +86,7 @@ class Supervisor:
 
     async def start(self) -> bool:
         """Start all workers; returns True once all serve, False if one cannot, or on `failed`."""
-        # Epochs of RMs without a stored one also rise with every start, as in a server without others.
+        # Epochs of RMs without a stored one also rise with every start, as in a server without workers.
         start = await rising(self._documents, int(self._clock.now() * 1e6))
         self.service.records.begin(start)
         await drop_old(self._documents, self._clock.now())

@@ -101,7 +101,7 @@ def read(
     names = {**(names or {}), **{path: one.name for path, one in given.items()}}
     try:
         if STORE in given and read["coordination"]["store"] is None:
-            # An explicit `off` turns everything off that another source has for a store.
+            # An explicit `off` overrides all settings of a store from other sources.
             read["coordination"].clear()
         tables = Tables(**{name: kind(**read[name]) for name, kind in TABLES.items()})
         members, without = tables.coordination, Members()

@@ -176,7 +176,7 @@ class _Run:
     """Reads one run."""
 
     def __init__(self) -> None:
-        # The last command of each RM, of which the rest may follow.
+        # The last command of each RM, which the next record may continue.
         self._begun: dict[RmId, Command] = {}
 
     def records(self, files: list[Segment]) -> Iterator[Record]:

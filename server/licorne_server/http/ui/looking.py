@@ -46,8 +46,7 @@ class Board:
         self._entries: dict[Key, _Entry] = {}
         # Partitions whose queues have not changed since the previous round.
         self._unchanged: set[str] = set()
-        # The version at which each entry was removed. A viewer with an older version than `_kept`
-        # needs everything anew.
+        # The version at which each entry was removed. A viewer older than `_kept` needs a full snapshot.
         self._gone: dict[Key, int] = {}
         self._kept = 0
         self._changed = False

@@ -81,7 +81,7 @@ class Timeline:
         self._name = asked.name("app")
         self._app: AppReport = asked.views.application(self._partition, self._name)
         self._victims: dict[str, PreemptionRecord] = {}
-        # The ends of asks that never ran, until their arrival is found in the log.
+        # Ends of asks that never ran, until the log shows their arrival.
         self._ends: dict[str, tuple[float, str]] = {}
         self._rows: list[tuple[float, JsonObject]] = []
         self._count = 0

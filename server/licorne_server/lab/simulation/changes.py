@@ -108,7 +108,7 @@ class Changes:
                 return command
             if isinstance(command, UpdateConfiguration):
                 return None
-            # The rest of a large command has to be the same object.
+            # All steps of a large command must be the same object.
             known = self._registrations.get(command.rm_id)
             if known is None or known[0] is not command:
                 known = (command, replace(command, config=self.config))

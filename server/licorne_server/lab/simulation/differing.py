@@ -78,7 +78,7 @@ class Differing:
         """Begin; `lives` has the outcomes of the live run's asks."""
         self.found = None
         self._lives = lives
-        # Decisions of one side, in order; one may be repeated, such as after a failure of the RM.
+        # Decisions of one run, in order; a decision may be repeated, as after a failure of the RM.
         self._open: dict[Decision, deque[_Open]] = {}
         self._followed = False
 

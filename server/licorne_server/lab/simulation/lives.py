@@ -109,7 +109,7 @@ class Lives:
         for (partition, app_id), of_app in list(self._running.items()):
             for key in list(of_app):
                 request = self._views.request(partition, app_id, key)
-                # An allocation that its RM has not reported again after a restart is gone.
+                # After a restart, an allocation that its RM has not reported again counts as ended.
                 runs = request is not None and request.is_booked
                 self._keep((partition, app_id, key), now, End.RUNS if runs else End.CUT)
 

@@ -219,7 +219,7 @@ class Recorder:
                     path = path.rpartition(".")[0]
                 if not record.number % PART:
                     yield
-        # A partition that was created again counts from 1.
+        # A recreated partition counts from 1.
         self._victims[partition] = newest
 
     def _read_nodes(self, partition: PartitionName, step: int) -> Iterator[None]:

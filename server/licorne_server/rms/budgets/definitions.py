@@ -340,7 +340,7 @@ def scope_of(tree: BudgetTree, name: str) -> str:
     below = [one for one in tree.budgets if one.name == name or one.name.startswith(f"{name}/")]
     patterns = sorted((member.rm, member.partition, member.queue) for one in below for member in one.members)
     names = next((sorted(one.limit) for one in below if one.name == name), [])
-    # Members of several versions share a document: the digest of the same scope must never change.
+    # Members of several versions share a document: the digest of one scope must be the same in all of them.
     return hashlib.sha256(json.dumps([patterns, names]).encode()).hexdigest()[:16]
 
 

@@ -163,7 +163,7 @@ class Escrow:
             holding = None if budget is None else budget.holdings.get(rm_id)
             if budget is None or holding is None:
                 return False
-            # No member owned the RM when the document was as in the snapshot. A new owner raises the epoch.
+            # No member owned the RM at the snapshot; a new owner would raise the epoch.
             epoch = holding.epoch if epoch is None else epoch
             if holding.epoch > epoch:
                 raise _served(rm_id)
@@ -223,7 +223,7 @@ class Escrow:
                 self._documents[key] = await self._store.read(key)
                 continue
             except StoreError:
-                # The write may still land. The core retains no more than both documents grant, and gets
+                # The write may still succeed later. The core retains the lesser of both documents, and gets
                 # nothing before another write has succeeded.
                 for rm_id in plan:
                     if (name, rm_id) in self._written:

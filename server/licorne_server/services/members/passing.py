@@ -165,7 +165,7 @@ class _Record:
                 # The snapshot is older than the call; or another member has claimed the RM.
                 return found.epoch <= self._epoch
             self._is_seen = True
-        # An owner that claims the RM again raises the epoch, and ends the earlier calls itself.
+        # An owner that claims the RM again raises the epoch, and ends the earlier calls by itself.
         return found.owner == self._owner and self._owner in snapshot.members
 
 
@@ -294,7 +294,7 @@ class Passing:
             CallError: UNAVAILABLE, the member does not answer; or the call was passed on already.
         """
         if isinstance(context, PassedOn):
-            # The member that has passed it on has an older or a newer record of the RM.
+            # The member that has passed on the call has an older or a newer record of the RM.
             raise unavailable(f"{f'RM {rm_id}' if rm_id else 'this'} is not served by this member")
         caller = self._access.caller(context)
         metadata = context.invocation_metadata() or ()

@@ -291,7 +291,7 @@ async def _revoke(etcd: EtcdConnection, lease_id: int) -> None:
     try:
         await etcd.call(calls.REVOKE, pb.LeaseRevokeRequest(ID=lease_id))
     except Refused as refused:
-        # The lease has ended already.
+        # The lease has already ended.
         if refused.code is not StatusCode.NOT_FOUND:
             raise
 

@@ -187,7 +187,7 @@ class SnapshotReader:
         decoded = 0
         for one in page.kvs:
             stored = self._stored.get(one.key)
-            # A wiped store assigns revisions anew, so an equal revision alone proves little.
+            # A wiped store numbers revisions anew, so an equal revision alone does not prove equal contents.
             if stored is None or not stored.is_still(one):
                 stored = _Stored(one.value, one.mod_revision, one.lease, self._decode(one, found))
                 decoded += len(one.value)

@@ -157,7 +157,7 @@ class LocalStore(Store):
             try:
                 answer = await self._call("Look", look, pb.Snapshot, REREAD + TIMEOUT)
             except StoreError:
-                # Another supervisor may answer next, whose counts have started anew.
+                # The next answer may be from another supervisor, whose counters start at 0.
                 changes, documents = 0, {}
                 await asyncio.sleep(RETRY)
                 continue

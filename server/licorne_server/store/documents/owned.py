@@ -235,10 +235,10 @@ class Owned(Generic[T]):
 
     async def _save(self, rm_id: RmId, value: T) -> bool:
         if self._latest.get(rm_id) is not value:
-            return False  # a newer one is about to be written
+            return False  # another task writes a newer value
         is_written = await self._write_value(rm_id, value)
         if not is_written and self._latest.get(rm_id) is value:
-            del self._latest[rm_id]  # a later `save` writes it
+            del self._latest[rm_id]  # the next `save` writes it
         return is_written
 
     async def _write_value(self, rm_id: RmId, value: T) -> bool:

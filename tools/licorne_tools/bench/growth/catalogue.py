@@ -219,7 +219,7 @@ def best(dimension: Dimension, size: int, work: int) -> dict[str, float | str]:
     costs: list[Cost] = []
     spent = 0.0
     while len(costs) < LEAST_ROUNDS or (spent < ENOUGH_SECONDS and len(costs) < MOST_ROUNDS):
-        # Do not collect the last world while this one is measured.
+        # Collect the previous world now, not during the measurement.
         gc.collect()
         cost = dimension.measure(size, work)
         costs.append(cost)

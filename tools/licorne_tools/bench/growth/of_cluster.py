@@ -62,7 +62,7 @@ def waiting_sizes(size: int, work: int) -> World:
     """
     count = min(RELEASES, work)
     world = World(config([leaf()]))
-    # Half an ask's room is left, so that nodes are the blocker and not the maximum of root.
+    # Nodes are the blocker, not the maximum of root: half an ask's room is left.
     world.add_nodes(count, {"vcore": ROOM * 3 // 2, "memory": ROOM * MI})
     world.add_applications([application("app")])
     world.take(asks_of(["app"], count, [AskClass.of({"vcore": ROOM, "memory": MI})]))
@@ -146,7 +146,7 @@ def _too_large(ahead: list[str], app: str, count: int) -> list[Ask]:
 def reservations(size: int, work: int) -> World:
     """Asks with reserved nodes, while others are placed on the other nodes."""
     world = World(config([leaf()]))
-    # A node is half full: it has no room for a large ask, and room for many small ones.
+    # Half full, a node has no room for a large ask, but for many small ones.
     world.add_nodes(max(size, work) * 6 // 5, {"vcore": ROOM, "memory": ROOM * MI})
     *ahead, app = running(world, [application(name) for name in numbered("app", AHEAD + 1)])
     half = AskClass.of({"vcore": ROOM * 3 // 5, "memory": MI})

@@ -79,7 +79,7 @@ def arguments() -> tuple[Attack, Site]:
 
 def main() -> None:
     """Run one attack, and print what it did as JSON."""
-    # The bench is about the fairness of the server, not about the number of cores.
+    # A background priority: the bench is about the fairness of the server, not about the number of cores.
     os.nice(15)
     attack, site = arguments()
     asyncio.run(attacked(attack, site))

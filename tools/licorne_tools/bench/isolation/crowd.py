@@ -23,7 +23,7 @@ from licorne_tools.bench.scenarios import Scenario
 
 JOINING = 20
 """RMs that join concurrently."""
-# More asks than are ever sent: by one RM, and by many.
+# More asks than any run sends: by one RM, and by many.
 MOST_ASKS = 10_000_000
 CONFIG = """
 partitions:
@@ -142,7 +142,7 @@ async def members_of(
             rm = await stack.enter_async_context(
                 joined(target, scenario, f"rm-{number:03}", config=CONFIG, nodes=workload.nodes(room))
             )
-            # Set only now, so that progress does not show the steps of each RM.
+            # Set only now: progress must not show the steps of each RM.
             rm.progress = progress
             rm.progress.advance()
             return CrowdRm(rm, workload.asks(scenario))

@@ -157,7 +157,7 @@ async def connected(site: Site, rounds: int, act: Acting) -> None:
         try:
             await asyncio.wait((reading, acting), return_when=asyncio.FIRST_COMPLETED)
             if not reading.done():
-                # Whatever it did, it has ended by itself.
+                # The server has ended the connection, whatever the attack did.
                 return
             site.refused += 1
         finally:

@@ -162,7 +162,7 @@ async def planned(site: Site) -> AsyncIterator[Act]:
                 await rm.write(workload.releases(RM, some))
                 await rm.send(asking(some))
                 site.acts += len(some)
-                # Whether they are placed at once depends on what is planned.
+                # Whether they are placed at once depends on the planned starts.
                 await asyncio.sleep(CHURN_SECONDS)
 
         async def act() -> None:
@@ -294,7 +294,7 @@ async def register(site: Site) -> AsyncIterator[Act]:
 
     def calls(stub: Any) -> Iterator[Callable[[], Any]]:
         for number in numbers(site, CALLS):
-            # The configuration alternates.
+            # Alternate between two configurations.
             config = (first, second)[number // RMS % 2]
             request = RegisterResourceManagerRequest(
                 rmID=f"{RM}-{number % RMS}", version="bench", config=config

@@ -101,7 +101,7 @@ async def beside(setting: Setting, attack: str) -> Run:
             return seconds
 
     progress.step("starting the server")
-    # The phases have their own time limits.
+    # No limit here, as each phase has its own.
     async with (
         limited(inf),
         running_server(program=HERE.server(setting.profile), http=LOOPBACK) as server,
@@ -133,7 +133,7 @@ async def many(setting: Setting, rms: int) -> Run:
         limited(LIMIT_SECONDS, 4 * setting.seconds, f"{rms} RMs: not done after"),
         running_server(program=HERE.server(setting.profile)) as server,
         flooding(server.target, "flood", flood_shape(setting.percent)) as flood,
-        # Room for the phase in which one RM sends the asks of all.
+        # Room for the asks of all RMs, which one RM sends in one phase.
         joined_crowd(
             setting.program,
             server.target,

@@ -59,10 +59,10 @@ def si_messages(site: Site) -> list[tuple[str, bytes]]:
     some = min(ITEM_OF_MANY, item)
     name = nested(3, RM.encode())
     return [
-        # An allocation of unknown fields; several such allocations.
+        # An allocation with unknown fields; several of them.
         (UPDATE_ALLOCATION, name + nested(4, zeros(7, item))),
         (UPDATE_ALLOCATION, name + filled(nested(4, zeros(7, some)), whole)),
-        # Empty allocations: too many, and as many as there may be; releases.
+        # Empty allocations: too many, then the most allowed; releases.
         (UPDATE_ALLOCATION, name + empties(4, whole)),
         (UPDATE_ALLOCATION, name + empties(4, 2 * site.part(MAX_ITEMS) - ROOM)),
         (UPDATE_ALLOCATION, name + nested(2, empties(1, whole))),

@@ -35,7 +35,7 @@ STREAMS_PER_CONNECTION = 16
 WATCHES = 1000
 """Maximum of streams that a watcher opens one after the other."""
 ROUNDS = 2000
-# The maximum for the events of an RM, all from one host.
+# The most streams of events of one RM, all from one host.
 EXTRA = {"event.maxStreamsPerHost": str(WATCHERS)}
 PATHS = ("queues", "nodes", "applications/active", "queue/root.q0000/applications", "usage/users")
 DUMP = "/debug/fullstatedump"

@@ -92,7 +92,7 @@ async def dress(plane: Plane, line: Line) -> None:
         labels = {"metadata": {"labels": {ZONE: f"zone-{number % line.zones}"}}}
         await plane.api.patch(f"/api/v1/nodes/{name}", {**labels, "spec": {"taints": taints}})
 
-    # The client has connections for some of them at a time.
+    # The client's connection pool limits how many run at a time.
     await asyncio.gather(*(one(number, name) for number, name in enumerate(names)))
     for name, value in PRIORITIES.items():
         await plane.api.create(
@@ -157,7 +157,7 @@ async def measured(
 ) -> Found:
     """The figures of the load, of CPU, and of calls."""
     plane = bench.plane
-    # Nothing is measured of the start, which ends with lists of all objects.
+    # Exclude the start, which ends with lists of all objects.
     await asyncio.sleep(TAIL_SECONDS)
     metrics = await plane.api.text("/metrics")
     before = spent(plane, scheduler)

@@ -208,7 +208,7 @@ def objects_of(path: Path) -> Iterator[TraceRow]:
                     continue
             if ended:
                 return
-            # As much again as is there, so that a long object is not decoded too often.
+            # Double the buffer, so that a long object is not decoded too often.
             data = _read(stream, path, max(CHUNK, len(buffer) - at), line=False)
             ended = not data
             text, pending = _decoded(pending + data, last=ended)

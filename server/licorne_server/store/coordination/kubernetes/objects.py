@@ -172,7 +172,7 @@ def read_member_lease(found: Json, usual_lease: float) -> MemberLease:
 def rm_lease(deployment: str, record: Ownership, before: Mapping[str, Any] | None = None) -> Json:
     """The Lease of an RM. `before` is from `replaced_by`; None for a new one."""
     annotations = {RECORD: write_ownership(record).decode()}
-    # The holder is only for people. Without an owner it is left out.
+    # The holder is for human readers only, and absent without an owner.
     spec = {"holderIdentity": record.owner} if record.owner else {}
     return _lease(_metadata(deployment, "rm", record.rm_id, annotations, before), spec)
 
