@@ -249,10 +249,13 @@ class _Pair:
                 theirs,
                 outcome._replace(attempted={app_id: looked_at}, nowhere={app_id: nowhere}),
             )
+        shadows = starts_of(core).shadows
         looked = {
-            (str(one.app.app_id), str(one.request.key)): one.looked_at for one in starts_of(core).shadows
+            (str(one.app.app_id), str(one.request.key))
+            for one in shadows
+            if one.looked_at == self.driver.now and one.changes_read == shadows.budget.changes
         }
-        found = [name for name in outcome.looked if looked.get(name) == self.driver.now]
+        found = [name for name in outcome.looked if name in looked]
         mark_looked(theirs, found, self.driver.now)
         unplanned = [one for one in outcome.unplanned if _is_unplanned(core, one)]
         mark_unplanned(theirs, outcome._replace(unplanned=unplanned))
