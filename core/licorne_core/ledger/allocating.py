@@ -79,7 +79,7 @@ class Allocations:
         if is_assumed:
             request.group.assumed += 1
         if request.claim is not None:
-            request.claim.placed(now)
+            request.claim.placed(node, now)
         self._asks.leave(app, request, now)
         ask = request.ask
         allocation = Allocation(ask, node.node_id, request.create_time, now, passed=self._claims.passed)

@@ -37,8 +37,8 @@ class Claim(ABC):
         """The decision that places the asks or changes their claim; None if there is none."""
 
     @abstractmethod
-    def placed(self, now: float) -> None:
-        """Note that one of the asks gets its node at unix seconds `now`, and stops being pending."""
+    def placed(self, node: Node, now: float) -> None:
+        """Note that one of the asks gets this node at unix seconds `now`, and stops being pending."""
 
     @abstractmethod
     def end(self) -> None:

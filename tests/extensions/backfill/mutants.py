@@ -4,12 +4,13 @@ from mutants.defect import Defect
 from mutants.operators import drop, never, returns, swap, without
 
 _PASSING = ("extensions/backfill/test_passing",)
+_LATE = ("extensions/backfill/test_late_ends",)
 
 BACKFILL = (
     Defect(
         "who-ends-in-time-stays-out",
         "PlannedRoom.lets",
-        swap("<=", "<"),
+        swap("runtime <=", "runtime <"),
         "an ask that ends just when the holder starts does not pass it",
         ("extensions/backfill/test_shadows",),
     ),
@@ -19,6 +20,27 @@ BACKFILL = (
         without("holder"),
         "a holder has to leave its own room free beside that of another holder",
         ("extensions/backfill/test_shadow_starts",),
+    ),
+    Defect(
+        "late-starts-wait-for-later-ones",
+        "PlannedRoom.lets",
+        swap("holder . start <= now", "False"),
+        "an end that comes late idles the machine until the start that waits for it is planned again",
+        _LATE,
+    ),
+    Defect(
+        "later-ones-do-not-move",
+        "ShadowStart.placed",
+        drop("started"),
+        "what was planned beside a late start, or by its learnt runtime, waits for its end",
+        _LATE,
+    ),
+    Defect(
+        "no-slack",
+        "PlannedClaim.counts_from",
+        swap("now - SLACK", "now"),
+        "a hole that fits exactly is lost by any delay",
+        _LATE,
     ),
     Defect(
         "no-grace",

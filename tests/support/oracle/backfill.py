@@ -25,6 +25,7 @@ from support.oracle.queues import QueueRecord, seconds
 from support.oracle.terms import WishRecord
 
 GRACE = 5.0
+SLACK = 1.0
 RETRY_SECONDS = 15.0
 MOST_AGAIN = 16
 MOST_FIRST = 16
@@ -42,8 +43,9 @@ class ShadowRecord:
     """The start of an ask on a node, told first at `serial`. Times are in unix seconds.
 
     `going` is what was there when it was `planned` and was to end by the start. `looked` is when it was
-    planned last, or an earlier one was looked for; -inf if something has ended since. `beside` are the other
-    starts, those of then and those that were planned since.
+    planned last, or an earlier one was looked for; -inf if something has ended since. `late` is by
+    how much it has moved with others since it was planned. `beside` are the other starts, those of then and
+    those that were planned since.
     """
 
     node_id: str
@@ -55,6 +57,7 @@ class ShadowRecord:
     looked: float = 0.0
     stale: bool = False
     overdue: bool = False
+    late: float = 0.0
     beside: set[tuple[int, float]] = field(default_factory=set)
 
     @property
@@ -222,16 +225,49 @@ def passed_by(look: Look, app: AppRecord, key: str) -> tuple[str, str, float] | 
 def lets(look: Look, node: NodeRecord, ask: AskRecord) -> bool:
     """True if the ask ends before every start on the node, or leaves the held room free then."""
     return ask.required_node is not None or all(
-        look.now + _runs_beside(node, ask, shadow) <= shadow.start or _leaves_free(look, node, shadow, ask)
+        _ends_before(look, node, ask, shadow) or _leaves_free(look, node, shadow, ask)
         for _, holder, shadow in holders(look.apps)
         if shadow.node_id == node.node_id and holder is not ask
     )
 
 
-def _runs_beside(node: NodeRecord, ask: AskRecord, other: ShadowRecord) -> float:
-    """How long it runs: where it holds a start, a later-told one was planned by its learnt runtime."""
-    is_there = ask.shadow is not None and ask.shadow.node_id == node.node_id
-    return _runs_after(ask, other) if is_there else ask.runs
+def _ends_before(look: Look, node: NodeRecord, ask: AskRecord, other: ShadowRecord) -> bool:
+    """Whether it ends by a start, or need not as its own was told before, and its time has come.
+
+    Where it holds a start, a later-told one was planned by its learnt runtime, and one told before has to
+    bear a delay of a second.
+    """
+    own: ShadowRecord | None = ask.shadow
+    if own is None or own.node_id != node.node_id:
+        return look.now + ask.runs <= other.start
+    if own.serial < other.serial:
+        return own.start <= look.now or look.now + _runs_after(ask, other) <= other.start
+    return _counts_from(own, look.now) + ask.runs <= other.start
+
+
+def _counts_from(own: ShadowRecord, now: float) -> float:
+    return now if now < own.start else max(own.start - own.late, now - SLACK)
+
+
+def started(holder_ask: AskRecord, app_id: str, apps: dict[str, AppRecord], now: float) -> None:
+    """A holder starts on its node: what comes at its end moves with it, and counts on this end."""
+    own: ShadowRecord = holder_ask.shadow
+    there = [one for _, _, one in holders(apps) if one.node_id == own.node_id and one is not own]
+    after, moved, delay = [one for one in there if one.serial > own.serial], [own], now - own.start
+    ends = [own.end]
+    while ends and delay > 0:
+        end = ends.pop()
+        for one in [one for one in after if one not in moved and end <= one.start < end + delay]:
+            moved.append(one)
+            ends.append(one.end)
+            one.start, one.end, one.late = one.start + delay, one.end + delay, one.late + delay
+    for one in there:
+        is_after = one.serial > own.serial
+        since, runs = (
+            (now, _runs_after(holder_ask, one)) if is_after else (_counts_from(own, now), holder_ask.runs)
+        )
+        if since + runs <= one.start:
+            one.going.add((app_id, holder_ask.key))
 
 
 def _runs_after(ask: AskRecord, other: ShadowRecord) -> float:
@@ -249,7 +285,8 @@ def _leaves_free(look: Look, node: NodeRecord, shadow: ShadowRecord, ask: AskRec
         if name in shadow.going or since:
             add_to(left, one.size)
     for _, holder, other in holders(look.apps):
-        counts = other is shadow or other.start <= shadow.start < other.end
+        end = other.end - min(SLACK, max(0.0, other.late - shadow.late))
+        counts = other is shadow or other.start <= shadow.start < end
         if other.node_id == node.node_id and counts and holder is not ask:
             add_to(left, _minus(holder.size))
     add_to(left, _minus(look.usage.kept_on.get(node.node_id, {})))

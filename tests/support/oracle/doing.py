@@ -1,6 +1,6 @@
 """Decisions carried out on the records of a partition."""
 
-from support.oracle.backfill import Hold, Lapse, StartQuestion, holders, passed_by
+from support.oracle.backfill import Hold, Lapse, StartQuestion, holders, passed_by, started
 from support.oracle.books import (
     ALLOCATED,
     ASSUMED,
@@ -111,6 +111,8 @@ def _place(partition: PartitionOracle, decision: Decision, now: float, *, asks: 
     if assumed:
         waits_for = _ask(partition, app, ask, node, now, allocate=True)
         waits_for.assumed.append((app.app_id, ask.key))
+    if ask.shadow is not None and ask.shadow.node_id == node.node_id:
+        started(ask, app.app_id, partition.apps, now)
     del app.asks[ask.key]
     ask.shadow = None
     if not (assumed and ask.is_promised):

@@ -3,6 +3,10 @@
 Until then others may use the room, if they end before. Others that run longer have to leave it free at that
 time: the amounts free then follow from the allocations that end before. Later starts are planned beside all
 held rooms, each from its start to its end (`usable`).
+
+Ends come a little late, and so do the starts that wait for them. A holder whose time has come gives way to
+no start that was told after it: these move with it (`Shadows.started`). It may delay those told before it by
+`SLACK`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence, Set
@@ -20,6 +24,9 @@ AllocationId = tuple[AppId, AllocationKey]
 """Names an allocation in its partition."""
 
 
+SLACK: Final = 1.0
+"""Seconds by which a late holder may run into a start that was told before it."""
+
 BEHIND: Final = "held for a shadow start"
 """Reason for excluding a node on which the ask would use room that is held from a later time on."""
 
@@ -29,10 +36,17 @@ class PlannedClaim(Claim):
 
     number: int
     """Its place in the order in which starts were told."""
+    start: float
+    late: float
+    """Seconds by which the start has moved with others since it was planned."""
     declared: float
     """The longest declared runtime of its asks in seconds, inf if one declares none."""
     runtime: float
     """That, or else the learnt one; inf if unknown."""
+
+    def counts_from(self, now: float) -> float:
+        """When it begins, placed now, for starts told before it: late by `SLACK`, it is still in time."""
+        return max(self.start - self.late, now - SLACK) if self.start <= now else now
 
 
 class PlannedRoom(HeldRoom):
@@ -57,14 +71,34 @@ class PlannedRoom(HeldRoom):
         self.reason = BEHIND
         self.start = start
         self.end = end
+        self.late = 0.0
         self.items = items
         self.going = going
         self.planned = planned
         self.number = number
         self._claims = claims
-        taken = End(start, tuple((name, -value) for name, value in items))
-        self.changes = [taken, End(end, items)] if end < inf else [taken]
+        self.changes = self._changes()
         """The changes of what is free on the node by its start and its end."""
+
+    def _changes(self) -> list[End]:
+        taken = End(self.start, tuple((name, -value) for name, value in self.items))
+        return [taken, End(self.end, self.items)] if self.end < inf else [taken]
+
+    def move(self, delay: float) -> None:
+        """Move it with its start."""
+        self.start += delay
+        self.end += delay
+        self.late += delay
+        self.changes = self._changes()
+
+    def note(self, holder: PlannedClaim, allocations: Set[AllocationId], now: float) -> None:
+        """Count allocations of another start that begins now as ended by this one, if it was planned so."""
+        if holder.number < self.number:
+            end = now + holder.runtime
+        else:
+            end = holder.counts_from(now) + holder.declared
+        if end <= self.start:
+            self.going = self.going | allocations
 
     def ends_before(self, allocation: Allocation) -> bool:
         """True if the allocation is expected to end by the start."""
@@ -76,10 +110,15 @@ class PlannedRoom(HeldRoom):
 
     def lets(self, wanted: AskClass | Shape, node: Any, holder: object = None) -> bool:
         """True if the ask ends by the start, or leaves the room free."""
-        runtime = wanted.runtime
-        if isinstance(holder, PlannedClaim) and holder.number < self.number:
-            runtime = min(runtime, holder.runtime)
-        if self._claims.now + runtime <= self.start:
+        now, runtime = self._claims.now, wanted.runtime
+        if isinstance(holder, PlannedClaim) and holder in node.claims:
+            if holder.number > self.number:
+                now = holder.counts_from(now)
+            elif holder.start <= now:
+                return True
+            else:
+                runtime = min(runtime, holder.runtime)
+        if now + runtime <= self.start:
             return True
         left = self.left_on(node, holder)
         return all(left.get(name, 0) >= value for name, value in wanted.items)
@@ -99,10 +138,15 @@ class PlannedRoom(HeldRoom):
             if self.ends_before(allocation):
                 charge(left, allocation.ask.ask_class.items)
         for claim, room in node.claims.items():
-            if claim is not holder and (room is self or room.start <= self.start < room.end):
+            if claim is not holder and (room is self or room.start <= self.start < self._end_of(room)):
                 refund(left, room.items)
         refund(left, tuple(node.kept.items()))
         return left
+
+    def _end_of(self, room: HeldRoom) -> float:
+        """The end of another room, but for what it is late."""
+        late = room.late - self.late if isinstance(room, PlannedRoom) else 0.0
+        return room.end - min(SLACK, max(0.0, late))
 
 
 def usable(

@@ -1,10 +1,12 @@
 """Invariants of shadow starts (`shadows.py`).
 
-S1  A shadow start, its pending asks and its nodes refer to each other, and it has a deadline. There are no
-more than `backfill` allows. S2  Room is held on schedulable nodes only, without reservations of asks that may
-go to other nodes. S3  With backfill on, applications have its interest; without it, none has.
+S1  A shadow start, its pending asks and its nodes refer to each other, and it has a deadline; its nodes have
+its number and times. There are no more than `backfill` allows, numbered in their order. S2  Room is held on
+schedulable nodes only, without reservations of asks that may go to other nodes. S3  With backfill on,
+applications have its interest; without it, none has.
 """
 
+from licorne_core.extensions.backfill.planned_room import PlannedRoom
 from licorne_core.extensions.backfill.shadows import Shadows
 from licorne_core.scheduling.rules import CheckContext
 from licorne_core.values.errors import InvariantBroken
@@ -16,6 +18,8 @@ def check_starts(shadows: Shadows, context: CheckContext) -> None:
     """Raise InvariantBroken on a broken rule, with its name and place."""
     require("S1", shadows.starts.keys() == context.claims.held.keys(), f"{len(shadows.starts)} are claims")
     require("S1", len(shadows.starts) <= shadows.most, f"{len(shadows.starts)} shadow starts are held")
+    numbers = [shadow.number for shadow in shadows]
+    require("S1", numbers == sorted(set(numbers)), f"starts are numbered {numbers}")
     known: dict[object, object] = {}
     for shadow in shadows:
         at = f"shadow start of {shadow.app.app_id}/{shadow.request.key}"
@@ -30,6 +34,13 @@ def check_starts(shadows: Shadows, context: CheckContext) -> None:
             room = node.claims.get(shadow)
             right = room is not None and room.items == items and dict(items) == held.get(node)
             require("S1", right, f"{at}: {node.node_id} holds {items}")
+            is_same = isinstance(room, PlannedRoom) and (room.number, room.start, room.end, room.late) == (
+                shadow.number,
+                shadow.start,
+                shadow.expected_end,
+                shadow.late,
+            )
+            require("S1", is_same, f"{at}: {node.node_id} is held at another time")
             is_there = context.nodes.get(node.node_id) is node and node.schedulable
             require("S2", is_there, f"{at} is on {node.node_id}, which takes no asks")
     for node in context.nodes.values():

@@ -3,13 +3,14 @@
 With `backfill` of root, a blocked ask that has waited for `reserve.after` gets a shadow start: the earliest
 time at which all its needs fit, by the expected ends of allocations. Another ask may start before it on a
 planned node only if it declares an earlier end, or if it leaves the planned room free at that time
-(`planned_room.py`). The holder itself is tried first in every pass, and starts as soon as it fits.
+(`planned_room.py`). The holder itself is tried first in every pass.
 
 A published start is kept. It is *stale*, and planned again in the next pass, if one of its nodes is lost, or
 if the holder has not started `GRACE` seconds after it. Then some allocation runs longer than expected; it is
 expected to end soon, and further off the longer it is overdue.
 
-Several starts are planned beside each other: each holds its room from its start to its expected end.
+Several starts are planned beside each other: each holds its room from its start to its expected end. One that
+is late moves those that were told after it (`Shadows.started`).
 
 An earlier start is looked for as soon as an allocation has ended, or another start has gone or moved, before
 another ask may pass (`LookBudget`).
@@ -65,7 +66,6 @@ class ShadowStart(PlannedClaim):
     """True if its members are all placeholders of a gang; False if they are one ask."""
     stamp: object
     """Stamp of the sets of nodes for its members at the time of the plan (`NodeSets`)."""
-    start: float
     first_told: float
     """The start as first published."""
     since: float
@@ -111,10 +111,21 @@ class ShadowStart(PlannedClaim):
         self.start, self.expected_end, self.confidence = plan.start, plan.end, plan.confidence
         self.declared = max(request.ask.ask_class.runtime for request, _ in plan.members)
         self.runtime = self.declared if self.declared < inf else plan.end - plan.start
+        self.late = 0.0
         self.is_stale = self.is_overdue = self.lost_node = False
         self.read_to = plan.read_to
         self.looked(now)
         self.asked = 0
+
+    def move(self, delay: float) -> None:
+        """Move it, as one before it is late."""
+        self.start += delay
+        self.expected_end += delay
+        self.late += delay
+        for node in self.places:
+            room = node.claims[self]
+            assert isinstance(room, PlannedRoom), "it is that of a start"
+            room.move(delay)
 
     def looked(self, now: float) -> None:
         """Note a complete search for an earlier start."""
@@ -156,8 +167,10 @@ class ShadowStart(PlannedClaim):
         """Decide on its start (see `planned_starts.py`)."""
         return self._shadows.decide(self, now)
 
-    def placed(self, now: float) -> None:
-        """Record the difference to the start as first published."""
+    def placed(self, node: Node, now: float) -> None:
+        """Record the difference to the start as first published; on its nodes others were planned with it."""
+        if node in self.places:
+            self._shadows.started(self, now)
         self._shadows.counters.note_eta_error(self.confidence, now - self.first_told)
 
     def end(self) -> None:
@@ -419,6 +432,33 @@ class Shadows:
                 readmit(self._escalation, request, now)
         self._dirty.mark((self,))
         self._waiting.runnable = True
+
+    def started(self, shadow: ShadowStart, now: float) -> None:
+        """Note that a holder starts on its nodes, and move with it what it would run into."""
+        if shadow.start < now:
+            self._move(shadow, now - shadow.start)
+        ids = frozenset((request.ask.app_id, request.key) for request, _ in shadow.members)
+        for node in shadow.places:
+            for other, room in node.claims.items():
+                if other is not shadow and isinstance(room, PlannedRoom):
+                    room.note(shadow, ids, now)
+
+    def _move(self, late: ShadowStart, delay: float) -> None:
+        """Move starts that were told after a late one by its delay: those at its end, and at theirs.
+
+        Beside these the others have what they had, as room that is taken later is free before.
+        """
+        moved = [(late.places, late.expected_end)]
+        rest = [one for one in self.starts if one.number > late.number]
+        for places, end in moved:
+            for other in list(rest):
+                if end <= other.start < end + delay and not places.keys().isdisjoint(other.places):
+                    rest.remove(other)
+                    moved.append((other.places, other.expected_end))
+                    other.move(delay)
+                    self._timers.set(other.timer, other.start + GRACE)
+                    for node in other.places:
+                        self._dirty.mark_node(node)
 
     def overdue(self, shadow: ShadowStart) -> None:
         """Plan a start again, as the holder has not started in time."""

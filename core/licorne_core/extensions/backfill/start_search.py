@@ -40,7 +40,7 @@ COST_OF_A_LOOK, ROOMS_AT_ONE = 2, 8
 A cost of 1 is about four microseconds in plain Python, and half of one compiled.
 """
 
-COST_OF_ROOMS, CHANGES_AT_ONE = 4, 2
+COST_OF_ROOMS, CHANGES_AT_ONE = 4, 1
 """Cost of adding up what a node has beside other starts; and number of these and of ends at the cost of 1."""
 
 MOST_RESTARTS = 3
