@@ -24,7 +24,7 @@ TABLES: Final = ("licorne_core.standard", "licorne_core.extensions")
 _PLACES: Final = tuple((name, f"{table}.{name}") for table in TABLES for name in import_module(table).NAMES)
 
 BITS: Final = {name: 1 << number for number, (name, _) in enumerate(_PLACES, 4)}
-"""The bit of each feature in the `interests` of a thing; lower bits belong to the kernel (`rules`)."""
+"""The bit of each feature in the `interests` of an object; lower bits belong to the kernel (`rules`)."""
 
 
 def modules(name: str) -> Iterator[tuple[str, Any]]:

@@ -3,9 +3,10 @@
 The kernel calls the features of a partition, and names none of them. They are called in the order of their
 tables (`features.py`) at every point except `leaf_for`; their results are never merged or weighted. A point
 calls only features that override it (`Points`): others cost nothing. An extension that has a rule or state
-for an application or a leaf sets its bit in the `interests` there, and stores the state itself. Such a thing
-is *of interest* to it: where the bits are 0 the kernel calls no extension. Each point names the neutral types
-of the kernel for its results. State that the partitions of all RMs share is in a `Shared` (`model/core.py`).
+for an application or a leaf sets its bit in the `interests` there, and stores the state itself. Then the
+application or leaf is *of interest* to it: where the bits are 0 the kernel calls no extension. The results of
+points have neutral types of the kernel. State that the partitions of all RMs share is in a `Shared`
+(`model/core.py`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -57,7 +58,7 @@ class Extension:
     """
 
     def __init__(self, name: str, bit: int, context: CheckContext) -> None:
-        """Create the feature for a new partition, whose parts exist. `bit` is its own in `interests`."""
+        """Create the feature for a new partition, whose parts exist. `bit` is its bit in `interests`."""
         self.name = name
         self.bit = bit
         self.context = context
@@ -216,8 +217,8 @@ class Extension:
     def put_off(self, stop: Any) -> bool:
         """A victim, a `Stop` of `standard/preemption`, is to be stopped: True to delay the stop.
 
-        Only for a victim in a leaf of interest may it be delayed: its room is planned for one ask alone.
-        Then its `Stay` is in `context.stays`, and no other feature is called.
+        Only stops of victims in a leaf of interest may be delayed, as their room is planned for one ask
+        alone. Then the `Stay` of the victim is in `context.stays`, and no other feature is called.
         """
         return False
 
@@ -227,8 +228,8 @@ class Extension:
     def settle(self, touched: Mapping[Application, Queue], queues: Sequence[Queue], now: float) -> None:
         """Usage of applications in these leaves, and of the queues up to root, may have changed at `now`.
 
-        Called at the end of a command or a turn while an extension tracks usage: all its changes have one
-        time.
+        Called at the end of a command or a turn while an extension tracks usage: all changes of that command
+        or turn have one time.
         """
 
     # Life of applications and nodes; a node may be closed to new allocations (`Node.closed`)
@@ -276,7 +277,7 @@ class Extension:
     # Outside: see also `handlers.py` and `reports.py`
 
     def recount(self, applications: Mapping[AppId, Application], *, settled: bool) -> None:
-        """Recompute all state, and compare it. No time is needed: deadlines tell how long state is valid.
+        """Recompute all state, and compare it. No time is needed, as deadlines limit the validity of state.
 
         In the middle of a command the state may be out of date; then `settled` is False.
 
@@ -309,7 +310,7 @@ class Extension:
 
 
 MOST_SETTLED: Final = 500
-"""Most things that an extension brings up to date at once, before their order is read."""
+"""Maximum number of objects that an extension updates at once before their order is read."""
 
 POINTS: Final = {
     "configuration": (

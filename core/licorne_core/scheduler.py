@@ -89,7 +89,7 @@ _COMMANDS: Final[Commands] = {
 _SHARED_COMMANDS: Final = {
     kind: (name, carry_out) for name, each in modules("shared") for kind, carry_out in each.COMMANDS.items()
 }
-"""Commands of no RM, each with its extension and the function that carries it out."""
+"""Commands without an RM, each with its extension and the function that carries it out."""
 
 _OF_ITEMS = (
     UpdateAllocations,
@@ -244,7 +244,7 @@ class Scheduler:
         return lacks(() if rm is None else rm.partitions.values(), name)
 
     def check(self) -> None:
-        """Recompute the agenda, the holdings of RMs, and what extensions share; raises InvariantBroken."""
+        """Recompute the agenda, holdings of RMs, and state shared by extensions; raises InvariantBroken."""
         self._registry.agenda.check(self.partitions)
         for rm in self._registry.rms.values():
             check_holdings(rm)
@@ -336,7 +336,7 @@ class Scheduler:
                 agenda.note(partition)
 
     def _give_turn(self, decisions: int, now: float, effects: list[Effect], worked: list[Partition]) -> None:
-        """Decide for the partition whose last turn is longest ago, if any waits for one."""
+        """Decide for the waiting partition whose last turn is longest ago, if any."""
         agenda = self._registry.agenda
         partition = agenda.take_turn()
         self.last_turn = None if partition is None else partition.turn

@@ -89,7 +89,7 @@ def test_a_checkout_must_run_its_own_sources(checkout: Path) -> None:
 
 
 def test_a_command_stands_for_its_interpreter(tmp_path: Path) -> None:
-    """It is the one beside the command, also where that is a link."""
+    """The interpreter beside the command, even if that is a link."""
     command = write(tmp_path / "bin/licorne", mode=0o755)
     text = f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n'
     python = write(tmp_path / "bin/python", text, mode=0o755)
@@ -107,7 +107,7 @@ def test_a_command_stands_for_its_interpreter(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_compared_is_said(what: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """It is the one beside the command, even if that is a link."""
+    """Nothing is measured, and the message has the problem."""
     assert main(["bench", "core", "--against", what]) == 2
     shown = capsys.readouterr()
     assert shown.out == ""
@@ -122,7 +122,7 @@ def test_what_cannot_be_compared_is_said(what: str, said: str, capsys: pytest.Ca
 def test_a_program_that_is_no_python_is_said(
     answer: str, shown: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nothing is measured, and the message has the problem."""
+    """It may exit successfully all the same; the message has its answer."""
     program = write(tmp_path / "python", f"#!/bin/sh\necho {shlex.quote(answer)}\n", mode=0o755)
     assert main(["bench", "core", *TINY, "--against", str(program)]) == 2
     said = f"{program} is asked which server it has, and answers:\n{shown}\n"
@@ -130,7 +130,7 @@ def test_a_program_that_is_no_python_is_said(
 
 
 def test_a_server_that_cannot_be_imported_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It may exit successfully all the same; the message has its answer."""
+    """The message has the end of Python's output."""
     folder = older(tmp_path, "import nothing_of_this_name")
     assert main(["bench", "core", *TINY, "--against", str(folder)]) == 2
     said = capsys.readouterr().err
@@ -140,7 +140,7 @@ def test_a_server_that_cannot_be_imported_is_said(tmp_path: Path, capsys: pytest
 
 @pytest.mark.slow
 def test_a_server_that_does_not_start_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The message has the end of Python's output."""
+    """The message names the server of the two, and has the end of its log."""
     folder = older(tmp_path, "import sys\ndef main(_):\n    sys.exit('there is no --http')\n")
     assert main(["bench", "core", *TINY, "--against", str(folder)]) == 2
     shown = capsys.readouterr()
@@ -149,7 +149,7 @@ def test_a_server_that_does_not_start_is_said(tmp_path: Path, capsys: pytest.Cap
 
 
 def test_a_build_has_its_commit(tmp_path: Path) -> None:
-    """The message names the server of the two, and has the end of its log."""
+    """A plus marks sources with changes since the commit; files without git have none."""
     package = write(tmp_path / "core/licorne_core/__init__.py").parent
     assert commit_of(package) == ""
     git(tmp_path, "init")

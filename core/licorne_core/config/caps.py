@@ -18,7 +18,7 @@ MAX_NODES = 2**18
 """Nodes of the tree: a text of 1 MiB with values of four bytes each, blanks and line ends included."""
 
 MAX_PATTERN_LENGTH = 512
-"""Characters of one regular expression. The Python interpreter stands still while one is read."""
+"""Characters of one regular expression. The Python interpreter is blocked while it reads one."""
 
 MAX_PROGRAM = MAX_INSTRUCTIONS
 """Instructions of one of them, compiled: ``\\pL`` has 1,206, ``^(dev|test)-[a-z]+$`` has 14."""
@@ -49,10 +49,10 @@ PLACEMENT_RULES = Cap("placement rules, parent rules included", 1_000)
 FILTER_NAMES = Cap("users and groups in filters", 20_000)
 PATTERNS = Cap("regular expressions", 500)
 INSTRUCTIONS = Cap("instructions of all compiled regular expressions", 16_384)
-"""An application is matched against all of them in the worst case."""
+"""Cap on those of all expressions: in the worst case an application is matched against all of them."""
 ACL_NAMES = Cap("users and groups in access lists", 50_000)
 RESOURCE_TYPES = Cap("different resources", 1_000)
-"""Every sum over queues has all of them."""
+"""Cap on the types of all queues: every sum over queues has all of them."""
 
 PROPERTIES_IN_FORCE = Cap("properties of all queues, inherited ones included", 200_000)
-"""Every queue has its own and those that it inherits."""
+"""Cap on the properties of all queues: every queue has its own and its inherited ones."""

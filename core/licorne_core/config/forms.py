@@ -26,7 +26,7 @@ class UnusableError(Exception):
 class Form:
     """Form of a value: reader of its text, and writer of a setting, which is empty for none.
 
-    `nothing` is a setting without a text, as a warning names it.
+    `nothing` is the name of an empty setting in warnings.
     """
 
     kind: Kind

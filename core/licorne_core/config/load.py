@@ -59,7 +59,7 @@ def configuration_in(document: Node | None, text: str, report: Report) -> tuple[
 
 
 def _warn_of_others(entries: dict[str, tuple[Scalar, Node]], report: Report) -> None:
-    """Warn that one text of a ConfigMap is read, and say where its other keys belong."""
+    """Warn that only one text of a ConfigMap is read, and where its other keys belong."""
     others = [key for key in entries if key != FILE]
     extra = [key for key in others if any(stands_for(key, one) for one in EXTRA)]
     if extra:
@@ -179,7 +179,7 @@ def submitted(text: str) -> SubmittedConfig:
 
 
 _NOTES: Final = tuple(module.notes_of for _, module in modules("keys") if hasattr(module, "notes_of"))
-"""Of features: what a partition's settings do not do together."""
+"""Functions of features: notes on combinations of a partition's settings that lack an effect."""
 
 
 @cache
@@ -191,8 +191,8 @@ def built_in() -> Configuration:
 def load(text: str, *, strict: bool = False, required: bool = False) -> Configuration:
     """Parse and validate a configuration (spec §§ 2.1 to 2.6).
 
-    In a ConfigMap, its text counts, with a warning; places are those in the whole text. An empty text, or
-    one with comments only, is the built-in configuration. It is a problem if a configuration is
+    Of a ConfigMap, the text in it is loaded, with a warning; places are those in the whole text. An empty
+    text, or one with comments only, is the built-in configuration. It is a problem if a configuration is
     `required`, as in a named file or a sent text.
 
     Raises:
@@ -237,7 +237,7 @@ def checksum_of(text: str) -> str:
 
 
 def _inheriting(queue: QueueConfig, above: dict[str, str], report: Report) -> QueueConfig:
-    """The queue and those below it with `merged` and `settings`; `above` are the parent's merged.
+    """The queue and its descendants with `merged` and `settings`; `above` is the parent's `merged`.
 
     Raises:
         ConfigError: all queues together have too many properties.

@@ -59,7 +59,7 @@ class Cursor:
 
     @property
     def is_faulty(self) -> bool:
-        """True if this very value has a problem, so that it means nothing."""
+        """True if this value itself has a problem, and so no meaning."""
         return self.report.is_faulty(self.path)
 
     @property
@@ -170,7 +170,7 @@ class Cursor:
         return Fields(self, entries)
 
     def warn_of_resource(self, name: str) -> None:
-        """Warn of a resource that the value is for, if its name is probably a slip for another one."""
+        """Warn of the name of a resource if it is probably a slip for another one."""
         if "." in name and (key := self.report.key_of(name, PROPERTIES)):
             self.warn(f"'{shown(name)}' is no resource here, but a property: '{key}' belongs in 'properties'")
             return

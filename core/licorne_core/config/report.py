@@ -273,7 +273,7 @@ class Report:
         self._faulty.add(path)
 
     def is_faulty(self, path: str) -> bool:
-        """True if this very value has a problem, so that it means nothing."""
+        """True if this value itself has a problem, and so no meaning."""
         return path in self._faulty
 
     def raise_problems(self) -> None:

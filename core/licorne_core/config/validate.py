@@ -223,7 +223,7 @@ def _check_amounts(limit: LimitConfig, queue: QueueConfig, report: Report) -> No
 
 
 _Bound = tuple[Resources, int]
-"""Limit of the nearest ancestor with one for a name: resources, and applications."""
+"""Limit for a name at the nearest ancestor that has one: resources, and applications."""
 
 _UNBOUNDED: _Bound = (EMPTY, 0)
 
@@ -231,8 +231,8 @@ _UNBOUNDED: _Bound = (EMPTY, 0)
 def _check_limits_below(queue: QueueConfig, kind: str, above: dict[str, _Bound], report: Report) -> None:
     """Check that no limit exceeds the one of the nearest ancestor for the same user or group (`kind`).
 
-    `above` is by name; it is the same again afterwards. It is not copied for each queue: the time
-    would grow as the number of names times that of queues.
+    `above` is by name; it is restored afterwards. A copy for each queue would take time in proportion to
+    names times queues.
     """
     own: dict[str, _Bound] = {}
     for limit in queue.limits:

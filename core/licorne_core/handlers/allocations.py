@@ -174,9 +174,9 @@ def _ask_again(
 
 
 def replace_ask(partition: Partition, app: Application, request: Request, ask: Ask, now: float) -> None:
-    """The existing ask in the size of the new one; nothing else of an existing ask changes.
+    """Replace a pending ask by one of another size, or another priority of its application.
 
-    It keeps its tags, so it never takes less memory than before.
+    It keeps its reserved node if that can ever hold it, and its promise, up to its new size.
     """
     reservation, promise = request.reservation, request.promise
     own = None if reservation is None else reservation.node_id
@@ -193,7 +193,7 @@ def replace_ask(partition: Partition, app: Application, request: Request, ask: A
 
 
 def _resized(known: Ask, ask: Ask) -> Ask:
-    """Resize a linked request; it books amounts of its own only on another node than its placeholder's."""
+    """The existing ask in the size of the new one; it keeps its tags, and never takes less memory."""
     if ask.ask_class.items == known.ask_class.items:
         return known
     before = known.ask_class

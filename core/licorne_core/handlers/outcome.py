@@ -149,8 +149,9 @@ class Deadline(NamedTuple):
     work: Callable[[TimerJob], Iterator[int]] | None = None
     """Work in steps, as there may be very much of it."""
     on_hold: bool = True
-    """False if it waits for the end of a hold: in the middle of a replay an application has only a part of
-    its requests, and must not fail or end by that. Work that has begun is finished."""
+    """False if the work waits for the end of a hold: during a replay, applications have only a part of their
+    requests, and must not fail or end because of that. Work that has begun is finished.
+    """
 
 
 Commands = Mapping[type, Callable[[Registry, Rm, Any, float], list[Effect]]]

@@ -88,7 +88,7 @@ def _note_lack(partition: Partition, now: float) -> None:
 
 
 def _order_nodes(job: TimerJob) -> Iterator[int]:
-    """Let `auto` pack if asks have lacked a node since the last look, else spread; look on while it packs."""
+    """Let `auto` pack if asks lacked a node since the last check, else spread; check again while it packs."""
     nodes, lacking = job.partition.nodes, job.partition.wakeups.backlog.lacking
     for number, group in enumerate(list(lacking), 1):
         if is_all_stopped(job.partition.check_context, group.app):

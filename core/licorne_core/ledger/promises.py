@@ -14,10 +14,10 @@ not count, as the RM may accept the node without them; nor does a missing answer
 use the node. The ask may go to any node, and may have another one reserved. An ask that requires its
 node keeps it until the node is removed, or the RM refuses the freed room to it.
 
-Without the node, the victims were stopped in vain. Victims that still run on are spared, and the ask
-may have others stopped: its victim search ignores its own promise, which ends once others are stopped. Only
-the RM knows why it has refused a cleared node. So the asks of the group pause, each time for twice as long,
-nobody is stopped on the node before it changes, and an ask has few tries.
+Without the node, the victims were stopped in vain. Victims that still run on are spared, and the ask may have
+others stopped: its victim search ignores its own promise, which ends once others are stopped. Only the RM
+knows why it has refused a cleared node. So the asks of the group pause, each time for twice as long, nothing
+is stopped on the node before it changes, and an ask has few tries.
 
 A resized ask keeps its promise up to its new size. Freed resources are limited by the old promise, and
 stay unavailable to other asks. The promise ends when the ask is to replace a placeholder, as it gets the

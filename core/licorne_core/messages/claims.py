@@ -13,8 +13,8 @@ BEHIND_RESERVATION: Final = "BEHIND_RESERVATION"
 class BehindReservationCheck(ExtensionCheck):
     """Nodes have room for the ask, but it is held for a later start of another ask or gang.
 
-    `held` is the claim, as one that passes it would remember it, and `claim` its name for texts. `nodes` is
-    the number of nodes with such room.
+    `held` has the fields of the claim, and `claim` its name for texts. `nodes` is the number of nodes with
+    such room.
     """
 
     held: Passed

@@ -334,7 +334,7 @@ Command = OfRm | OfNoRm
 
 
 _DOUBLINGS: Final = 64
-"""Most doublings of a back-off: after these, even the shortest first one exceeds any longest one."""
+"""Maximum doublings of a back-off: they take even the shortest first back-off beyond any longest one."""
 
 
 class AskBackoff(NamedTuple):

@@ -25,9 +25,8 @@ UNKNOWN_MARK: Final = OperatorMark()
 
 
 Marks = Mapping[str, Mapping[tuple[PartitionName, Any], Any]]
-"""Marks of operators: by extension, then by partition and name of the thing.
-
-A mark outlives the registration in which it was made: a later thing of that name has it from its creation.
+"""Marks of operators: by extension, then by partition and name of the object. A mark outlives the
+registration in which it was made: a later object of that name has it from its creation.
 """
 
 

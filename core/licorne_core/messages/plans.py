@@ -209,7 +209,7 @@ class StartChange:
     ``maximum``: the `holder` (``queue``, or user or group `name` in the queue `path`) may have `amounts` of
     the types that stop the ask. ``running``: `count` applications may run there. ``freed-node``: the `count`
     allocations on node `name`, of size `amounts`, end. ``new-node``: there is one more node of size
-    `amounts`, otherwise like node `name`. ``alone``: the `count` other asks of the partition do not wait.
+    `amounts`, otherwise like node `name`. ``alone``: without the `count` other asks of the partition.
     `before` has the present amounts: of the maximum, or of node `name`.
     """
 
@@ -282,5 +282,5 @@ class StartTrial:
         )
 
     def advice(self) -> str:
-        """What the checks lack, with the present amounts; nothing of it was tried."""
+        """What the checks lack, with the present amounts; none of it was tried."""
         return " and ".join(f"{change.text()}{change.present()}" for change in self.changes)

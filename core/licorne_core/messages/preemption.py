@@ -73,7 +73,7 @@ class PreemptionRecord:
     lost: float = 0.0
     """Seconds of its work that were lost: those since its last checkpoint."""
     checkpoint: float | None = None
-    """That checkpoint, in unix seconds: reported by its RM, or else assumed; None for neither."""
+    """Time of that checkpoint, in unix seconds: reported by its RM, or else assumed; None for neither."""
     noticed_time: float = 0.0
     """Time at which its RM was notified of the stop, in unix seconds; 0.0 if it was not."""
     spared: Spared | None = None

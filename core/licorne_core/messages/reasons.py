@@ -1,7 +1,7 @@
 """Reasons that can stop an ask, as values with their operands (DESIGN § 2).
 
-The rules of `scheduling/checks.py` compare, and make these values for explanations and metrics. Here
-are their texts. None of them is made on the way to a decision.
+The rules of `scheduling/checks.py` compare, and create these values for explanations and metrics only, not
+for decisions. Their texts are here.
 """
 
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ KINDS: Final = tuple(QUOTA_CODES)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SizeBound:
-    """Amounts of an ask in types of which there is never enough in one place, and the most that there is."""
+    """Amounts of an ask that no single place ever has, by type, and the largest amounts that there are."""
 
     where: str
     wanted: Resources
@@ -120,7 +120,7 @@ class AskBackOffCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningCheck:
-    """An application that does not run yet must be let in by every queue and limit (§§ 4.12, 10.5).
+    """An application that does not run yet must be admitted by every queue and limit (§§ 4.12, 10.5).
 
     It passes if one more application may start.
     """

@@ -118,8 +118,8 @@ class Explanation:
     is_victim: bool = False
     """True if a record has the beneficiary or the reason of its preemption.
 
-    An ask that is pending, waiting, allocated, assumed or replacing was added after that, under the key
-    of a victim.
+    An ask that is pending, waiting, allocated, assumed or replacing was added after the preemption, under the
+    key of a victim.
     """
 
 

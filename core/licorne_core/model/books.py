@@ -1,9 +1,8 @@
 """The books: amounts of a booking on a node, in queues, users and groups, and an application.
 
-A booking is pure arithmetic. Its inverse, in any order with others, restores the books exactly.
-Nothing here wakes an item, bumps a version or voids a result: the
-caller books first, and then reports the change. So a what-if question books and unbooks on the live
-books without a trace (DESIGN § 2).
+A booking is pure arithmetic. Its inverse, in any order with others, restores the books exactly. Nothing here
+wakes an item, raises a version or voids a result: the caller books first, and then reports the change. So a
+what-if query can book and unbook on the live books without side effects (DESIGN § 2).
 """
 
 from licorne_core.model.apps.application import Application

@@ -1,7 +1,7 @@
-"""Claims: room on nodes that an ask or gang holds from a later time on; and rooms reserved for gang members.
+"""Claims: room on nodes that an ask or gang holds for a later start; and rooms reserved for gang members.
 
-An extension makes claims and plans them anew. Their holders are tried before all other asks in every
-pass. Until the planned start, others may use the room if they end before it or leave enough free
+An extension creates claims and plans them anew. Their holders are tried before all other asks in every pass.
+Until the planned start, others may use the room if they end before it or leave enough free
 (`model/nodes/claims.py`).
 """
 
@@ -38,7 +38,7 @@ class Claim(ABC):
 
     @abstractmethod
     def placed(self, node: Node, now: float) -> None:
-        """Note that one of the asks gets this node at unix seconds `now`, and stops being pending."""
+        """Note that one of the asks gets this node at unix seconds `now`, and is no longer pending."""
 
     @abstractmethod
     def end(self) -> None:
@@ -58,7 +58,7 @@ class Claim(ABC):
 
 
 class MemberRoom(ABC):
-    """Room reserved for a gang member whose ask has not arrived; the ask is placed there, or near by.
+    """Room reserved for a gang member whose ask has not arrived; the ask is placed there, or nearby.
 
     An extension creates it and finds the node. Always true: it is in the list of its application's gang,
     and the amounts of the class are reserved on its node, if any.

@@ -34,8 +34,8 @@ class Shared:
     """State of an extension for all partitions together (`points.py`); it lives as long as the core.
 
     It refers neither to the core nor to the registry, which is an argument, so that no reference cycle keeps
-    either alive. While it has work left, its name is in `busy`: the next tick is due at once, and its
-    methods below are called.
+    either alive. While it has work, its name is in `busy`: then the next tick is due at once, and calls the
+    methods below.
     """
 
     def __init__(self, name: str, busy: dict[str, None]) -> None:
@@ -53,7 +53,7 @@ class Shared:
         """Forget a removed partition, with all that it has booked."""
 
     def owes(self, partition: PartitionName) -> bool:
-        """True if a change that may let asks of the partition through was not passed on to it yet."""
+        """True if the partition has not been notified of a change that may unblock its asks."""
         return False
 
     def check(self, registry: Any) -> None:

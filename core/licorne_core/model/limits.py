@@ -136,7 +136,7 @@ class LimitBook:
     def rebook(self, app: Application, leaf: Queue, group: str) -> None:
         """Count the application, with its usage, for the group, or for none.
 
-        It is booked in all its present quotas, and in no others.
+        The application is booked in exactly its present quotas.
         """
         _count_usage(app, refund)
         if group != app.group:

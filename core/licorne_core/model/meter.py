@@ -14,7 +14,7 @@ MOST_OWNERS = 5_000
 """Most combinations of queue, user and group; all others of a queue count for `OTHERS` together."""
 
 MOST_QUEUES = 20_000
-"""Most accounts, those of `OTHERS` included; beyond, one account counts everything."""
+"""Maximum number of accounts, including those of `OTHERS`; beyond it, one account counts everything."""
 
 OTHERS = "(others)"
 """Stands for all users without an account of their own."""
@@ -36,7 +36,7 @@ class UsageAccount:
     lost: dict[str, int]
     """Usage of the preempted allocations, in amounts times microseconds."""
     passing: "UsageAccount | None"
-    """The part of those that passed a claim (`Allocation.passed`); None without any so far."""
+    """The part of usage by allocations that passed a claim (`Allocation.passed`); None without any so far."""
 
     def __init__(self) -> None:
         """Start without usage."""
@@ -94,7 +94,7 @@ class Meter:
             account.of_passing().change(items, time, sign=sign)
 
     def move(self, owner: Owner, other: Owner, used: Resources, passing: Resources, now: float) -> None:
-        """An application has another owner from now on, with all that it uses."""
+        """Change the owner of an application, with all its usage, from now on."""
         time = self.last = self.time(now)
         for account, sign in ((self.account_of(owner), -1), (self.account_of(other), 1)):
             account.change(tuple(used.items()), time, sign=sign)
@@ -114,7 +114,7 @@ class Meter:
                 account.lost[name] = account.lost.get(name, 0) + value * ran
 
     def account_of(self, owner: Owner) -> UsageAccount:
-        """The account of an owner, or the one that it shares with all others of its queue.
+        """The account of an owner, or the one that all further owners of its queue share.
 
         No account is ever dropped, so that an allocation ends in the account in which it began.
         """

@@ -78,7 +78,7 @@ class Quota:
         raise NotImplementedError
 
     def counts(self, app_id: AppId) -> bool:
-        """True if the application counts already, though it does not run yet."""
+        """True if the application is counted already, though it does not run yet."""
         raise NotImplementedError
 
 
@@ -218,7 +218,7 @@ class Tracker(Quota):
 
     @property
     def bounds(self) -> bool:
-        """True if it has a limit. Only then it is among the quotas of its applications."""
+        """True if it has a limit; only then is it among the quotas of its applications."""
         return self.max is not None or self.max_applications > 0
 
     @property
@@ -257,7 +257,7 @@ class SharedQuota(Quota):
     waiters: dict[PartitionName, object]
     """Partitions with asks that this quota blocks, each with its blocker.
 
-    A new partition of the same name may be here before the old one is taken apart.
+    A new partition of a name may be here while the old one is still being dismantled.
     """
 
     def __init__(self, kind: str, name: str, room: BoundTexts, lack: str) -> None:
@@ -277,11 +277,11 @@ class SharedQuota(Quota):
         return False
 
     def freed(self) -> None:
-        """Note that the quota may have more room: asks of any partition may wait for it."""
+        """Note that the quota may have more room, for which asks of any partition may wait."""
         raise NotImplementedError
 
     def check(self, core: Core, requested: Resources, short: Resources) -> ExtensionCheck:
-        """The check of an ask that lacks `short` here; only if it has a maximum."""
+        """The check of an ask that lacks `short` here; only for a quota with a maximum."""
         raise NotImplementedError
 
 
@@ -322,11 +322,11 @@ class ApplicationTotals:
         return self.requests - self.allocations
 
     def listed(self, state: str) -> None:
-        """Count an application of that state that is now in reports."""
+        """Count an application of that state that reports list from now on."""
         self.states[state] = self.states.get(state, 0) + 1
 
     def dropped(self, state: str) -> None:
-        """Remove a `listed` application that has left, or has another state or place."""
+        """Remove an application that is no longer listed, or was `listed` with another state or place."""
         self.states[state] -= 1
         if not self.states[state]:
             del self.states[state]

@@ -9,7 +9,7 @@ from licorne_core.model.queues.queue import Queue
 class Usage:
     """Applications whose usage may have changed since the last `take`.
 
-    All changes of one command, and of one turn, have its time.
+    All changes of one command have the same time, and so have those of one turn.
     """
 
     followers: int

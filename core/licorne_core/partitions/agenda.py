@@ -1,8 +1,8 @@
 """Agenda: partitions with pending work, by time, so that the others cost nothing.
 
-After a change of a partition its handler notes it here again. An unchanged partition keeps
-its entry, so that a command, a tick and the question for the next deadline cost nothing for the
-partitions that they do not concern (DESIGN § 2, fairness between RMs).
+The handler of a changed partition notes it here again. An unchanged one keeps its entry, so commands, ticks
+and queries of the next deadline cost nothing for partitions that they do not concern (DESIGN § 2, fairness
+between RMs).
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from licorne_core.values.errors import InvariantBroken
 from licorne_core.values.ids import PartitionName, RmId
 
 AT_ONCE = 0.0
-"""A deadline that has always passed: the work is due now."""
+"""A deadline in the past: the work is due now."""
 
 MAX_DEPARTED = 1024
 """Most departed RMs whose last turns are recorded."""
@@ -196,9 +196,8 @@ class Agenda:
     def take_turn(self) -> Partition | None:
         """Give a turn to a partition of the waiting RM whose last turn is longest ago.
 
-        Of its partitions it is the one whose own last turn is longest ago. A partition that never had a
-        turn precedes those; of several, the one that registered first. The partition does not wait any
-        more until it is noted again.
+        Of its partitions it is the one whose own last turn is longest ago. Partitions that never had a turn
+        come first, in order of registration. The partition does not wait any more until it is noted again.
         """
         first = self._waiting.first() if self._waiting.keys else None
         if first is None:
@@ -243,7 +242,7 @@ class Agenda:
 def _deadline(partition: Partition) -> float | None:
     """Time of the partition's next work; None for none.
 
-    None once the core has failed on its RM, and before the remainder of a command of the RM is done.
+    None after a failure of the core on its RM, and while a command of the RM has a remainder.
     """
     if Hold.DEFECT in partition.holds or Hold.UNFINISHED in partition.holds:
         return None

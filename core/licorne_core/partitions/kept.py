@@ -26,8 +26,8 @@ class KeptOfPartitions:
     def keep(self, name: PartitionName, kept: Kept) -> None:
         """Retain the state of a dropped partition, as its configuration may be added again.
 
-        All of them together may retain as much of an extension as one partition may for absent owners.
-        Beyond that, the partition that was dropped first loses its state.
+        All absent partitions together may retain as much for an extension as one partition does for absent
+        owners. Beyond that, the partition dropped first loses its state.
         """
         of_use = {of: [one for one in things.items() if one[1]] for of, things in kept.items()}
         newest = {of: dict(things[-MOST_KEPT:]) for of, things in of_use.items() if things}

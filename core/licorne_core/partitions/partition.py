@@ -1,7 +1,7 @@
 """One partition: its queues, applications and nodes, and the modules that book them together.
 
 It lists ended applications for three days (spec §§ 3.12, 5.1.4). Their number and bytes are bounded by
-`RmCaps`. Beyond that, the application of the partition that ended first is dropped.
+`RmCaps`. Beyond that, the application that ended first in the partition is dropped.
 """
 
 from collections.abc import Iterator, Mapping

@@ -2,9 +2,9 @@
 
 It also disposes of removed partitions, so that their memory is freed (DESIGN § 2).
 
-The things of a partition refer to one another, so Python frees none of them by itself when the
-partition is dropped. Its garbage collector would have to visit the things of all RMs.
-So a removed partition is taken apart, a slice at a time.
+The objects of a partition refer to one another, so Python frees none of them when the partition is dropped,
+except by the garbage collector, which would visit the objects of all RMs. So a removed partition is taken
+apart, a slice at a time.
 """
 
 from collections import deque
@@ -60,7 +60,7 @@ class Disposal:
 
 
 def _take_apart(partition: Partition) -> Iterator[int]:
-    """Release all things, step by step; each step yields the number of things released."""
+    """Release all objects, step by step; each step yields the number of objects released."""
     wakeups, applications = partition.wakeups, partition.applications
     # The job refers to the partition.
     partition.job = None
@@ -102,7 +102,7 @@ def _empty(things: dict[Any, Any]) -> Iterator[int]:
 
 
 def _let_go(app: Application, wakeups: Wakeups) -> Iterator[int]:
-    """Release requests and groups of the application, and it with the last of them."""
+    """Release the requests and groups of the application, and the application with the last of them."""
     waiting = wakeups.waiting
     wakeups.replacing.forget(app)
     requests, groups = app.requests, app.groups
@@ -269,13 +269,13 @@ class Rm:
             self.marks[extension.name] = others | those
 
     def marks_in(self, partition: PartitionName, extension: str) -> dict[str, Any]:
-        """The marks of operators in a partition for the extension, by the names of things."""
+        """The marks of operators in a partition for the extension, by the names of objects."""
         key = partition_key(partition)
         marks = self.marks.get(extension, {}).items()
         return {thing: mark for (name, thing), mark in marks if partition_key(name) == key}
 
     def holder_of(self, node_id: NodeId) -> Partition | None:
-        """The partition with the node, for requests that name none: the default partition if it has it."""
+        """The partition with the node, for requests that name no partition: preferably the default one."""
         partitions = [self.find(""), *self.partitions.values()]
         held = (p for p in partitions if p is not None and node_id in p.nodes.by_id)
         partition = next(held, None)
@@ -316,7 +316,7 @@ def follow(partition: Partition, extra: ExtraConfig) -> None:
 
 
 def _in_order(extra_config: Mapping[str, str]) -> dict[str, str]:
-    """An extra configuration sorted by its keys, once for all readers: it may have thousands."""
+    """An extra configuration sorted by its keys, once for all readers, as it may have thousands of keys."""
     return dict(sorted(extra_config.items()))
 
 

@@ -9,11 +9,11 @@ anew after each allocation. Rankings, heaps and blockers give the same order at 
 Rankings and heaps
 ------------------
 * Every queue ranks its children or applications, every application its ask groups
-  (`values/ranking.py`). A fair leaf ranks users, and they their applications (`model/queues/users.py`).
+  (`values/ranking.py`). A fair leaf ranks users, and each user ranks applications (`model/queues/users.py`).
   The keys are in `order.py`. After a change only the keys on the path to root are
   derived again (`waiting/dirty.py`), and after an allocation only those of queues with ranked siblings.
-* The `Precedence` of an extension comes before shares in a key. When it changes by itself, the
-  keys are derived anew (`Ranks.rekey`); items that are set aside stay so.
+* The `Precedence` of an extension comes before shares in a key. When only
+  the precedence changes, the keys are derived anew (`Ranks.rekey`); items that are set aside stay so.
 * Nodes are in heaps by score (`node_heap.py` and `index.py` in `node_search/`). The
   node order names the scores that a change of one node voids (`model/nodes/book.py`); the node index
   derives these scores again.
@@ -41,18 +41,18 @@ one question: does it let an item through now? The kinds, and the changes that o
     Supply                a shape or an ask class    a node changes so that it takes the ask
     ReservableSupply      the same, to reserve       a node changes so that it can be reserved
 
-Each change of the books marks what has changed: applications, queues, nodes, and the things that
-blockers depend on (`waiting/dirty.py`). A mark wakes nothing. `open_blockers` asks the blockers of the
-marked things if they let an item through now, and opens those that do. The next pass takes, at each
-level, the smaller of the active items and those that lead to an open blocker, and asks the blocker
-again before it descends: one freed node may open the blocker for many asks and have room for one. A
-blocker that lets no item through is shut.
+Each change of the books marks what has changed: applications, queues, nodes, and the objects that blockers
+depend on (`waiting/dirty.py`). A mark wakes nothing. `open_blockers` asks the blockers of the marked objects
+if they let an item through now, and opens those that do. The next pass takes, at each level, the smaller of
+the active items and those that lead to an open blocker, and asks the blocker again before it descends: one
+freed node may open the blocker for many asks and have room for one. A blocker that lets no item through is
+shut.
 
 There is a supply or a shortage for each size, so there are many. Their asks are in shared waiting lines,
-those of the *pool*: the open nodes, or a quota. A waiting line (`waiting/waiting_line.py`) knows the smallest
-request in each stretch of the line, and skips stretches that want more than is free. If neighbours
-want similar amounts, most stretches are skipped. If large and small sizes alternate, the cost of a
-change grows with the number of sizes.
+those of the *pool*: the open nodes, or a quota. A waiting line (`waiting/waiting_line.py`) stores the
+smallest request in each stretch of the line, and skips stretches that want more than is free. If neighbours
+want similar amounts, most stretches are skipped. If large and small sizes alternate, the cost of a change
+grows with the number of sizes.
 
 Stages of the pass come before the queues (`stages.py`): asks with a claim, asks with a node reserved
 (`order.py`), applications whose placeholders can be replaced by real asks (`replacing.py`). They use the same

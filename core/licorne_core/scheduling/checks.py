@@ -222,7 +222,7 @@ class _EverFits(Rule):
     Only reports have this rule, before all others: a pass parks such asks behind the maximum or the nodes.
     The reference for each type is the largest node so far: a removed node may be added again, and no single
     node may have enough of all types. For the same reason the size of the cluster, which is the maximum of
-    root, does not count. Without nodes the rule says nothing.
+    root, does not count. Without nodes the rule has no result.
     """
 
     def obstacle(self, context: CheckContext, asking: Asking) -> reasons.SizeBound | None:

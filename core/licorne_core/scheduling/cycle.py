@@ -261,8 +261,8 @@ class Cycle:
     def _for_remedy(self, wants: AgedAsks) -> Decision | None:
         """The measure for the first ask that is old enough, or its blocker.
 
-        None if the request is paused, as for gang members that are bound to certain nodes, or if the
-        request is ranked again because another ask is first now.
+        None if the request is paused, as for gang members that are bound to certain nodes, or if the request
+        is ranked again, as its first ask has changed.
         """
         if wants.group.is_bound:
             self._context.wakeups.waiting.withdraw(wants)

@@ -35,7 +35,7 @@ class Escalation:
         self._timers.set(Timer(Due.TRY_AGAIN, request.ask.app_id, request.key), until)
 
     def forget_retry(self, request: Request) -> None:
-        """Cancel the deadline of an ask that does not back off any more."""
+        """Cancel the deadline of an ask that no longer backs off."""
         self._timers.cancel(Timer(Due.TRY_AGAIN, request.ask.app_id, request.key))
 
     def want(self, group: AskGroup, kind: type[AgedAsks], now: float) -> None:
@@ -147,7 +147,7 @@ def _step(item: tuple[type[AgedAsks], AgedAsks]) -> int:
 
 
 def reserve_again(escalation: Escalation, group: AskGroup, now: float) -> None:
-    """Let asks of the group have nodes reserved, as no remedy before that helps any of them now."""
+    """Let asks of the group reserve nodes, as no earlier remedy helps any of them now."""
     reserves = group.remedy_requests.get(ReservationRequest)
     if reserves is not None:
         reserves.paused_until = -inf

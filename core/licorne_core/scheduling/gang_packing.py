@@ -18,10 +18,10 @@ from licorne_core.values.asks import AskClass
 from licorne_core.values.resources import EMPTY, Items
 
 Most = Callable[[int, int, Sequence[int]], int]
-"""Most members of a kind that a room takes beside the given numbers of the kinds before it."""
+"""Maximum members of a kind that a room takes in addition to the given numbers of earlier kinds."""
 
 Beside = Callable[[Node, Sequence[AskClass], int, Sequence[int]], int]
-"""Number of asks of a class that a node takes beside given numbers of the classes before it."""
+"""Number of asks of a class that a node takes in addition to the given numbers of earlier classes."""
 
 MembersOnNode = tuple[AskGroup, Node, int]
 """A number of members of a group on one node."""
@@ -105,7 +105,7 @@ def _pack_alike(rooms: int, count: int, most: Most) -> list[int] | None:
 def _pack_straight(rooms: int, counts: Sequence[int], most: Most, steps: int) -> list[int] | None:
     """The packing without backtracking, which visits no more rooms than it needs; None for none.
 
-    It is the one that `pack` finds first: its partial results never exceed the bounds of `_tails`.
+    It is also the first packing that `pack` finds, as partial results never exceed the bounds of `_tails`.
     """
     kinds, left = len(counts), list(counts)
     picks: list[int] = []
@@ -142,7 +142,7 @@ def _may_go_on(
 def slots_on(node: Node, ask_class: AskClass) -> int:
     """Maximum number of asks of the class that the node has room for now.
 
-    Unlike for a single ask, the RM is asked about a gang without `allocate`, as for a reservation: so both
+    The RM is asked about a gang without `allocate`, as for a reservation, unlike about a single ask: so both
     kinds of its answers count.
     """
     if node.refusal(ask_class) is not None:

@@ -85,10 +85,10 @@ def passed_by(context: CheckContext, decision: Any) -> Passed | None:
     """The claim that a decision passes: the oldest one of an ask that stands before the placed one.
 
     The order is the usual one, as of the decision, whatever stage or second order has led to it: a daemon, or
-    an ask with a reserved node, passes claims as well. All that one decision places passes the same. A holder
-    passes claims of others, but not its own, and nothing passes a holder that is not to be tried, as of an
-    application on hold. A decision that places nothing, or replaces a placeholder, passes none; what
-    replaces a placeholder has passed what that one passed.
+    an ask with a reserved node, passes claims as well. All asks of one decision pass the same claim. A holder
+    passes claims of others, but not its own, and nothing passes a holder that is not to be tried, such as one
+    of an application on hold. A decision that places nothing, or replaces a placeholder, passes none; a real
+    ask inherits the claim that its placeholder passed.
     """
     if type(decision) is tuple or isinstance(decision, MemberPlacement):
         app, placed = decision[1], [decision[2]]
@@ -132,9 +132,9 @@ class GangSearch(Search):
     ) -> Together | Node | Blocker | None:
         """Decide about the asks of a group: a whole gang, or the first of members that follow a placed one.
 
-        A node is that of the first ask. None for asks that may go to any node: no others get a reservation or
-        victims, as one node is of no use to a gang, and the room that victims free need not be where a member
-        is bound to.
+        A node is that of the first ask. None for asks that may go to any node. Only these get a reservation
+        or victims: a single node does not help a gang, and victims may be outside of the nodes to which a
+        member is bound.
         """
         gang = app.gang
         has_room = bool(gang.rooms and room_for(app, group.key[1]))
@@ -202,7 +202,7 @@ class GangSearch(Search):
                 self._context.escalation.want(first, kind, now)
 
     def _alone(self, app: Application, group: AskGroup) -> Node | None:
-        """The node of a unit with one ask and no terms, found as for a single ask: a shortcut for most units.
+        """The node of a unit with one ask and no constraints, found as for a single ask: a shortcut.
 
         None if a check blocks or might block it, if the RM has to be asked, and if there are other groups.
         """

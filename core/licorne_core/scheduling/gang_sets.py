@@ -61,7 +61,7 @@ class SetSearch(ABC):
 
     @abstractmethod
     def find(self) -> Picks | None:
-        """Members of a kind (an index) that must share one part of a set: `number` bundles of that size."""
+        """Picks for all members in the first set that has room for them."""
 
     @abstractmethod
     def inside(self, key: Key) -> Picks | None:
@@ -130,7 +130,7 @@ class NodeSets(ABC):
 
 
 class AllNodes(NodeSets):
-    """The one set of all nodes, for gangs without terms."""
+    """The one set of all nodes, for gangs without constraints."""
 
     def __init__(self, nodes: NodeBook) -> None:
         """Use these nodes."""

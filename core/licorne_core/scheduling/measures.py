@@ -30,7 +30,7 @@ NO_USER_QUOTA = "Not enough user quota"
 NO_QUEUE_QUOTA = "Not enough queue quota"
 
 Candidate = tuple[Queue, Application, Request, Node]
-"""A decision: leaf, application, its ask, and the node that the ask goes to."""
+"""A decision: leaf, application, its ask, and the ask's node."""
 
 
 Remedies = Mapping[type[AgedAsks], "Remedy"]

@@ -1,10 +1,9 @@
 """The order of asks: keys of queues and applications, and priority passes (§§ 4.9-4.11, 5.2, 6.5, 8.6).
 
-The keys end in a unique id. Two kinds of items come before the regular pass: asks with a reservation,
-and applications that replace placeholders. Such an item is *ready* when a change may help it. After a
-failed try it is set aside with its blockers. Ready items stand in rankings of their own, one for each
-queue or application above them: so a decision costs the same however many are ready, and a changed
-key costs one entry.
+The keys end in a unique id. Two kinds of items come before the regular pass: asks with a reservation, and
+applications that replace placeholders. Such an item is *ready* when a change may help it. After a failed try
+it is set aside with its blockers. Ready items are in rankings of their own, one for each queue or application
+above them. So the cost of a decision does not depend on their number, and a changed key costs one entry.
 """
 
 from abc import ABC, abstractmethod
@@ -27,10 +26,10 @@ from licorne_core.values.ranking import NO_PRIORITY, Key, Ranking, clamp_priorit
 def queue_key(queue: Queue, *, priority_sort: bool, types: tuple[str, ...]) -> Key:
     """Sort key of a queue among its siblings: priority and shares, then the larger pending first.
 
-    Reads the priority and the shares that the queue carries, so these have to be up to date.
-    `priority_sort` is the parent's. Pending amounts are compared type by type in the order of `types`:
-    a total order that agrees with the partial order «larger in every type» of § 4.10. Siblings may
-    have a precedence, which comes before their shares.
+    Reads the priority and the shares stored in the queue, which have to be up to date. `priority_sort` is the
+    parent's. Pending amounts are compared type by type in the order of `types`: a total order that agrees
+    with the partial order «larger in every type» of § 4.10. Siblings may have a precedence, which comes
+    before their shares.
     """
     pending = queue.pending
     tie = [-pending.get(name, 0) for name in types]
@@ -47,7 +46,7 @@ def queue_key(queue: Queue, *, priority_sort: bool, types: tuple[str, ...]) -> K
 def place_in_order(app: Application, place: Key, types: tuple[str, ...]) -> tuple[Key, ...]:
     """Sort key of an ask in the order of the whole partition; `place` is its place in the application.
 
-    Priorities and shares that the queues carry have to be up to date.
+    Priorities and shares stored in the queues have to be up to date.
     """
     keys: list[Key] = []
     for queue in reversed(app.leaf.lineage):
@@ -58,15 +57,14 @@ def place_in_order(app: Application, place: Key, types: tuple[str, ...]) -> tupl
 
 
 def comes_before(app: Application, other: Application, types: tuple[str, ...]) -> bool:
-    """True if an application stands before another one in the usual order of the whole partition."""
+    """True if an application precedes another one in the usual order of the whole partition."""
     if app.leaf is other.leaf:
         return place_in_leaf(app) < place_in_leaf(other)
     return place_in_order(app, (), types) < place_in_order(other, (), types)
 
 
 def place_in_leaf(app: Application) -> tuple[Key, ...]:
-    """Sort key of an application in the order of its leaf: before its own, that of its user if it is ranked
-    among theirs."""
+    """Sort key of an application in the order of its leaf; in a fair leaf, after the key of its user."""
     key = app_key(app, app.leaf)
     return (key,) if app.peers is None else (app.peers.key, key)
 
@@ -96,7 +94,7 @@ def app_key(app: Application, leaf: Queue) -> Key:
 
 
 def user_key(apps: UserApps, leaf: Queue) -> Key:
-    """Sort key in a fair leaf of applications of one user: the user's share of what is due to the leaf.
+    """Sort key in a fair leaf of applications of one user: the user's share of the entitlement of the leaf.
 
     Users are compared as sibling queues are: by the priority of the first application, by the precedence that
     the leaf may have, and by shares. Of users with equal shares, the first applications decide.
@@ -175,8 +173,8 @@ T = TypeVar("T")
 class PriorityPass(ABC, Generic[T]):
     """Items of one kind that precede the regular pass; `ready` ones are to be tried.
 
-    Always true: every ready item is in `_new`, or ranked in its parent, and each element of its path
-    to root in the next one. `Ranks` reports every changed key.
+    Always true: every ready item is in `_new`, or is ranked in its parent, as is each element of its path to
+    root. `Ranks` reports every changed key.
     """
 
     def __init__(self) -> None:
@@ -328,7 +326,7 @@ class ReservedAsks(PriorityPass[Reservation]):
         return iter(self._holders)
 
     def next_ones(self, most: int) -> list[Reservation]:
-        """At most `most` reservations, continuing in the ring after those of the last call."""
+        """At most `most` reservations, continuing in the ring behind those of the last call."""
         part = list(islice(self._holders, most))
         for reservation in part:
             self._holders.move_to_end(reservation)

@@ -47,7 +47,7 @@ class ReplacingApps(PriorityPass[Application]):
         self._watched: dict[Application, tuple[Node, ...]] = {}
 
     def path_up(self, item: Application) -> Sequence[Above]:
-        """The application's leaf and the queues above it, preceded in a fair leaf by the leaf's user."""
+        """The application's leaf and the queues above it, preceded by the user in a fair leaf."""
         return path_above(item)
 
     def key(self, item: Application) -> Key:

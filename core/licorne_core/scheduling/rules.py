@@ -77,7 +77,7 @@ class CheckContext:
     pausing: int = 0
     """Bits of these extensions, which a leaf has in `interests` if its applications may be paused."""
     delaying: int = 0
-    """Bits of extensions that may delay stops of victims, which a leaf has if they may in this leaf."""
+    """Bits of the extensions that may delay stops of victims; a leaf has those that apply to it."""
 
 
 IN_GANG: Final = 1
@@ -97,7 +97,7 @@ class RulePlace(IntEnum):
     STATE = 2
     """Such an application is not tried in a pass."""
     TURN = 3
-    """It does not get its turn, as others are served first."""
+    """Others are served first, so it does not get its turn."""
     MARK = 4
     """Only an operator can remove the obstacle."""
     PAUSE = 5
@@ -166,7 +166,7 @@ class Rule(ABC):
 
 
 def in_order(rules: Iterable[Rule]) -> tuple[Rule, ...]:
-    """The rules by their places; rules of one place keep their order."""
+    """The rules by their places; rules of the same place keep their order."""
     return tuple(sorted(rules, key=lambda rule: rule.place))
 
 

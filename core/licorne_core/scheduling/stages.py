@@ -31,7 +31,7 @@ class Stage(ABC):
     """The search for gangs of the pass; set before the first turn."""
 
     def __init__(self, context: CheckContext, position: Position, ready: Sized) -> None:
-        """Act in the partition of the context. `ready` is empty while there is no work."""
+        """Operate in the partition of the context. `ready` is empty while there is no work."""
         self.context = context
         self.position = position
         self.ready = ready

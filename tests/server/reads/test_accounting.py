@@ -181,7 +181,7 @@ class Played:
         return self.driver.now
 
     async def wait(self, until: float | None, event: asyncio.Event) -> None:
-        """Begin at a time."""
+        """Never return: the test flushes by hand."""
         await event.wait()
 
     def integrated(self, seconds: float) -> None:

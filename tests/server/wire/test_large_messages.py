@@ -256,7 +256,7 @@ def test_refusals_of_items_are_told_in_parts() -> None:
     ],
 )
 def test_application_with_too_many_entries_is_refused(new: si.AddApplicationRequest, reason: str) -> None:
-    """Comparing all tags of an ask takes long, so asks with very many are not compared."""
+    """The reason names the field, the number and the bound."""
     raw = si.ApplicationRequest(new=[new]).SerializeToString()
     [step] = at_once(read_applications(raw)).steps
     assert not isinstance(step, UpdateApplications)
@@ -266,7 +266,7 @@ def test_application_with_too_many_entries_is_refused(new: si.AddApplicationRequ
 
 @pytest.mark.parametrize(("tags", "shares"), [(MAX_CLASS_TAGS, True), (MAX_CLASS_TAGS + 1, False)])
 def test_asks_of_very_many_tags_share_no_answers(tags: int, shares: bool) -> None:
-    """The fields of an UpdateRequest are read one by one, up to a bound."""
+    """Comparing all tags of an ask takes long, so asks with very many are not compared."""
     reader = AskingReader(RM, sp.BY_ALL_TAGS)
     raw = b"".join(delimited(4, delimited(1, key) + entries(2, tags) + APP) for key in (b"a", b"b"))
     [command] = at_once(read_asks(raw, reader)).steps
@@ -276,7 +276,7 @@ def test_asks_of_very_many_tags_share_no_answers(tags: int, shares: bool) -> Non
 
 
 def test_envelope_has_few_fields() -> None:
-    """The fields of an UpdateRequest are looked at one by one, and only so many."""
+    """The fields of an UpdateRequest are read one by one, up to a bound."""
     assert open_envelope(b"\x78\x01" * MAX_UPDATE_FIELDS)[0] == 0
     with pytest.raises(Malformed, match=f"more than {MAX_UPDATE_FIELDS} fields in one request"):
         open_envelope(b"\x78\x01" * (MAX_UPDATE_FIELDS + 1))

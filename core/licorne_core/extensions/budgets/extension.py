@@ -18,7 +18,7 @@ MOST_PATHS: Final = 10_000
 
 
 class PartitionBudgets(Extension):
-    """Finds the budgets of applications. For existing ones they change by a count over all partitions."""
+    """Finds the budgets of new applications. Those of existing ones change in a count over all partitions."""
 
     def __init__(self, name: str, bit: int, context: CheckContext) -> None:
         """Find budgets of the core of the context."""
@@ -43,7 +43,7 @@ class PartitionBudgets(Extension):
         return known
 
     def counted(self) -> Iterable[BudgetQuota]:
-        """The application's quotas, those of lower budgets first."""
+        """The quotas of all budgets with usage in the partition."""
         name = self.context.partition
         return [account.parts[name] for account in self._book.accounts.values() if name in account.parts]
 

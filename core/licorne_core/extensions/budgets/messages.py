@@ -1,6 +1,7 @@
-"""RMs, partitions and queues; ``*`` stands for any characters in each.
+"""Budgets over RMs as values; their commands, the check of an ask, and reports.
 
-`partition` is a name without its RM, in any case. `queue` is the path of a leaf or of one of its ancestors.
+A budget is named by its path from the top, such as ``company/research``, whose parent is ``company``.
+An application belongs to the budgets with a pattern that fits it, and to all ancestors of these budgets.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

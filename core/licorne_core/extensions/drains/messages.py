@@ -47,7 +47,7 @@ class Cordon:
 class SetNodeSchedulable(ExtensionCommand):
     """An operator cordons a node, or ends the cordon; the RM's own flag counts in addition.
 
-    A node with a cordon keeps its mark.
+    A node that has a cordon already keeps its mark.
     """
 
     partition: str

@@ -100,7 +100,7 @@ class FairMemory(Extension):
     # Accounts of queues
 
     def settled(self, queue: Queue, before: Former | None, now: float) -> None:
-        """Create the accounts that the settings of a queue ask for; its parent has them already."""
+        """Create the accounts that the settings of a queue ask for; those of its parent exist already."""
         half_life = 0.0 if queue.parent is None else half_life_of(queue.parent)
         owner = UsageOwner(queue.path, "")
         former = self.account_of(queue)

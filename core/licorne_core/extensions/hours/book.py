@@ -54,7 +54,7 @@ class HoursBook:
         self._journal = journal
 
     def attach(self, queue: Queue, now: float) -> None:
-        """Create the budgets that the settings of a queue ask for; its parent has them already."""
+        """Create the budgets that the settings of a queue ask for; those of its parent exist already."""
         before = {budget.limit.resource: budget for budget in self.of.pop(queue, ())}
         found = []
         limits: tuple[HoursLimit, ...] = queue.settings.of(NAME) or ()
@@ -87,7 +87,7 @@ class HoursBook:
             self._leave(budget)
 
     def _leave(self, budget: HoursBudget) -> None:
-        """Retain the usage of a budget that is not in force any more; nothing is in use."""
+        """Retain the usage of a budget that is no longer in force; its amount in use becomes 0."""
         self._due.cancel(budget)
         self.spent -= budget.published
         key = (budget.path, budget.resource)

@@ -1,6 +1,6 @@
 """Deadline of budgets: advances them in time.
 
-This is not `pass_time`, as readers of the order do not need it.
+Not in `pass_time`, which is for the order of applications: the order does not depend on budgets.
 """
 
 from typing import Final

@@ -69,7 +69,7 @@ class OpeningClock(Extension):
         return count
 
     def dispose(self) -> Iterator[int]:
-        """Open and close leaves whose time has come, unless they are too many for one turn."""
+        """Drop references to leaves."""
         while self._hours:
             self._hours.popitem()
             yield 1

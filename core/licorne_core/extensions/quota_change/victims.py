@@ -189,7 +189,7 @@ class Enforcement:
         return _fits(items, rest) and _exceeds_max(self._queue, items, rest)
 
     def _may_go(self, leaf: Queue, together: Sequence[Victim], items: Items, rest: Resources) -> bool:
-        """True if these run, fit into `rest` with their amounts, and may be victims by the laws."""
+        """True if these requests run, fit into `rest` with their amounts, and may be victims by the laws."""
         minimum = leaf.settings.preemption_minimum_runtime
         for victim in together:
             if victim.request.state not in MAY_GO or seconds_run(victim.request, self._now) < minimum:

@@ -1,4 +1,4 @@
-"""Gangs in topology domains: the levels of domains, terms of gangs about them, and lost places.
+"""Gangs in topology domains: the levels of domains, the constraints of gangs on them, and lost places.
 
 The levels divide the nodes (`domains`), and the tags of a gang bind its members to domains (`terms`). By
 `domain_terms` the kernel tries whole gangs in domains only, now or at a later time, and `domain_search`

@@ -1,4 +1,4 @@
-"""Terms of gangs about the domains of their nodes, and the domains in which they are tried."""
+"""Constraints of gangs on the domains of their nodes, and the domains in which gangs are tried."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
@@ -19,7 +19,7 @@ from licorne_core.values.ids import AppId
 
 
 class DomainTerms(NodeTerms):
-    """Terms of a gang about the domains of its nodes.
+    """Constraints of a gang on the domains of its nodes.
 
     All members have to be in one domain of the `level`, if that is `required`; if not, they are in the
     narrowest domain that fits, from that level up to the whole partition. An empty level is the whole
@@ -30,7 +30,7 @@ class DomainTerms(NodeTerms):
     def __init__(
         self, book: DomainBook, level: str, slice_size: int, slice_level: str, *, required: bool
     ) -> None:
-        """Create terms in the domains of a partition, whose levels may change later."""
+        """Create constraints on the domains of a partition, whose levels may change later."""
         self._book = book
         self.level = level
         self.required = required
@@ -77,7 +77,7 @@ class DomainTerms(NodeTerms):
 
 
 def read_terms(book: DomainBook, tags: Mapping[str, str]) -> DomainTerms | None:
-    """Terms of a gang by its tags; None for tags without any. Raises Rejected for invalid ones."""
+    """Constraints of a gang by its tags; None for tags without any. Raises Rejected for invalid ones."""
     if TOPOLOGY not in tags and SLICE not in tags:
         return None
     level, required = read_topology(tags)
@@ -123,7 +123,7 @@ def _held(app: Application, nodes: NodeBook, domains: Domains, depth: int) -> li
 
 
 class DomainSets(NodeSets):
-    """Paths of the domains of present members of the gang; None if there are no such members."""
+    """The domains, by path, one of which has to contain all members of a gang."""
 
     def __init__(self, inside: Inside) -> None:
         """Use the depths that the terms allow."""
@@ -163,5 +163,5 @@ class DomainSets(NodeSets):
         return DomainSlots(self._domains)
 
     def search(self, kinds: Sequence[MemberKind], beside: Beside, effort: PackingEffort) -> SetSearch:
-        """A search from the level of the gang's terms up to the last level that they allow."""
+        """A search from the level of the gang's constraints up to the last level that they allow."""
         return DomainSearch(self._inside, kinds, beside, effort)

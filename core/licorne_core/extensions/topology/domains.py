@@ -79,8 +79,8 @@ class Domains:
     def grouped(self, outer: int, inner: int) -> dict[Path, list[Domain]]:
         """The domains of the inner depth by the path of the domain of the outer depth, each in order.
 
-        A domain that is not larger than one of the inner depth has itself, if it is in one, or else none.
-        The result is cached while the nodes are the same, and never changed.
+        If the inner depth is not deeper, a domain has itself as long as it is in one of the inner depth. The
+        result is cached while the nodes are the same, and never changed.
         """
         known = self._grouped.get((outer, inner))
         if known is None:

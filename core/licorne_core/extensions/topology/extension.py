@@ -21,7 +21,10 @@ from licorne_core.values.ids import AppId
 
 
 class Topology(Extension):
-    """Domains, and rooms of lost members. Each application whose gang has terms about domains has the bit."""
+    """Domains, and rooms of lost members.
+
+    Each application whose gang has constraints on domains has the bit.
+    """
 
     def __init__(self, name: str, bit: int, context: CheckContext) -> None:
         """Start without lost places."""
@@ -42,7 +45,7 @@ class Topology(Extension):
         check_terms(app_id, gang, self.domains.levels)
 
     def apply_leaf(self, app: Application, leaf: Queue, now: float) -> Iterator[int]:
-        """Set the bit of an application whose gang has terms."""
+        """Set the bit of an application whose gang has constraints on domains."""
         if isinstance(app.gang.terms, DomainTerms):
             app.interests |= self.bit
         return iter(())

@@ -91,12 +91,12 @@ class LostPlace(MemberRoom):
         self._all.retry(self)
 
     def put_back(self) -> None:
-        """Free it for other asks, as its ask is not assumed any more."""
+        """Free the place for other asks, as its ask is not assumed any more."""
         self.request = None
         self._all.retry(self)
 
     def end(self) -> None:
-        """End it: it was used, or is not needed any more."""
+        """End the place: it was used, or is not needed any more."""
         self._all.drop(self)
         self._all.retry(self)
 
@@ -108,8 +108,8 @@ _Like = dict[tuple[Application, str, AskClass], Request | None]
 class LostPlaces:
     """The lost places of one partition, in the order of the losses.
 
-    Always true: each is in the list of its application; one with `is_kept` has a deadline, and its amounts
-    are reserved on its node, if it has one.
+    Always true: each place is in the list of its application; a place with `is_kept` has a deadline, and its
+    amounts are reserved on its node, if it has one.
     """
 
     def __init__(self, context: CheckContext, domains: DomainBook) -> None:

@@ -1,4 +1,4 @@
-"""Tags of applications whose gangs have terms about topology domains, and their readers."""
+"""Tags of applications whose gangs have constraints on topology domains, and their readers."""
 
 from collections.abc import Mapping
 from typing import Final

@@ -1,6 +1,6 @@
 """One application: its submitter, its asks and its allocations (spec § 5).
 
-Its highest usage is derived for reports: no decision reads it, so no allocation keeps it up to date.
+Its highest usage is derived for reports: no decision reads it, so allocations do not update it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -116,7 +116,7 @@ class Application:
     blocker: Any
     """Blocker of the whole application (`scheduling/waiting/waiting.py`), if any."""
     blocked_by: tuple[Bound, ...]
-    """Limits that keep it from starting, as published last (spec § 4.12)."""
+    """Limits that prevent its start, as published last (spec § 4.12)."""
     peers: Any
     """The applications of its user among which it is ranked, in a fair leaf (`model/queues/users.py`); None
     elsewhere, and before it is first ranked."""
@@ -125,7 +125,7 @@ class Application:
     trackers: tuple[Tracker, ...]
     """Trackers of its user and its group; set by the limit book."""
     further: tuple[SharedQuota, ...]
-    """Quotas of extensions in which it counts; set by the limit book."""
+    """Quotas of extensions that include it; set by the limit book."""
     quotas: tuple[Quota, ...]
     """Quotas of its asks: limited trackers, further ones, queues up to root; set by the limit book."""
 
@@ -203,7 +203,7 @@ class Application:
 
     @property
     def group(self) -> str:
-        """The group of its user that it counts for; empty for none."""
+        """The group that its usage counts for; empty for none."""
         return self.owner.group
 
     def enter(self, event: AppEvent, now: float) -> bool:
@@ -258,7 +258,7 @@ class Application:
     def forget_groups(self) -> None:
         """Forget all ask groups.
 
-        Groups know their application, and stale entries know groups: without this only the garbage
+        Groups refer to their application, and stale entries to groups: without this only the garbage
         collector would free all of them.
         """
         self.holdings.memory -= GROUP_BYTES * len(self.groups)

@@ -7,11 +7,11 @@ to its placeholders (spec § 6).
 Theory of operation
 ===================
 
-Three things have states of their own: an application (`states.py`), a placeholder and a real
-request (both `requests.py`). A step of one can oblige another to take a step. All such obligations
-stand below, one table for each pair; the code that follows them makes no decisions.
+Three objects have states of their own: an application (`states.py`), a placeholder and a real request (both
+`requests.py`). A step of one can oblige another to take a step. All obligations are in the tables below, one
+for each pair; the code that applies them makes no decisions.
 
-A real request meets its placeholder like this:
+A real request and its placeholder take these steps:
 
     real      placeholder     step
     PENDING   PLACEHOLDER     a pair is found (`standard/placeholders/`)
@@ -197,7 +197,7 @@ class Gang:
         """True if groups of its members are parked together: after a change of one member, all are tried."""
 
     def end_terms(self) -> None:
-        """Drop the terms: remaining members are placed one by one, on any nodes."""
+        """Drop the constraints: remaining members are placed one by one, on any nodes."""
         self.terms = None
         self.is_whole = False
 

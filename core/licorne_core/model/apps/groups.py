@@ -1,7 +1,7 @@
 """Pending asks of an application by class, some of which wait for a remedy such as a reservation.
 
-The asks of a group fit the same nodes, so if one finds no node, none does. Each of them may then get a
-remedy once it is old enough, for instance a reserved node, in the order of asks (spec §§ 5.3, 8.5).
+The asks of a group fit the same nodes, so if one finds no node, none does. Then each ask may get a remedy
+once it is old enough, such as a reserved node, in the order of asks (spec §§ 5.3, 8.5).
 """
 
 from dataclasses import dataclass
@@ -49,8 +49,8 @@ class LogEntry(NamedTuple):
 class AskGroup:
     """The pending asks of one class and task group in one application, the first in order on top.
 
-    Always true: every pending ask of the group has its place in the heap, and the top of the heap is
-    the place of one. Places of asks that are not pending any more are dropped when they reach the top.
+    Always true: every pending ask of the group has its place in the heap, and the top of the heap is the
+    place of a pending ask. Places of asks that are not pending any more are dropped when they reach the top.
     """
 
     app: Any
@@ -77,19 +77,21 @@ class AskGroup:
     unplaceable: bool
     """True if the asks fitted no node in the last try."""
     nowhere: bool
-    """True if the asks exceeded the size of the cluster in the last try, or fitted no node. A try that
-    ended at another check does not change it."""
+    """True if the asks exceeded the size of the cluster in the last try, or fitted no node. A try that failed
+    another check does not change this.
+    """
     in_backlog: bool
     """True if it is in the backlog of groups that found no node (`scheduling/waiting/wakeups.py`)."""
     together: Items
-    """Amounts of all asks that are placed with these, as of their last try: of a whole gang
-    (`scheduling/gang_placement.py`). Empty for asks that are placed one by one."""
+    """Amounts of all asks that are placed together, as of their last try: of a whole gang
+    (`scheduling/gang_placement.py`). Empty for asks that are placed one by one.
+    """
     is_bound: bool
     """True if in the last try they were members bound to certain nodes, or to reserved room."""
     no_place: bool
     """True if in the last try the whole gang had no room, or exceeded the size of the cluster."""
     over_queue: bool
-    """True if an event says that the asks exceed a queue's maximum (spec § 12.1.3)."""
+    """True if the last event says that the asks exceed a queue's maximum (spec § 12.1.3)."""
     over: BoundTexts | None
     """The bound, other than a queue, that the asks exceed by the last event; it precedes queues."""
     _unreported: list[AskPlace] | None
@@ -227,7 +229,7 @@ class AskGroup:
 
 
 def _forget(place: AskPlace) -> None:
-    """Note that the place is not in the heap; the request may have another one by now."""
+    """Note that the place is not in the heap any more; the request may have another one already."""
     if place.request.arrival == place.arrival:
         place.request.is_queued = False
 
@@ -249,7 +251,7 @@ class AgedAsks:
     __slots__ = ("_age", "_ready", "_young", "app", "asked", "blocker", "group", "paused_until")
 
     step: ClassVar[int] = 0
-    """Its order among the items that are ranked by one ask; 0 is the group itself."""
+    """Its position among the items that are ranked by one ask; 0 is the group itself."""
     by_settings = True
     """True if a setting of the queue gives the age that asks must have."""
 

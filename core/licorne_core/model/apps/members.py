@@ -117,10 +117,7 @@ def units_of(app: Application) -> list[Sequence[Request]]:
 
 
 def unit_of(app: Application, request: Request) -> Sequence[Request]:
-    """All requests that are stopped with a member of a gang in units; none for any other request.
-
-    Except for the first call for a gang, the cost does not depend on its size.
-    """
+    """All requests that are stopped together with a member of a gang in units; none for any other request."""
     units = app.gang.units
     return () if units is None else _known(app, units).of(request)
 

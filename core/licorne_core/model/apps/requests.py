@@ -5,8 +5,8 @@ from the ask's arrival until its release. The table below has every step; any ot
 the core.
 
     PENDING       waits for a node. It counts as pending.
-    ASSUMED       is booked on a node, and the RM is being asked about that node. It is
-                  a pending ask to the RM, and an allocation to the headroom of other asks.
+    ASSUMED       is booked on a node, and the RM is being asked about that node. The RM sees a
+                  pending ask, but the headroom of other asks counts an allocation.
     ALLOCATED     is booked, and the RM was told.
     PLACEHOLDER   is booked and keeps room for a real request of its task group (spec § 6).
     RELEASING     is booked; the RM was asked to stop it, and has not confirmed (spec § 1.6.10). It
@@ -187,7 +187,7 @@ STOPPING = frozenset({RequestState.RELEASING, RequestState.PREEMPTING})
 
 
 _make: Final = tuple.__new__
-"""Creates a named tuple in half the time; every ask needs one."""
+"""Creates a named tuple in half the time; every ask needs a tuple."""
 
 
 class AskPlace(NamedTuple):
@@ -278,7 +278,7 @@ class Request:
         return f"<Request {self.ask.key} of {self.ask.app_id} {self.state.value}{where}>"
 
     def __lt__(self, other: "Request") -> bool:
-        """Always False: requests with the same place are stale but for one, and may be in any order."""
+        """Always False: of requests with the same place all but one are stale, in any order."""
         return False
 
     def __hash__(self) -> int:
@@ -304,7 +304,7 @@ class Request:
         return self.state is PENDING
 
     def follow(self, event: RequestEvent) -> None:
-        """Change the state by the event; raise KeyError if the present state has no such event."""
+        """Change the state by the event; raise KeyError if the present state has no transition for it."""
         self.state = TRANSITIONS[self.state, event]
 
 

@@ -44,7 +44,7 @@ class NodeOrder:
     """
 
     packs: Packing | None
-    """What `auto` keeps whole now, with the fullest first; None while it spreads, and for other types."""
+    """What `auto` keeps whole now, the fullest first; None while it spreads, and for other policies."""
     has_mates: bool
     """True if `voids` may name other nodes than the one that changed."""
 
@@ -87,7 +87,7 @@ def node_order(policy: NodeSortPolicy, packs: Packing | None = None) -> NodeOrde
 
 
 class UtilizationOrder(NodeOrder):
-    """The emptiest node first (fair), or the fullest (bin packing); auto is one of them at a time."""
+    """The emptiest node first (fair), or the fullest (bin packing); at any time auto is one of these."""
 
     def __init__(self, policy: NodeSortPolicy, packs: Packing | None) -> None:
         """Take the policy's type and weights."""
@@ -101,7 +101,7 @@ class UtilizationOrder(NodeOrder):
 
 
 STEPS: Final = 16
-"""Steps from an empty group to a full one; the first begins with any use."""
+"""Steps from an empty group to a full one; any usage is above the first step."""
 
 MOST_MATES: Final = 1_000
 """Nodes of the largest group that is compared with others, as all its scores may be void at once."""
@@ -126,7 +126,7 @@ class _Group:
             self.taken[number] += sign * taken
 
     def measure(self) -> int:
-        """How full it is, by the type with the least left; a type that it does not have is full."""
+        """Utilization of the type with the least left; a type without capacity counts as full."""
         if len(self.nodes) > MOST_MATES:
             return 0
         pairs = zip(self.capacity, self.taken, strict=True)

@@ -19,11 +19,8 @@ class HeldRoom(ABC):
 
     @abstractmethod
     def lets(self, wanted: AskClass | Shape, node: Any, holder: object = None) -> bool:
-        """True if an ask that is placed on the node now ends by the start, or leaves the room free.
-
-        An ask of the claim `holder` may use the room of that claim.
-        """
+        """True if an ask that is placed on the node now ends before the start, or leaves the room free."""
 
     @abstractmethod
     def leaves(self, wanted: AskClass | Shape, node: Any) -> Mapping[str, int]:
-        """Amounts that asks of the class may use now, including reserved ones; empty for no bound."""
+        """Amounts that asks of the class may use now, including reserved ones; empty for unlimited."""

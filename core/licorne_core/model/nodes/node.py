@@ -63,7 +63,7 @@ class Node:
     yielded: bool
     """True if a reservation of it has given way since the last review."""
     birth: int
-    """Its number among all nodes: it distinguishes successive nodes with the same id."""
+    """Its number among all nodes ever added: it distinguishes successive nodes with the same id."""
     score: Any
     """Set by the node index: sort key in node order, smallest first; None before the first sort."""
     version: int
@@ -219,7 +219,7 @@ class Node:
         return refused if refused is NO_ANSWER else f"refused: {refused}"
 
     def _claimed(self, wanted: AskClass | Shape, holder: object) -> str | None:
-        """Reason of a claim that keeps the ask out now; None if none does, or the ask requires the node."""
+        """Reason of a claim that excludes the ask now; None if none does, or the ask requires the node."""
         if wanted.required_node is not None:
             return None
         for claim, room in self.claims.items():
@@ -301,8 +301,8 @@ def refuses(node: Node, ask_class: AskClass) -> bool:
 class Recent(Generic[T]):
     """Things in the order of their last changes, as a log for any number of readers.
 
-    A reader stores the `count` up to which it has read. A thing with several changes is read once,
-    so the log is never longer than the number of things, and does not depend on its readers.
+    A reader stores the `count` up to which it has read. An object with several changes is read once, so the
+    log has at most one entry for each object, whatever its readers do.
     """
 
     __slots__ = ("_last", "count")
@@ -322,7 +322,7 @@ class Recent(Generic[T]):
         self._last[thing] = self.count
 
     def number(self, thing: T) -> int:
-        """Number of the thing's last change; 0 if it has not changed."""
+        """Number of the object's last change; 0 if it has not changed."""
         return self._last.get(thing, 0)
 
     def forget(self, thing: T) -> None:
@@ -334,7 +334,7 @@ class Recent(Generic[T]):
         self._last.clear()
 
     def since(self, count: int) -> Iterator[T]:
-        """Yield the things changed since that count, the latest first."""
+        """Yield the objects changed since that count, the latest first."""
         for thing, number in reversed(self._last.items()):
             if number <= count:
                 return

@@ -184,7 +184,7 @@ class Queue(Quota):
         )
 
     def let_go(self) -> None:
-        """Break its reference circles: otherwise only the garbage collector would free it.
+        """Break its reference cycles: otherwise only the garbage collector would free it.
 
         The queue is in its own lineage, stale entries refer to its children, and `precedence` refers to all.
         """
@@ -305,8 +305,8 @@ def headroom(queue: Queue) -> Resources:
 def fair_max(queue: Queue) -> Resources:
     """Divisors of the queue's share if nothing is guaranteed (spec § 4.8).
 
-    It begins with root's maximum, without zeros. On the way down, each queue's own maximum of a
-    replaces the one from above, whether larger or smaller.
+    It begins with root's maximum, without zeros. On the way down, each queue's own maximum of a type replaces
+    the one from above, whether larger or smaller.
     """
     root = queue.lineage[-1]
     size = without_zeros(root.max or {})

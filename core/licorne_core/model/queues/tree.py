@@ -84,7 +84,7 @@ def _template_above(leaf: Queue) -> TemplateConfig:
 
 
 def _template_of(queue: Queue, own: TemplateConfig | None) -> TemplateConfig | None:
-    """A parent's template: its own, else that of the nearest ancestor with one; none for a leaf."""
+    """The template of a parent: its own, or else its nearest ancestor's; none for a leaf."""
     if queue.is_leaf:
         return None
     if own is not None and own != _NOTHING:
@@ -183,7 +183,7 @@ class QueueTree:
     # Changing
 
     def create(self, path: QueuePath, user: UserGroup, *, recovery: bool = False) -> Queue:
-        """Create the missing leaf of that path and the parents it lacks (spec §§ 3.11, 4.1-4.2).
+        """Create the missing leaf of that path, and its missing parents (spec §§ 3.11, 4.1-4.2).
 
         The new queues are dynamic and follow the template above them. The caller has checked that
         the parts of the path are legal names. With `recovery` the user's access is not checked.
@@ -230,9 +230,9 @@ class QueueTree:
     def visits(self, root: QueueConfig) -> Iterator[Visit]:
         """All queues of the tree and of a configuration, each parent before its children by name.
 
-        A queue that is missing is added when its turn comes. The caller settles each queue before
-        it takes the next. It may pause in between, but not add or remove queues meanwhile. In a
-        tree with applications, `check_reload` has to be called first and find no problem.
+        A missing queue is added right before it is yielded. The caller settles each queue before the next
+        one. It may pause in between, but not add or remove queues. In a tree with applications,
+        `check_reload` has to find no problem beforehand.
         """
         waiting: list[tuple[str, Queue | None, QueueConfig | None]] = [(ROOT, None, root)]
         while waiting:

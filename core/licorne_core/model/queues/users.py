@@ -39,7 +39,7 @@ class UserApps:
         return len(self.ranking)
 
     def put(self, app: Application, key: Key) -> None:
-        """Rank an application under the key, and activate it."""
+        """Rank an application by the key, and activate it."""
         self.ranking.put(app, key)
         self._all.put(app, key)
 

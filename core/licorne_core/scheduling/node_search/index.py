@@ -447,7 +447,7 @@ class NodeIndex:
 
 
 def _first(supply: Supply, nodes: Iterable[Node]) -> Node | None:
-    """First node that the supply takes, by a scan of the nodes."""
+    """The first of the nodes that the supply takes, by a scan."""
     found = [node for node in nodes if supply.takes(node)]
     return min(found, key=lambda node: (supply.rank(node), node.node_id), default=None)
 

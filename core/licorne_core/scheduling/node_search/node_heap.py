@@ -1,8 +1,8 @@
 """Heaps of nodes in node order, the greatest amounts of nodes, and an index of items by amounts.
 
-A heap is notified of better and of removed nodes (`offer`). A worse node is ranked anew, or removed, when
-it reaches the top. `Greatest` rules asks out without a search. `FittingIndex` finds the items that may
-fit in some room.
+A heap is notified of improved and of removed nodes (`offer`). A worse node is ranked anew, or removed, when
+it reaches the top. `Greatest` rules asks out without a search. `FittingIndex` finds the items that may fit in
+some room.
 """
 
 from bisect import bisect_left, bisect_right, insort

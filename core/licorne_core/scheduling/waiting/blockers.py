@@ -1,8 +1,8 @@
 """Blockers: obstacles to ask groups or applications, each with one test.
 
 `lets_through` tests if a blocked item would pass now. A blocker knows its blocked items:
-`scheduling/waiting/waiting.py` adds them to its waiting lines and removes them. `Blockers` finds
-the blockers that depend on a changed thing.
+`scheduling/waiting/waiting.py` adds them to its waiting lines and removes them. `Blockers` finds the blockers
+that depend on a changed object.
 """
 
 from collections.abc import Collection, Mapping
@@ -60,7 +60,7 @@ class Blocker(LineOwner):
         """Note the first item, or one with a smaller request; `top` is an upper bound of all requests."""
 
     def watch(self, item: Any, collection: Any) -> None:
-        """Let an item of the priority pass wait for it; `collection` is the item's collection."""
+        """Let an item of the priority pass wait; `collection` is the item's collection."""
         self.priority_pass[item] = collection
 
     def unwatch(self, item: Any) -> None:
@@ -79,7 +79,7 @@ class Blocker(LineOwner):
             self.retire()
 
     def that_may_open(self) -> "list[Blocker]":
-        """Return the blockers that may let an item through after a change of the thing: itself or none."""
+        """Return the blockers that may let an item through after a change of the object: itself or none."""
         return [self] if not self.is_unused and self.lets_through() else []
 
     @property
@@ -196,7 +196,7 @@ class OfThing(Blocker):
     __slots__ = ("_all", "thing")
 
     def __init__(self, thing: Any, blockers: "Blockers") -> None:
-        """Create the blocker of the thing, without waiting items."""
+        """Create the blocker of the object, without waiting items."""
         super().__init__()
         self.thing = thing
         self._all = blockers
@@ -250,14 +250,15 @@ class OpenPlaceholders(OfThing):
 class FullRoot(OfThing):
     """Root has too little for asks that require nodes, even without their victims on them (spec § 9.5).
 
-    Other nodes are allocated beyond their capacity. Any change of root's headroom may help.
+    This happens while other nodes are allocated beyond their capacity. Any change of root's headroom may
+    help.
     """
 
     __slots__ = ()
 
 
 class Blockers:
-    """The blockers of a partition by kind, and by the thing that each depends on.
+    """The blockers of a partition by kind, and by the object that each depends on.
 
     Always true: blockers that extend `OfThing` are here only while they have waiting items.
     """
@@ -300,7 +301,7 @@ class Blockers:
         self._by_kind.clear()
 
     def that_may_open(self, things: Collection[object]) -> list[Blocker]:
-        """Return the blockers that may let an item through, as these things have changed."""
+        """Return the blockers that may let an item through, as these objects have changed."""
         found: list[Blocker] = []
         for known in self._by_kind.values():
             # In most cases no item waits for any of them.

@@ -211,7 +211,7 @@ def _forget_precedence(queue: Queue) -> None:
 
 
 class Dirty:
-    """The things of one partition that have changed since they were settled.
+    """The objects of one partition that have changed since they were settled.
 
     Always true after `settle`: an application is ranked in its leaf if and only if it has pending
     asks and may be tried, a queue in its parent if and only if it has pending asks and neither is stopped;
@@ -247,7 +247,7 @@ class Dirty:
     # Marks
 
     def mark(self, things: Iterable[object]) -> None:
-        """Mark things that blockers depend on: quotas, task groups, open questions to the RM."""
+        """Mark objects that blockers depend on: quotas, task groups, open questions to the RM."""
         for thing in things:
             self._things[thing] = None
 
@@ -259,10 +259,7 @@ class Dirty:
         self.version += 1
 
     def mark_due(self, app: Application) -> None:
-        """Mark an application that may have a step to take which was not possible before.
-
-        Its usage is unchanged, so failed searches are not repeated.
-        """
+        """Mark an application that may now have a step to take."""
         self.apps[app] = None
         self._leaves[app.leaf] = None
         self._wakeups.waiting.runnable = True
@@ -286,7 +283,7 @@ class Dirty:
         self.version += 1
 
     def mark_resized(self, leaf: Queue) -> None:
-        """Mark a changed maximum or guarantee of a leaf, of all shares only the leaf's own depends on it.
+        """Mark a changed maximum or guarantee of a leaf: it affects only the leaf's own share.
 
         The fair order of applications is by their shares of the guarantee (spec § 5.2).
         """
@@ -392,7 +389,7 @@ class Dirty:
         self.mark_filled(node)
 
     def open_blockers(self) -> None:
-        """Open the blockers that may let an item through, as a thing has changed."""
+        """Open the blockers that may let an item through, as an object has changed."""
         wakeups = self._wakeups
         if self._things:
             things, self._things = self._things, {}
@@ -417,7 +414,7 @@ class Dirty:
                 self._touched(node)
 
     def _touched(self, node: Node) -> None:
-        """Note that the victims on the node for asks that require it may have changed (§ 9.5)."""
+        """Note that the victims on the node may have changed for asks that require the node (§ 9.5)."""
         self._wakeups.reserved.wake_on(node)
         self._wakeups.waiting.runnable = True
 

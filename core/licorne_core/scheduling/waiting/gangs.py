@@ -25,7 +25,7 @@ class NoPlace(OfThing):
         app: Application,
         waiting_gangs: "dict[NoPlace, None]",
     ) -> None:
-        """Start without a search; it is one of `waiting_gangs` as long as items wait."""
+        """Start without a search; the blocker is in `waiting_gangs` as long as items wait."""
         super().__init__(thing, blockers)
         self._waiting_gangs = waiting_gangs
         waiting_gangs[self] = None

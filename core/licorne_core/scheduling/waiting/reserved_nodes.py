@@ -12,7 +12,7 @@ from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.waiting.blockers import Blockers, OfThing
 
 PART_OF_NODES = 10
-"""One of this number of nodes may be reserved, and at least one, unless root has a bound of its own."""
+"""One in this number of nodes may be reserved, and at least one, unless root has a bound of its own."""
 
 Reserver = Application | Queue
 """An application or a queue, in which reserved nodes count."""
@@ -64,7 +64,7 @@ class ReservationLimits:
         return max(1, len(self._nodes.by_id) // PART_OF_NODES) if own is None else own
 
     def has_room(self, reserver: Reserver) -> bool:
-        """True if one more node may be reserved in it."""
+        """True if one more node may be reserved in the queue or application."""
         most = self.most(reserver)
         return most is None or self.reserved(reserver) < most
 

@@ -1,8 +1,8 @@
 """Shortages of quotas (spec § 8.3c, e), and reserved nodes that block victim searches (§ 9.2).
 
-A victim search that fails only because nodes are reserved for other asks is repeated as soon as one
-of these reservations ends. Until then, or until the end of the usual interval, all similar asks wait: the
-search would have the same result for them, so that one is enough for all.
+A victim search that fails only because nodes are reserved for other asks is repeated as soon as one of these
+reservations ends. Until then, or until the end of the usual interval, all similar asks wait: one search is
+enough, as it would have the same result for all of them.
 """
 
 from licorne_core.model.apps.requests import Request
@@ -88,14 +88,14 @@ MOST_KEPT = 256
 """Most likenesses that wait for nodes to be given up; the earliest of more wait for their interval only."""
 
 MOST_GIVEN_UP = 64
-"""Most given-up nodes that are recorded, the latest; if there were others, waiting asks search again."""
+"""Maximum number of recorded given-up nodes, the latest; if there were others, waiting asks search again."""
 
 Likeness = tuple[QueuePath, AskClass, int, tuple[AppId, AllocationKey] | None]
 """Leaf, class and priority. An ask that has a node reserved has a likeness of its own."""
 
 
 class NodesReserved(Blocker):
-    """Stops asks of one likeness while the nodes of their possible victims are reserved for others."""
+    """Blocks similar asks while the nodes of their possible victims are reserved for others."""
 
     __slots__ = ("_all", "ask_class", "refusal", "since", "until")
 
@@ -126,9 +126,8 @@ class NodesReserved(Blocker):
 class ReservedNodeWaits:
     """The blockers of asks that wait for reserved nodes in one partition, and the nodes given up.
 
-    Nodes are numbered as they are given up; those that asks may still use are searched from the
-    latest back. Both are bounded, as a given-up node is compared with all likenesses, and a likeness with all
-    these nodes.
+    Nodes are numbered as they are given up; those that asks may still use are searched from the latest back.
+    Both are bounded, as every given-up node is compared with every group of similar asks.
     """
 
     def __init__(self) -> None:
@@ -183,7 +182,7 @@ class ReservedNodeWaits:
         return [kept for kept in waiting if kept.may_use(node)]
 
     def any_since(self, count: int, kept: NodesReserved) -> bool:
-        """True if the asks may use a node that was given up after the first `count` ones, as far as recorded.
+        """True if the asks may use a recorded node that was given up after the first `count` ones.
 
         A node that is reserved again counts when it is given up again.
         """

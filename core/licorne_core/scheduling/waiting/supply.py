@@ -27,7 +27,7 @@ from licorne_core.values.ids import NodeId
 from licorne_core.values.resources import Items
 
 SIFTED = 512
-"""Number of nodes whose room is compared in one go."""
+"""Number of nodes whose room is compared in one batch."""
 
 SIFTED_TYPES = 4
 """Number of resource types by which they are compared; most asks want no more."""
@@ -91,8 +91,7 @@ class NodePool(Pool):
     def rules_out(self, wanted: AskClass | Shape) -> bool:
         """True if a smaller search has failed: then only nodes in `rooms` may fit.
 
-        That search has to have been for asks with the same or an earlier end, as room may be held for later
-        starts.
+        Only a search for asks with the same or an earlier end counts, as room may be held for later starts.
         """
         amounts = dict(wanted.items)
         for supply in self._short:
@@ -184,7 +183,7 @@ class Supply(Shortage):
         return node.refusal(self.wanted) is None
 
     def that_may_do(self, nodes: list[Node]) -> list[Node]:
-        """Return all nodes that take an ask, and maybe others; the caller checks each."""
+        """Return all nodes that take an ask, and maybe others; the caller checks each one."""
         amounts = self.amounts
         for name, value in self.items[:SIFTED_TYPES]:
             nodes = [node for node in nodes if amounts(node).get(name, 0) >= value]
@@ -242,7 +241,7 @@ class SupplyHeap(NodeHeap):
     __slots__ = ("_rest", "_supply", "counted", "is_filling", "sizes")
 
     def __init__(self, supply: Supply, nodes: list[Node], sizes: Greatest | None) -> None:
-        """Fill it from these nodes later; `sizes` notes all of them if none of them fits."""
+        """Prepare to fill it from these nodes; `sizes` notes all of them if none fits."""
         # With a runtime, nodes leave the supply as time passes, because room is held there for later starts.
         super().__init__(steady=isinstance(supply.wanted, Shape) and supply.wanted.runtime == inf)
         self._supply = supply
@@ -375,8 +374,8 @@ _KINDS = (Supply, ReservableSupply)
 class Supplies:
     """The supplies in use.
 
-    Those of one kind share a pool of nodes, which is kept even without supplies: a single ask need not
-    create it again. For asks that require a node, the supplies of that node share one.
+    Supplies of one kind share a pool of nodes, which is retained even without supplies, so that a single ask
+    need not create it again. For asks that require a node, the supplies of that node share one.
     """
 
     __slots__ = ("_by_kind", "_free", "_pools", "changed", "made")

@@ -6,10 +6,10 @@ above it are added to waiting lines of the rankings above. So when
 the blocker changes, the first waiting item is found by descending from root, without examining
 others.
 
-`changed` is the one entry for a blocker that may open. The pass then takes, at each level, the
-smaller of the active items and those that wait for an open blocker. Before it takes the latter it
-asks the blocker, as one freed node may open the blocker for many items and have room for one.
-`BlockedItemEvents` publishes events about blocked items.
+`changed` is the only function for a blocker that may open. The pass then takes, at each level, the smaller of
+the active items and those that wait for an open blocker. Before it takes the latter it asks the blocker, as
+one freed node may open the blocker for many items and have room for one. `BlockedItemEvents` publishes events
+about blocked items.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -162,7 +162,7 @@ class Waiting:
             blocker.retire()
 
     def _forget(self, ranking: Ranking[Any], member: Any, owner: Blocker) -> bool:
-        """Count one reason less for the member in the owner's line; True if that is empty now."""
+        """Count one reason less for the member in the owner's line; True if the line is empty now."""
         line = owner.waiting_lines[ranking]
         if line.remove(member):
             blocked = self._blocked[ranking]
@@ -217,14 +217,14 @@ class Waiting:
                 self.unpark(group)
 
     def release(self, app: Application) -> None:
-        """Unpark the application, and its parked items: it is not searched until it is ranked again."""
+        """Unpark the application and its parked items, which are not searched until they are ranked again."""
         if app.blocker is not None:
             self.unpark(app)
         if app.pending_count:
             self.unpark_inside(app)
 
     def unpark_inside(self, app: Application) -> None:
-        """Unpark all items of the application; it is not searched for a while."""
+        """Unpark all items of the application, which is not searched for a while."""
         for item in app.ranking.ordered():
             self.unpark(item)
 
@@ -305,7 +305,7 @@ class Waiting:
         return found
 
     def _is_open(self, owner: Blocker) -> bool:
-        """True if the owner may let an item through; one that cannot is shut."""
+        """True if the owner may let an item through; otherwise the owner is shut."""
         if owner not in self.opened:
             return False
         if owner.lets_through():

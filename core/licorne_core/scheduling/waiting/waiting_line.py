@@ -62,11 +62,10 @@ class Chunk:
 class WaitingLine:
     """Items of one ranking that lead to waiting items of one owner, in key order.
 
-    `members` counts the reasons for which an item is here: it is blocked itself, or contains
-    blocked items. Always true: the entry under which a member was last filed is in a chunk. Other
-    entries are stale, and a search that meets one drops it. The key of a member may have changed
-    since it was filed. A larger key is filed when a search meets the entry, a smaller one before
-    each search.
+    `members` counts the reasons for which an item is here: it is blocked itself, or contains blocked items.
+    Always true: the entry under which a member was last filed is in a chunk. Other entries are stale, and
+    searches drop them. The key of a member may have changed since it was filed. A larger key is filed when a
+    search meets the entry, a smaller one before each search.
     """
 
     __slots__ = (
@@ -119,7 +118,7 @@ class WaitingLine:
         self._outer += ((outer, member),)
 
     def lower(self, item: Any, wanted: Items) -> bool:
-        """Lower the `least` of the member's chunk to this; True if that changed it."""
+        """Lower the `least` of the member's chunk to `wanted`; True if that changed it."""
         chunk = self._chunks[self._position(self._filed[item])]
         return bool(chunk.least) and lower(chunk.least, wanted)
 

@@ -13,7 +13,7 @@ from licorne_core.standard.placement.chain import Placer
 
 
 class Placement(Extension):
-    """Finds the leaf of each application for which no other feature has one."""
+    """Finds the leaf of each application, unless another feature has found one."""
 
     def __init__(self, name: str, bit: int, context: CheckContext) -> None:
         """Start with the implicit rules."""

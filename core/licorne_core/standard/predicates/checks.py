@@ -168,7 +168,7 @@ class PredicateChecks(Predicates):
                 app.gang.questions += 1
 
     def ask_for(self, asker: object, request: Request, nodes: Iterable[Node]) -> None:
-        """Ask about nodes for an ask without booking it; `asker` handles the answer."""
+        """Ask about nodes for an ask without booking it; `asker` processes the answer."""
         self._put(request, nodes, allocate=False).asker = asker
 
     def ask_again(self, assumed: Assumed) -> None:

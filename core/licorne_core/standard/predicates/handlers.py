@@ -31,7 +31,7 @@ class Settled(NamedTuple):
 
 
 def _ask_before(partition: Partition, question: NodeQuestion, _: float, __: Outcome) -> None:
-    """Ask about nodes before anything is placed on them."""
+    """Ask about nodes before any ask is placed on them."""
     checks_of(partition.check_context).ask_before(question)
 
 
@@ -101,7 +101,7 @@ def checks_overdue(
 
 
 def _hear_of(partition: Partition, check: PredicateCheck) -> None:
-    """Retry requests that wait for the end of a check before any decision about them."""
+    """Retry requests that wait for the end of a check, before any decision about them."""
     if check.gang is not None:
         partition.dirty.mark((check.gang,))
         for extension in partition.points.answered:

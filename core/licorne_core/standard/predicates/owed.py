@@ -9,10 +9,10 @@ MAX_ASSUMED = 1024
 """Most asks of a partition that wait for answers at a time; others are not tried meanwhile."""
 
 MAX_ASSUMED_IN_SILENCE = 8
-"""The same for an RM that missed the last deadline, until it answers again."""
+"""The same bound for an RM that missed the last deadline, until it answers again."""
 
 MORE_WHILE_QUICK = 8
-"""Factor of `MAX_ASSUMED` for a quick RM, so that it has further checks while its answers are under way."""
+"""Factor of `MAX_ASSUMED` for a quick RM, so that checks are open while its answers are under way."""
 
 QUICK_PART = 0.5
 """Part of the deadline within which a quick RM answers `MAX_ASSUMED` checks."""
@@ -46,7 +46,7 @@ class AnswersOwed(Blocker):
     def answered(self, call: Call, now: float, deadline: float) -> None:
         """Note that the RM has answered in time; `deadline` is the allowed time in seconds.
 
-        A check with few others before it is no measure of the RM's speed.
+        A check behind few others does not measure the RM's speed.
         """
         self.is_silent = False
         if call.sent_with and call.behind >= MAX_ASSUMED // 2:

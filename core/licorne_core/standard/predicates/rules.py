@@ -9,7 +9,7 @@ from licorne_core.standard.predicates.owed import AnswersOwed
 
 
 class _MayBeAsked(Rule):
-    """Few enough checks are unanswered for another ask to wait (spec § 8.4)."""
+    """The number of unanswered checks allows another ask to wait (spec § 8.4)."""
 
     def obstacle(self, context: CheckContext, asking: Asking) -> AnswersOwed | None:
         owed = checks_of(context).owed

@@ -19,10 +19,10 @@ from licorne_core.standard.preemption.victims import (
 )
 
 Gain = tuple[Candidate, Vector]
-"""A candidate, and the amounts of what is missing that its end frees."""
+"""A candidate, and the missing amounts that its end frees."""
 
 SLACK = 1 - 1e-9
-"""Factor of a bound that is derived from a ratio: rounding makes it no higher than the least price."""
+"""Factor of a bound that is derived from a ratio: despite rounding, the bound is at most the least price."""
 
 
 class CheapestSet:
@@ -54,7 +54,9 @@ class CheapestSet:
         self._ratios.reverse()
 
     def of(self, missing: Vector) -> list[Candidate] | None:
-        """The cheapest set that covers the missing amounts; None for none. Out of steps, the best so far."""
+        """The cheapest set that covers the missing amounts; None for none. After the last step, the best so
+        far.
+        """
         self._search(0, missing, NO_PRICE, 0)
         return self._best
 

@@ -8,7 +8,7 @@ Action = Callable[[], object]
 
 
 class Agenda:
-    """Run the actions of `soon`, including those that they add."""
+    """Actions in the order of their times; equal times in the order of insertion."""
 
     def __init__(self) -> None:
         """Start empty."""

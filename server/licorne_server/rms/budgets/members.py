@@ -60,7 +60,7 @@ class EngineBooks(Books):
         return {rm_id: _use(use, has.get(rm_id, EMPTY)) for rm_id, use in report.rms.items()}
 
     def slices(self, budget: str) -> Mapping[RmId, Resources]:
-        """See `Books`. None while the core recounts the members of budgets."""
+        """See `Books`."""
         return self._slices.get(budget, EMPTY_SLICES)
 
     async def set_slices(self, budget: str, slices: Mapping[RmId, Resources]) -> None:
