@@ -2,7 +2,8 @@
 
 ``python tests/mutants [NAME ...] [--jobs 2]``, or ``make mutants``. The exit code is 0 if every defect was
 noticed by the tests that it names: by one that is not marked `slow`, unless the defect is. It is 1 otherwise.
-With ``--table FILE`` each defect is written down with the tests that noticed it.
+With ``--table FILE`` each defect is written down at once with the tests that noticed it, and a run that was
+stopped goes on with the defects that the file does not have.
 """
 
 import argparse
@@ -23,6 +24,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from mutants.defect import Defect, DoesNotApply, write  # noqa: E402
 from mutants.planted import ALL  # noqa: E402
+from mutants.table import DOES_NOT_APPLY, KILLED, NO_VERDICT, SLOW_ONLY, SURVIVED, Table  # noqa: E402
 
 ROOTS = ("core", "server", "clients/python", "clients/cli", "tools")
 """The folders in which packages begin."""
@@ -36,7 +38,7 @@ PASSED, FAILED, NOTHING = 0, 1, 5
 """Exit codes of pytest."""
 QUICK, SLOW = (), ("-m", "slow and not transport")
 """Options of pytest for the tests of `make test`, and for those of `make test-slow`."""
-NOTICED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
+NOTICED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - |$)", re.MULTILINE)
 
 
 def main() -> int:
@@ -44,7 +46,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help="only these defects")
     parser.add_argument("--jobs", type=int, default=1, help="so many at once (%(default)s)")
-    parser.add_argument("--table", type=Path, help="write each defect with the tests that noticed it")
+    parser.add_argument(
+        "--table", type=Path, help="add the defects that are not there, and what noticed each"
+    )
     arguments = parser.parse_args()
     known = {defect.name: defect for defect in ALL}
     strangers = [name for name in arguments.names if name not in known]
@@ -52,7 +56,7 @@ def main() -> int:
         parser.error(f"there is no defect {', '.join(strangers)}")
     defects = [known[name] for name in arguments.names] or ALL
     with copies(arguments.jobs) as trees:
-        return run(defects, trees, arguments.jobs, arguments.table)
+        return run(defects, trees, arguments.jobs, Table(arguments.table))
 
 
 @contextmanager
@@ -77,11 +81,12 @@ def copy(source: Path, target: Path) -> None:
         shutil.copy2(source, target)
 
 
-def run(defects: Sequence[Defect], trees: SimpleQueue[Path], jobs: int, table: Path | None = None) -> int:
-    """Try the defects and report the outcome of each, in their order."""
+def run(defects: Sequence[Defect], trees: SimpleQueue[Path], jobs: int, table: Table) -> int:
+    """Try the defects that the table does not have, and report the outcome of each, in their order."""
     tree = trees.get()
-    tests = sorted({test for defect in defects for test in defect.tests_in(tree)})
-    for which in (QUICK, SLOW):
+    left = [defect for defect in defects if defect.name not in table.verdicts]
+    tests = sorted({test for defect in left for test in defect.tests_in(tree)})
+    for which in (QUICK, SLOW) if tests else ():
         code, output = play(tree, tests, which)
         if code not in (PASSED, NOTHING):
             print(output)
@@ -96,15 +101,11 @@ def run(defects: Sequence[Defect], trees: SimpleQueue[Path], jobs: int, table: P
         finally:
             trees.put(tree)
 
-    missed, rows = [], []
     with ThreadPoolExecutor(jobs) as pool:
-        for defect, (found, noticing) in zip(defects, pool.map(verdict, defects), strict=True):
+        for defect, (found, noticing) in zip(left, pool.map(verdict, left), strict=True):
             print(f"{found:14} {defect.name}: {defect.wrong}", flush=True)
-            rows += [f"{defect.name}\t{test}\n" for test in noticing or ("-",)]
-            if found != "killed":
-                missed.append(defect.name)
-    if table:
-        table.write_text("".join(rows), encoding="utf-8")
+            table.add(defect.name, found, noticing)
+    missed = [defect.name for defect in defects if table.verdicts[defect.name] != KILLED]
     print(f"{len(defects) - len(missed)} of {len(defects)} were noticed")
     if missed:
         print(f"not noticed: {' '.join(missed)}")
@@ -121,7 +122,7 @@ def tried(defect: Defect, tree: Path) -> tuple[str, list[str]]:
         path, before = defect.plant(tree)
     except DoesNotApply as error:
         print(error, file=sys.stderr)
-        return "does not apply", []
+        return DOES_NOT_APPLY, []
     try:
         code, output = play(tree, tests, QUICK)
         unnoticed = code in (PASSED, NOTHING)
@@ -131,12 +132,12 @@ def tried(defect: Defect, tree: Path) -> tuple[str, list[str]]:
         write(path, before)
     if code == FAILED:
         alone = unnoticed and not defect.slow
-        return "slow ones only" if alone else "killed", NOTICED.findall(output)
+        return SLOW_ONLY if alone else KILLED, NOTICED.findall(output)
     if code in (PASSED, NOTHING):
-        return "survived", []
+        return SURVIVED, []
     # Not even collected, cut off from outside, no such test: that is nobody's judgement.
     print(output, file=sys.stderr)
-    return "no verdict", []
+    return NO_VERDICT, []
 
 
 def play(tree: Path, tests: Sequence[str], which: Sequence[str]) -> tuple[int | None, str]:

@@ -10,6 +10,7 @@ import pytest
 from mutants.defect import Defect, DoesNotApply
 from mutants.operators import Operator, drop, negate, never, returns, swap, without
 from mutants.planted import ALL
+from mutants.table import KILLED, NO_VERDICT, SURVIVED, Table
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SOURCE = '''\
@@ -111,6 +112,21 @@ def test_a_planted_defect_is_there_at_once(tmp_path: Path) -> None:
     before = printed()
     assert defect.plant(tmp_path) == (folder / "file.py", "x = 1\n")
     assert (before, printed()) == ("1\n", "2\n")
+
+
+def test_a_stopped_run_goes_on_with_its_table(tmp_path: Path) -> None:
+    """A verdict is in the file at once, and the next run has it; what has none is tried again."""
+    file = tmp_path / "table.tsv"
+    stopped = Table(file)
+    stopped.add("slip", KILLED, ["tests/test_one.py::test_it", "tests/test_two.py::test_it"])
+    stopped.add("error", NO_VERDICT, [])
+    Table(file).add("lapse", SURVIVED, [])
+    assert Table(file).verdicts == {"slip": KILLED, "lapse": SURVIVED}
+    assert file.read_text(encoding="utf-8").splitlines() == [
+        "slip\tkilled\ttests/test_one.py::test_it",
+        "slip\tkilled\ttests/test_two.py::test_it",
+        "lapse\tsurvived\t-",
+    ]
 
 
 def planted_in(tree: Path, source: str, where: str, operator: Operator, nth: int | None = None) -> Defect:
