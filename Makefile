@@ -59,7 +59,7 @@ GENERATOR := .venv-gen/.installed
 BUILD = @echo 'dist: $(1) ...'; $(2) && echo 'dist: $(1) is done'
 
 .DEFAULT_GOAL := help
-.PHONY: help gate native pure dist test-dist test-native test-compiled test-image test-kube alerts chart image image-load image-base sbom install demo run kube bench test smoke transport test-transport lint-rust test-browser test-deploy lint-deploy manifests test-go lint-go test-shim test-slow test-bench soak mutants rows programs check lint types imports gen gen-check lint-proto proto-release examples example-go example-java example-typescript example-rust example-cpp picture decisions reference docs format constraints clean
+.PHONY: help gate native pure dist test-dist test-native test-compiled test-image test-kube alerts chart image image-load image-base sbom install demo run kube bench test test-workshop smoke transport test-transport lint-rust test-browser test-deploy lint-deploy manifests test-go lint-go test-shim test-slow test-bench soak mutants rows programs check lint types imports gen gen-check lint-proto proto-release examples example-go example-java example-typescript example-rust example-cpp picture decisions reference docs format constraints clean
 
 help:
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -99,8 +99,15 @@ run: $(RUNTIME) ## a server on loopback
 bench: $(RUNTIME) ## one benchmark: make bench SCENARIO=... NODES=... PODS=...
 	@$(BIN)/licorne bench $(SCENARIO) $(if $(NODES),--nodes $(NODES)) $(if $(PODS),--pods $(PODS))
 
-test: install | $(COLLECTED) ## the tests, but for slow ones: four minutes on two processors, with Python, make and git alone
-	@$(BIN)/pytest -n auto --dist worksteal
+# What Licorne is made, measured and delivered with: benches, gates, scripts, the chart and the composition. All tests are
+# collected, as one of them judges the whole.
+WORKSHOP := $(addprefix tests/,tools deploy kube soak)
+
+test: install | $(COLLECTED) ## the tests, but for slow ones and those of test-workshop: four minutes on two processors, with Python, make and git alone
+	@$(BIN)/pytest -n auto --dist worksteal $(WORKSHOP:%=--deselect=%)
+
+test-workshop: install | $(COLLECTED) ## the tests of benches, gates, scripts, chart and composition, but for slow ones
+	@$(BIN)/pytest -n auto --dist worksteal $(WORKSHOP)
 
 # The tests without a target of their own.
 WITH := not bench and not promtool and not helm and not wheels and not image and not kube
@@ -274,7 +281,7 @@ programs: install ## are the programs there that tests need beside Python, make 
 audit: install ## known vulnerabilities of the locked packages and crates: make audit STRICT=strict fails for what cannot be looked up
 	@$(BIN)/python .ci/audit.py $(STRICT)
 
-check: programs lint types imports audit gen-check $(if $(NPM),lint-proto) test test-slow test-browser test-deploy $(if $(GO),lint-deploy test-go test-kube) examples $(if $(CARGO),lint-rust) test-native gate ## all that CI runs
+check: programs lint types imports audit gen-check $(if $(NPM),lint-proto) test test-workshop test-slow test-browser test-deploy $(if $(GO),lint-deploy test-go test-kube) examples $(if $(CARGO),lint-rust) test-native gate ## all that CI runs
 
 lint: install ## style, banned imports, format, and code that only tests use
 	@$(BIN)/ruff check

@@ -8,7 +8,7 @@ tests/programs.py``, which fails and says what is missing.
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -68,16 +68,16 @@ class Told:
 
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Print one line about missing programs, if any, and one about slow tests."""
+        """Print one line each about missing programs, slow tests and the workshop's, if any."""
         slow = self._config.stash.get(SLOW, 0) if "not slow" in self._config.getoption("markexpr") else 0
-        for line in told(self._left_out(), slow):
+        for line in told(self._left_out(), slow, self._config.getoption("deselect") or ()):
             terminalreporter.write_line(line)
 
     def _left_out(self) -> Counter[str]:
         return self._config.stash[LEFT_OUT] if LEFT_OUT in self._config.stash else Counter()
 
 
-def told(left_out: Counter[str], slow: int) -> list[str]:
+def told(left_out: Counter[str], slow: int, deselected: Sequence[str] = ()) -> list[str]:
     """The left out tests, in a line for each kind."""
     lines = []
     if left_out:
@@ -85,6 +85,9 @@ def told(left_out: Counter[str], slow: int) -> list[str]:
         lines.append(f"left out for want of programs: {left_out.total()} tests, {each}")
     if slow:
         lines.append(f"left out as slow: {slow} tests; make test-slow runs them, make check all that CI runs")
+    if deselected:
+        folders = ", ".join(deselected)
+        lines.append(f"left out as tests of the workshop: {folders}; make test-workshop runs them")
     return lines
 
 

@@ -61,9 +61,10 @@ def test_what_is_missing_is_told_with_its_package(monkeypatch: pytest.MonkeyPatc
 
 
 def test_what_was_left_out_is_told_by_count() -> None:
-    """There is a line for programs and one for slow tests, if their counts are not 0."""
+    """There is a line each for programs, slow tests and folders, if any were left out."""
     assert told(Counter(), 0) == []
-    assert told(Counter(etcd=30, openssl=8), 300) == [
+    assert told(Counter(etcd=30, openssl=8), 300, ["tests/a", "tests/b"]) == [
         "left out for want of programs: 38 tests, 30 for etcd, 8 for openssl",
         "left out as slow: 300 tests; make test-slow runs them, make check all that CI runs",
+        "left out as tests of the workshop: tests/a, tests/b; make test-workshop runs them",
     ]
