@@ -232,7 +232,7 @@ PREEMPTION = (
         "Moves._count",
         drop("lineage"),
         "a daemon waits on, though victims on other nodes leave room for it in the cluster",
-        ("properties/test_decisions::test_decides_as_the_oracle_does_in_rare_worlds",),
+        ("scenarios/test_scenarios::test_scenario[quota_change]",),
     ),
     Defect(
         "tried-once-though-in-vain",

@@ -177,7 +177,6 @@ def test_decides_as_the_oracle_does_in_long_worlds(part: range) -> None:
 
 
 OF_DOMAINS = partial(agree, gangs=MOSTLY, topology=True)
-OF_NOTICES = partial(agree, preempting=MOSTLY, notices=True)
 OF_ELASTIC_GANGS = partial(agree, length=CROWDED, gangs=0.3, preempting=MOSTLY, elastic=1.0)
 
 
@@ -186,9 +185,6 @@ OF_ELASTIC_GANGS = partial(agree, length=CROWDED, gangs=0.3, preempting=MOSTLY, 
     [
         pytest.param(partial(OF_ELASTIC_GANGS, notices=True), 3_330_101, id="checkpoint of what has ended"),
         pytest.param(OF_ELASTIC_GANGS, 3_360_041, id="answer after a back-off"),
-        pytest.param(
-            partial(OF_NOTICES, length=180), 61_000_213, id="victims make room for a daemon elsewhere"
-        ),
         pytest.param(partial(OF_DOMAINS, length=75, backfill=0.0), 61_000_213, id="back-off after a maximum"),
         pytest.param(partial(OF_DOMAINS, length=CROWDED), 74_000_325, id="node for a member of a lost place"),
         pytest.param(partial(OF_DOMAINS, length=100), 73_000_389, id="lost place for which the RM is asked"),
