@@ -1,9 +1,9 @@
 """The service: the core behind gRPC and HTTP, and the commands that run it.
 
 gRPC's fork handlers are disabled in this process. Its C core installs them for children that make calls,
-unless an environment variable disables them when it is loaded. They stop threads of the
-parent and wait for them, and if they cannot, the child crashes. The only forks of this process
-are copies (`engine/copied_process.py`), which make no call.
+unless an environment variable disables them when it is loaded. They stop the parent's threads and wait for
+them; if that fails, the child crashes. The only forks of this process are copies
+(`engine/copied_process.py`), which make no call.
 """
 
 import os

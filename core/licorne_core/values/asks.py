@@ -237,7 +237,7 @@ class Allocation:
     placeholder_used: bool
     """True if it replaced a placeholder; then its request time is that of the placeholder (spec § 6.6)."""
     passed: Passed | None
-    """The claim that it passed; None also where no decision placed it: a replacement, or a forced one."""
+    """The claim that it passed; None also without a decision: for a replacement, or a forced allocation."""
 
     def __init__(
         self,
@@ -287,7 +287,7 @@ class Reservation:
     gives_way: bool = False
     """True if the last review found that it gives way to asks within their queue's guarantee."""
     provisional: bool = False
-    """True if the cluster was full when it was made: it keeps no victims from other asks."""
+    """True if the cluster was full when it was made: other asks may stop the victims on its node."""
 
 
 class HolderReason(NamedTuple):

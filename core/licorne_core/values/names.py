@@ -163,7 +163,7 @@ def found(name: str | None) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acl:
-    """An access list: users and groups with access. `everyone` stands for ``*``."""
+    """An access list: users and groups with access. `everyone` is true for ``*``."""
 
     text: str = ""
     everyone: bool = False
@@ -218,8 +218,8 @@ def _names(text: str, allowed: Callable[[str], bool], dropped: list[str]) -> fro
 def fits_pattern(pattern: str, name: str) -> bool:
     """True if the pattern, in which `WILDCARD` stands for any characters, describes the whole name.
 
-    Each text between two wildcards is searched once, from the left, so that the time is at most the
-    number of these texts times the length of the name.
+    Each text between two wildcards is searched once, from the left, so that the time is at most proportional
+    to the number of texts times the length of the name.
     """
     first, *rest = pattern.split(WILDCARD)
     if not rest:

@@ -1,9 +1,9 @@
 """Ordered collections that drop stale entries lazily: rankings, and counts by priority.
 
 Every queue has a ranking of its children or applications, and every application one of its ask groups.
-Rankings give the order of spec § 4.10, § 5.2 and § 5.3.2. A changed key costs one entry. An item of a
-ranking is *active*, or *set aside* while it is blocked. Keys are tuples with a unique last field, so
-that the order never depends on the order of arrival.
+Rankings implement the orders of spec §§ 4.10, 5.2 and 5.3.2. A changed key costs one entry. An item of a
+ranking is *active*, or *set aside* while it is blocked. Keys are tuples with a unique last field, so that the
+order never depends on the order of arrival.
 """
 
 from abc import ABC, abstractmethod
@@ -167,7 +167,7 @@ class Ranking(Generic[T]):
                 self._note_improved(place)
 
     def items(self) -> list[T]:
-        """All items, including those set aside, in any order."""
+        """All ranked items, including those set aside, in any order."""
         return list(self._places)
 
     def _note_improved(self, place: _Place) -> None:
@@ -234,13 +234,13 @@ class Ranking(Generic[T]):
         return [entry.item for entry in sorted([place.show() for place in self._places.values()])]
 
     def in_order(self) -> Iterator[T | None]:
-        """The items of `ordered` one by one. Before the first, a None marks each possible pause."""
+        """The items of `ordered` one by one, after a None for each possible pause."""
         for place in in_runs(list(self._places.values()), key=_Place.rank):
             yield None if place is None else place.item
 
 
 class SecondOrder(ABC, Generic[T]):
-    """Another order of the items of a ranking, for the time in which it leads.
+    """Another order of the items of a ranking, used while it is in force.
 
     That ranking reports each item that it ranks, removes, sets aside or activates.
     """

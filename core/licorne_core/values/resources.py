@@ -122,7 +122,7 @@ def refund(total: dict[str, int], items: Items) -> None:
 def describe(size: Resources) -> str:
     """Text of the amounts as the older core writes them: ``map[memory:10 vcore:5]``, sorted by name.
 
-    It is for messages whose form shims rely on: refusals, events, and problems of a configuration.
+    Shims rely on this form in refusals, events, and problems of a configuration.
     """
     return f"map[{' '.join(f'{name}:{size[name]}' for name in sorted(size))}]"
 
@@ -200,8 +200,8 @@ def quantities(name: str) -> str:
 def print_quantity(name: str, value: int) -> str:
     """Shortest exact text of an amount, in the syntax of `parse_quantity`.
 
-    Memory gets a binary suffix and ``vcore`` whole cores where exact. Negative amounts, which occur
-    in reports only, get a sign.
+    Where exact, memory has a binary suffix, and ``vcore`` is in whole cores. Negative amounts, which occur in
+    reports only, get a sign.
     """
     sign, size = ("-", -value) if value < 0 else ("", value)
     if name == VCORE:

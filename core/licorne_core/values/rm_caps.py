@@ -43,11 +43,11 @@ class RmCaps:
     asks: int = 1_000_000
     """Asks and allocations, foreign allocations included."""
     ended: int = 20_000
-    """Ended applications still in reports; the one that ended first is dropped."""
+    """Ended applications still in reports; beyond the cap, the one that ended first is dropped."""
     memory: int = 4 * 1024**3
     """Estimated bytes."""
     ended_memory: int = 64 * 1024**2
-    """Estimated bytes of ended applications; the one that ended first is dropped."""
+    """Estimated bytes of ended applications; beyond the cap, the one that ended first is dropped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,8 +94,8 @@ class MemoryPressure:
     def refuses(self, memory: int, *, new: bool) -> bool:
         """True if an addition of an RM with `memory` estimated bytes is refused.
 
-        `new` is true for an ask that does not run yet. With `NEW`, only RMs with an equal share or
-        more are refused, so that the use of one RM does not cost another its asks.
+        `new` is true for an ask that does not run yet. With `NEW`, only RMs that use an equal share or more
+        are refused, so that one RM's usage does not cause refusals of others.
         """
         if self.shortage is MemoryShortage.ALL:
             return True
@@ -138,7 +138,7 @@ class Holdings:
     # Checks. All raise Rejected.
 
     def check_ask(self, key: str, footprint: int, *, exists: bool) -> None:
-        """Check that an ask or allocation may be added; `exists` if the RM runs it already."""
+        """Check that an ask or allocation may be added; `exists` is true if the RM runs it already."""
         if self.asks >= self.caps.asks:
             self._refuse(f"allocation {key}", self.asks, "asks and allocations", self.caps.asks)
         # Usually neither is true, and the text of the refusal is not composed.

@@ -1,4 +1,4 @@
-"""The kinds of placement rules, each declared once (spec § 3, table).
+"""The kinds of placement rules, each declared in one place (spec § 3, table).
 
 Validation, placement and REST follow `RULES`, so a new kind is a new entry there. It also needs a line
 in the table "Kinds of placement rules" of ``docs/configuration.md``. Keys of tags are compared without
@@ -51,8 +51,8 @@ class IndexedTags(Mapping[str, str]):
 def tag_value(tags: Mapping[str, str], name: str) -> str:
     """Value of a tag; empty for none.
 
-    Among keys that differ in case only, the one spelt like `name` counts, or else the first in
-    alphabetical order. The order of arrival does not matter.
+    Among keys that differ in case only, the one spelt like `name` counts, or else the first in alphabetical
+    order. The order of the tags does not matter.
     """
     exact = tags.get(name)
     if exact is not None:

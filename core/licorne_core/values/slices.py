@@ -16,21 +16,21 @@ class Tuning:
     """Sizes of slices."""
 
     fill_work: int = 4_000
-    """Most work of one search for the nodes of a class, in units of about a microsecond."""
+    """Maximum work of one search for the nodes of a class, in units of about a microsecond."""
     slice_size: int = 500
     """Most applications, requests and nodes that end in one slice: a few milliseconds of work.
 
-    Of all decisions it affects only those made before a change of shared quotas has counted all members.
+    It affects only decisions before a change of shared quotas has counted all members.
     """
     inspection_time: float = 1.0
     """Seconds from a change to the scan for asks that fit no node (spec § 8.12).
 
-    The scan serves reports of a lack of nodes: a simulation runs it seldom.
+    Only reports of a lack of nodes need the scan: simulations run it seldom.
     """
     timeout_size: int = 500
     """Most requests that a deadline stops or drops in one slice.
 
-    Unlike the other settings it affects the order of turns, so all tests of worlds use this value.
+    Unlike the other settings it affects the order of turns, so all tests with random worlds use this value.
     """
 
 

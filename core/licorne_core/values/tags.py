@@ -1,7 +1,7 @@
 """Tags of applications and asks that mean something to the core: their names, and readers of their values.
 
-The names begin with ``licorne/`` and are compared exactly. A value that is not understood rejects the
-application or the ask. Other tags are kept and not read here.
+The names begin with ``licorne/`` and are compared exactly. An invalid value causes rejection of the
+application or ask. Other tags are stored unread.
 """
 
 from collections.abc import Callable, Mapping
@@ -50,7 +50,7 @@ _READERS: Final[_Readers] = {RUNTIME: read_seconds}
 
 @cache
 def _readers() -> _Readers:
-    """Readers by tag name, with those in the `keys.py` of features."""
+    """Readers by tag name, including those in the `keys.py` of features."""
     return {**_READERS, **table("keys", "TAGS")}
 
 

@@ -48,7 +48,7 @@ class Timers(Generic[T]):
     """At most one deadline for each name, in unix seconds. Equal deadlines come in the order of setting.
 
     Always true: the heap has an entry for each deadline, with its serial number; entries with other numbers
-    are stale. So a deadline that moves, as those of budgets do with each allocation, costs one entry.
+    are stale. So moving a deadline, as each allocation moves those of budgets, costs one entry.
     """
 
     __slots__ = ("_heap", "_serial", "_set")
@@ -124,7 +124,7 @@ class Clock(Generic[T]):
     __slots__ = ("_deadlines", "_timer", "_timers")
 
     def __init__(self, timers: Timers[Timer], timer: Timer) -> None:
-        """Start without things. `timer` is the one to set in `timers`."""
+        """Start without objects. `timer` is the one to set in `timers`."""
         self._deadlines: Timers[T] = Timers()
         self._timers, self._timer = timers, timer
 
@@ -133,21 +133,21 @@ class Clock(Generic[T]):
         return thing in self._deadlines
 
     def deadline(self, thing: T) -> float | None:
-        """Deadline of the thing, in unix seconds; None for none."""
+        """Deadline of the object, in unix seconds; None for none."""
         return self._deadlines.deadline(thing)
 
     def set(self, thing: T, deadline: float) -> None:
-        """Set the deadline of the thing, in place of any earlier one."""
+        """Set the deadline of the object, in place of any earlier one."""
         self._deadlines.set(thing, deadline)
         self.arm()
 
     def cancel(self, thing: T) -> None:
-        """Remove the deadline of the thing, if any."""
+        """Remove the deadline of the object, if any."""
         self._deadlines.cancel(thing)
         self.arm()
 
     def take_due(self, now: float) -> T | None:
-        """Remove and return the thing with the earliest deadline up to `now`; call `arm` after the last."""
+        """Remove and return the object with the earliest deadline up to `now`; call `arm` after the last."""
         return self._deadlines.take_due(now)
 
     def arm(self) -> None:

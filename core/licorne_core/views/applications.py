@@ -50,10 +50,10 @@ class AskReport:
     """An ask without an allocation reported to the RM (spec §§ 6.5, 8.5, 8.12, 8.13, 9.2).
 
     `reserved_node` is reserved for the ask. `assumed_node` is the node of the open predicate check.
-    `replaces` is the placeholder that the ask is to replace. Each is empty for none.
-    `triggered_preemption` is True if victims were stopped for the ask. `obstacle` is its code, one of
-    `census.REASONS`. A report is never changed, but not frozen: an application may have 100,000 asks,
-    and freezing doubles the cost.
+    `replaces` is the placeholder that the ask is to replace. Each is empty for none. `triggered_preemption`
+    is True if victims were stopped for the ask. `obstacle` is the code of what stops it, one of
+    `census.REASONS`. A report is never changed, but not frozen: an application may have 100,000 asks, and
+    freezing doubles the cost.
     """
 
     ask: Ask
@@ -146,7 +146,7 @@ _app_report = _of.table(AppReport)
 
 
 def _placeholder_deadline(partition: Partition, app: Application) -> float:
-    """Time at which the placeholders time out; 0.0 if another application has the id now."""
+    """Time at which the placeholders time out; 0.0 if a later application has the id."""
     if partition.applications.get(app.app_id) is not app:
         return 0.0
     return partition.timers.deadline(Timer(Due.PLACEHOLDERS, app.app_id)) or 0.0
@@ -158,7 +158,7 @@ class AppViews(PartitionViews):
     def app_ids_in_order(
         self, partition: PartitionName, *, queue: str = "", state: str = "active"
     ) -> InOrder[AppId]:
-        """Names of applications that are active, completed or rejected; of one queue or of all."""
+        """Ids of applications that are active, completed or rejected; of one queue or of all."""
         owner = self._registry.partition(partition)
         if queue and owner.tree.get(queue) is None:
             raise NotFound(f"queue {shown(queue)} not found")
@@ -171,7 +171,7 @@ class AppViews(PartitionViews):
         return InOrder(found, is_in_queue if wanted else None)
 
     def application(self, partition: PartitionName, app_id: str) -> AppReport:
-        """Report an application; completed and rejected ones too."""
+        """Report an application, which may be completed or rejected."""
         owner = self._registry.partition(partition)
         return _app_report(_find(owner, app_id), owner)
 
@@ -209,15 +209,15 @@ class AppViews(PartitionViews):
     def reservations_of(
         self, partition: PartitionName, app_id: str, *, reasoned: bool = True
     ) -> Iterator[ReservationReport]:
-        """Nodes reserved for asks of one application, each read in its turn.
+        """Nodes reserved for asks of one application, each read when it is yielded.
 
-        With `reasoned` each has the reason for which its ask waits.
+        With `reasoned` each has the reason why its ask waits.
         """
         owner = self._registry.partition(partition)
         return _reservations(owner, _find(owner, app_id), reasoned=reasoned)
 
     def explain(self, partition: PartitionName, app_id: str, key: str = "") -> Iterator[Explanation | None]:
-        """Explain a pending ask, or the outcome of one; victims of preemption are recorded for long.
+        """Explain a pending ask, or the outcome of one; records of victims last long.
 
         None marks a possible pause of the reader; the explanation is the last item.
         """

@@ -23,7 +23,7 @@ from licorne_core.values.resources import charge
 from licorne_core.views.explain import obstacle_to_all
 
 WAITS_FOR_TURN = "WAITS_FOR_TURN"
-"""No check is known to stop the ask; it waits for its turn."""
+"""The ask waits for its turn; no check is known to stop it."""
 
 WAITS_FOR_ANSWER = "WAITS_FOR_ANSWER"
 """The ask is assumed on a node, with an open predicate check (spec § 8.4)."""
@@ -44,7 +44,7 @@ REASONS = (
 _RULES = {rule.parks: rule for rule in (*APPLICATION_RULES, *ASK_RULES) if rule.parks is not None}
 
 PART = 500
-"""Groups or reservations of one application that are read without a pause."""
+"""Groups or reservations of one application that are read between two pauses."""
 
 
 class Standing(NamedTuple):

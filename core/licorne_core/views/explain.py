@@ -157,7 +157,7 @@ def asks_ahead(app: Application, place: AskPlace) -> Generator[None, None, int]:
 
 
 def _places(group: AskGroup) -> list[AskPlace]:
-    """Positions of the asks of a group, and of asks that have left it."""
+    """Places of the asks of a group, including stale places."""
     return [group.first()] if group.waiting == 1 else group.heap.copy()
 
 
@@ -263,7 +263,7 @@ def _failing(checks: Iterable[Check]) -> Check:
 def why_waits(partition: Partition, reservation: Reservation) -> HolderReason:
     """Reason why the ask of a reservation does not run on its node.
 
-    A lack of headroom in root is no reason, as in a review: room on the node is also room in root.
+    As in a review, a lack of headroom in root is no reason: room on the node is also room in root.
     """
     node_id = reservation.node_id
     if node_id is None:

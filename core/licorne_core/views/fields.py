@@ -22,7 +22,7 @@ Share = Annotated[float, "part of what is due; inf without end"]
 
 Unit = Callable[[Any], object]
 Source = str | tuple[str, Unit] | Callable[[Any], object]
-"""A field or an attribute of one (``ask.key``), with a conversion or without; or a function of the report."""
+"""A field or an attribute of one (``ask.key``), possibly converted; or a function of the report."""
 
 
 class Added(NamedTuple):
@@ -124,7 +124,7 @@ def renamed(
     make: Callable[..., T],
     optional: Sequence[str] = (),
 ) -> Callable[[R], T]:
-    """The function that passes the fields of a report to `make` under other names.
+    """A function that passes the fields of a report to `make` under other names.
 
     `units` has conversions by types of fields. Names in `optional` are left out for empty values.
 

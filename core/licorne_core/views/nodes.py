@@ -38,9 +38,9 @@ class AllocationReport(NamedTuple):
 
     allocation: Allocation
     stopping: str = ""
-    """Reason why the RM was asked to stop it; empty if it was not."""
+    """Reason why the RM was asked to stop the allocation; empty if it was not."""
     stay: StayReport | None = None
-    """When and for whom it will be preempted; None if it is not noticed."""
+    """Time and beneficiary of its preemption; None if it is not noticed."""
     checkpoint: float = 0.0
     """Time up to which its work is saved, as reported by its RM."""
 
@@ -75,9 +75,9 @@ _of_reservation = Of[Reservation, _Reading]()
 class ReservationReport:
     """A reservation of a node since `time`; `required` if the ask may run on no other node.
 
-    `kept` are the resources that other asks have to leave free, or the whole node if it is `exclusive`.
-    `idle_since` is the time since which reviews have found that the ask would not fit on the empty node;
-    0.0 if it would. `reason` is the obstacle of the ask, on request.
+    `kept` are the resources that other asks have to leave free; `exclusive` reserves the whole node.
+    `idle_since` is the time since which reviews have found that the ask would not fit on the empty node; 0.0
+    if it would. `reason` is the obstacle of the ask, on request.
     """
 
     node_id: NodeId

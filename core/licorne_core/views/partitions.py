@@ -26,7 +26,7 @@ Name = TypeVar("Name", bound=str)
 
 
 class InOrder(Generic[Name]):
-    """Names as of one moment, sorted while they are read.
+    """Names at one moment, sorted while they are read.
 
     A None precedes the first name wherever the reader may pause.
     """

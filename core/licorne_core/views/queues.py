@@ -248,7 +248,7 @@ def _book(booked: dict[str, dict[str, int]], app: Application) -> None:
 
 
 def _add_up(booked: dict[str, dict[str, int]]) -> Iterator[None]:
-    """Add the usage of leaves to all queues above them.
+    """Add the usage of leaves to all their ancestors.
 
     Each leaf is read once: there may be very many leaves, and deep trees.
     """

@@ -1,4 +1,4 @@
-"""Readings for a history, and for summaries of runs: a few figures of a thing, which cost next to nothing."""
+"""Readings for a history, and for summaries of runs: a few figures of an object, at next to no cost."""
 
 from collections.abc import Iterator, KeysView, Mapping
 from heapq import nlargest
@@ -106,7 +106,7 @@ class ReadingViews(PartitionViews):
         return tuple(self._registry.partition(partition).holds)
 
     def below_guarantee(self, partition: PartitionName) -> Iterator[QueuePath | None]:
-        """The queues below their guarantee of a type that waiting asks in them request.
+        """The queues below their guarantee of a type that their waiting asks request.
 
         None marks a possible pause of the reader.
         """
@@ -164,7 +164,7 @@ class ReadingViews(PartitionViews):
         )
 
     def numbers(self, partition: PartitionName) -> Numbers:
-        """Numbers of things in a partition of whose existence an operator should know."""
+        """Numbers of exceptional objects in a partition that an operator should know of."""
         owner = self._registry.partition(partition)
         nodes = owner.nodes
         closed = sum(node_id in nodes.by_id for node_id in nodes.closed)

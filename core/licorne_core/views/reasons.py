@@ -36,7 +36,7 @@ LEAST_NODES = 16
 """Nodes with which each class is compared, as long as comparisons are left."""
 
 UNKNOWN = "other"
-"""Cause for asks whose class was compared with no node."""
+"""Cause for asks whose class was not compared with any node."""
 
 NOT_REGISTERED = "the required node is not registered"
 """Cause for asks that require an unknown node."""
@@ -83,8 +83,7 @@ _Wanted = tuple[AskClass, Claim | None]
 def waiting_asks(partition: Partition) -> Iterator[WaitingAsks | None]:
     """All waiting asks by queue, code and subject, after a None wherever the reader may pause.
 
-    Read without a pause they are all pending asks of that moment. Otherwise later changes may be
-    missed.
+    Without a pause, these are all pending asks of one moment. Otherwise later changes may be missed.
     """
     rows: dict[_Row, _Sum] = {}
     only_nodes: dict[_Wanted, list[_Alike]] = {}

@@ -52,7 +52,7 @@ class Capped(Generic[T]):
         return self.count >= MOST
 
     def add(self, item: T, *kinds: str) -> None:
-        """Add an entry of these kinds. Beyond `MOST` entries it is only counted."""
+        """Add an entry of these kinds. Beyond `MOST` entries, only its number is counted."""
         if not self.is_full:
             self.items.append(item)
         self.count += 1

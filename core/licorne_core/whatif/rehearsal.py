@@ -100,7 +100,7 @@ class Rehearsal:
     ) -> None:
         """Rehearse on a scheduler copy, which is changed.
 
-        `spent` is called before each turn, which is of at most `decisions`.
+        `spent` is called before each turn, which makes at most `decisions` decisions.
         """
         self.scheduler = scheduler
         self.rm_id = rm_id
@@ -166,7 +166,7 @@ class Rehearsal:
             self.settle()
 
     def settle(self, is_enough: Callable[[], bool] = lambda: False) -> None:
-        """Let the core decide and the RM reply, until nothing more is due now or it `is_enough`."""
+        """Let the core decide and the RM reply, until nothing more is due now, or `is_enough` is true."""
         while not is_enough() and self.has_budget(FOR_TURNS):
             deadline = self.scheduler.next_deadline()
             if deadline is not None and deadline <= self.now:

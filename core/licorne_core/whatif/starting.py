@@ -1,10 +1,10 @@
 """Trials for a waiting ask: changes with which it starts at once, as the copied core decides.
 
 A search finds changes step by step: the first obstacle is removed, the core decides, and the next obstacle
-follows. A maximum is raised by the missing amounts. If other asks then use that room, the maximum is
-removed, and the queue's usage at the start of the ask is the maximum that is needed. For a lack of nodes,
-one node is freed or added. If other asks take that as well, a search may assume that no other ask waits. The
-search leaves a changed copy, so its changes are confirmed on another one, all at once.
+follows. A maximum is raised by the missing amounts. If other asks then use that room, the maximum is removed,
+and the queue's usage at the start of the ask gives the necessary maximum. For a lack of nodes, one node is
+freed or added. If other asks take that room as well, a search may assume that no other ask waits. The search
+leaves a changed copy, so its changes are confirmed on another one, all at once.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -53,10 +53,10 @@ MOST_CHANGES = 4
 """Most changes of one search."""
 
 MOST_FREED = 200
-"""Most allocations on a node that is freed: nobody stops more for one ask."""
+"""Maximum number of allocations on a freed node: no operator stops more for one ask."""
 
 MOST_WITHDRAWN = 1_000
-"""Most other asks of its application that are withdrawn for a trial without them."""
+"""Maximum number of other asks of its application that are withdrawn for a trial without them."""
 
 AT_ONCE = 16
 """Decisions of a turn, so that few are made after the ask has started."""
@@ -85,7 +85,7 @@ def search_start(
 def try_start(
     scheduler: CopiedCore, name: WaitingAskName, changes: Sequence[StartChange], now: float, spent: Spent
 ) -> StartTrial:
-    """Try whether the ask starts with all these changes; pass another copy than that of the search."""
+    """Try whether the ask starts with all these changes; pass a copy other than that of the search."""
     copy = _Copy(scheduler, name, now, spent)
     copy.carry_out(changes)
     copy.run()
@@ -93,7 +93,7 @@ def try_start(
 
 
 def lacks(partitions: Iterable[Partition], name: WaitingAskName) -> Iterator[StartTrial | None]:
-    """What the checks of a waiting ask lack, which is not tried; nothing is changed.
+    """Missing amounts in the checks of a waiting ask; nothing is tried or changed.
 
     A None comes first, and wherever the reader may pause.
 
@@ -270,7 +270,7 @@ class _Copy:
         return self.partition.tally.asks - 1
 
     def _be_alone(self) -> None:
-        """Hold all other applications with pending asks, and withdraw those of its own, if they are few."""
+        """Hold all other applications with pending asks, and withdraw other asks of its own, if few."""
         partition, own = self.partition, self.app
         waiters = {claim.app for claim in partition.claims.held}
         for app in list(partition.applications.values()):
@@ -348,7 +348,7 @@ class _Search:
         copy.carry_out([])
 
     def _needed(self, at: int) -> StartChange:
-        """The change, with the bound that the quota needs if it had none in the end."""
+        """The change, with the necessary bound if the trial removed the quota's bound."""
         change = self._changes[at]
         if at not in self._lifted:
             return change

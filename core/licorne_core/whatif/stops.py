@@ -41,7 +41,7 @@ class WaitingAsk(NamedTuple):
 
 
 def waiting_asks(partitions: Iterable[Partition], may_go_on: Callable[[], bool]) -> Iterator[WaitingAsk]:
-    """Waiting asks by application in the order of submission, until `may_go_on` is false.
+    """Waiting asks by application in the order of submission, while `may_go_on` is true.
 
     Asks of one group fail the same check, so the checks are made once for each group. An ask with a
     reservation, a promise or no group is checked by itself.

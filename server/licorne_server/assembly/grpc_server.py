@@ -211,7 +211,7 @@ class Service(Protocol):
 
 
 class GrpcDoor:
-    """The gRPC server of all services, behind one guard."""
+    """The gRPC server of all services, with one guard."""
 
     guard: CallGuard
     inner: InnerCalls

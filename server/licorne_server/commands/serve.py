@@ -84,7 +84,7 @@ def serve(reading: Reading) -> int:
 
 
 def warn_of(unknown: Mapping[str, str]) -> None:
-    """Warn of unknown variables. They may have another origin: Kubernetes sets some for each service."""
+    """Warn of unknown variables. Others may have set them: Kubernetes sets some for each service."""
     for variable, meant in unknown.items():
         log.warning("variable sets nothing", variable=variable, meant=meant)
 

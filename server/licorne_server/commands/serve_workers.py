@@ -43,8 +43,8 @@ MAX_FOLDER = 80
 def supervise(reading: Reading, stderr: int) -> int:
     """Serve by several processes until a signal; returns the exit code.
 
-    All workers get the settings that were read, those that are started again too: files and variables may
-    have changed meanwhile. `stderr` is a descriptor for the logs of the workers.
+    All workers get the settings as read at the start, even after a restart: files and variables may have
+    changed meanwhile. `stderr` is a descriptor for the logs of the workers.
 
     Raises:
         SettingsError: the workers cannot start.

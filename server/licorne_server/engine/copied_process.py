@@ -13,10 +13,10 @@ those of the interpreter, of the import system and of the C library's memory, wh
 themselves. gRPC's own handlers of forks are switched off (`__init__.py` of the server). Protobuf, which
 writes the answer, has neither threads nor locks.
 
-The copy and its own copies are a group of processes: they are ended together, and this process finds those
-that it inherits as the first process of a container. The copy first closes all files but its pipe, so that
-it keeps no port or stream open. It ends with its parent (`PR_SET_PDEATHSIG`), has a limit of CPU time and a
-low priority, writes no core file, and is the kernel's first victim if memory runs out.
+The copy and its own copies are a process group: they are ended together, and this process can find those that
+it inherits as the first process of a container. The copy first closes all files but its pipe, so that it
+keeps no port or stream open. It ends with its parent (`PR_SET_PDEATHSIG`), has a limit of CPU time and a low
+priority, writes no core file, and is the kernel's first victim if memory runs out.
 """
 
 import ctypes
@@ -112,7 +112,7 @@ def kill(child: Child) -> None:
 def reap(child: Child) -> int:
     """Wait for the end of a killed copy, and of its own copies if they are children of this process by then.
 
-    That they are if it is the first process of a container, or a subreaper. Returns the status of the copy.
+    They are if it is the first process of a container, or a subreaper. Returns the status of the copy.
     """
     status = 0
     with suppress(ChildProcessError):

@@ -1,18 +1,18 @@
 """What-if plans, computed on forked copies of the core (DESIGN § 2).
 
-There is one copy at a time, and peers take turns. A copy is made between two rounds of the
-engine, when no change of the RM is half done. The process pauses meanwhile, which is charged like a
-reader's slice: for three times as long no reader gets a slice. Copies are also charged for these
-pauses. Nothing is served from a copy, and it always ends: when it has answered, when
-its caller disconnects, when it takes too long, and when the server stops.
+There is one copy at a time, and peers take turns. A copy is made between two rounds of the engine, when no
+change of the RM is half done. The process pauses meanwhile. The pause is charged like a reader's slice: for
+three times as long no reader gets a slice. Copies are also charged for pauses. Nothing is served from a copy,
+and it always ends: when it has answered, when its caller disconnects, when it takes too long, and when the
+server stops.
 
 Pauses of the whole process while a copy is made: estimated, bounded and charged.
 
 A pause grows with the memory of the process. So its length is estimated before the copy is made, from the
-seconds per byte of earlier ones. A copy with a pause above a bound is refused. The others are
-charged: all together they may take one hundredth of the time, after a small burst. A copy with
-a longer pause than the burst is made once all earlier pauses are paid for, and is paid for afterwards. So
-the 99th percentile of other RMs does not suffer, however many plans are requested.
+seconds per byte of earlier ones. A copy with a pause above a bound is refused. The others are charged: all
+together they may take one hundredth of the time, after a small burst. A copy with a longer pause than the
+burst is made once all earlier pauses are compensated, and is compensated afterwards. So the 99th percentile
+of other RMs does not suffer, however many plans are requested.
 """
 
 import asyncio
@@ -55,7 +55,7 @@ PART = 0.01
 """Share of the time that all copies together may take."""
 
 AT_ONCE = 0.05
-"""Seconds of pause that may be taken in a burst, before they are paid for."""
+"""Seconds of pause that may be taken in a burst, before they are compensated."""
 
 
 class Pauses:
@@ -134,7 +134,7 @@ CPU_SECONDS = 10
 """Seconds of CPU time for a copy, which plans so that it ends by then."""
 
 DEADLINE = 60.0
-"""Seconds until a copy that does not answer is ended: it may have to share the processor."""
+"""Seconds until a copy without an answer is ended: it may have to share the processor."""
 
 MOST_OF_PEER = 4
 """Questions of one peer that may wait, at most."""
@@ -172,8 +172,8 @@ class Copies:
     ) -> None:
         """Copy the engine's scheduler; each copy uses one of `time_slices`.
 
-        `shortage` gives the reason if there is no memory for a copy, given the estimated bytes of
-        its RM, or else an empty text. `pauses` delays copies until earlier ones are paid for.
+        `shortage` gives the reason if there is no memory for a copy, given the estimated bytes of its RM, or
+        else an empty text. `pauses` delays copies until earlier pauses are compensated.
         """
         self._pauses = pauses
         self.made = 0
@@ -228,7 +228,7 @@ class Copies:
             await asyncio.wait(self._ending)
 
     async def _paid_for(self) -> None:
-        """Wait until the copies before this one are paid for."""
+        """Wait until the pauses of earlier copies are compensated."""
         while (seconds := self._pauses.wait()) and not self._stopped.is_set():
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):

@@ -30,13 +30,13 @@ MIN_DECISIONS = 16
 MAX_DECISIONS = 512
 
 MOST_SECONDS = 0.005
-"""Most seconds for the commands of one round, and as many for its turns, if each RM is to have one."""
+"""Maximum seconds for the commands of one round, and for its turns, if each RM is to have one."""
 
 FENCED_SECONDS = 0.25
 """Seconds after which a fenced member checks again whether its decisions count."""
 
 TOGETHER_SECONDS = 1.0
-"""Seconds for which two RMs count as active after a command of one followed the other's."""
+"""Seconds for which two RMs count as active after one's command followed the other's."""
 
 
 class WorkBudget(NamedTuple):

@@ -213,7 +213,7 @@ def _application(sources: Sources, door: Door, *, on_loopback: bool) -> web.Appl
 
 @web.middleware
 async def _dots_given_back(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Unescape names of dots in the path, by removing their tilde.
+    """Restore names of dots in the path, by removing their tilde.
 
     Clients remove ``.`` and ``..`` from a path before a request, in any spelling (RFC 3986, 5.2.4).
     """

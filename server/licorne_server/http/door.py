@@ -33,7 +33,7 @@ TELL_SECONDS = 10.0
 """Seconds between two log lines about too many connections."""
 
 PART = 8
-"""Divisor of all places: this part is freed when all are taken."""
+"""Divisor of the number of places: this part of them is freed when all are taken."""
 
 
 class Door:
@@ -138,7 +138,7 @@ class Listener:
         self._server: asyncio.Server | None = None
 
     async def prepared(self) -> web.Server:
-        """The handler factory of the listener: each connection gets its own protocol."""
+        """The handler factory of the listener, which creates a protocol for each connection."""
         await self._runner.setup()
         assert self._runner.server is not None, "the runner was set up"
         return self._runner.server

@@ -108,7 +108,7 @@ class StateDumps:
 
 
 async def _with_others(chunks: AsyncGenerator[bytes, None], members: Members) -> AsyncGenerator[bytes, None]:
-    """The dump of this member, with those of the others inside, one after another.
+    """The dump of this member, which contains those of the others, one after another.
 
     Members that do not answer are named. If one answer breaks off in the middle, the whole dump breaks off.
     """
@@ -196,7 +196,7 @@ Place = tuple[str, int, str]
 """File, line and function."""
 
 NAMES = 5
-"""Most waiting tasks that are named for one place."""
+"""Maximum number of waiting tasks that are named for one place."""
 
 DEEPEST = 100
 """Most frames that are shown of one stack."""

@@ -5,7 +5,7 @@ some have older names that the library refuses for counters.
 
 The texts of all workers of a host are merged, and each sample gets the label `worker`. Samples are neither
 summed nor left out: a sum would fall while a worker restarts or does not answer, which Prometheus takes for a
-reset counter, and two workers have an RM for a moment while it is moved.
+reset of the counter. And for a moment two workers have an RM that is moved.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -150,7 +150,7 @@ class Families:
 
 
 def _buckets(name: str, labels: Labels, where: Labels, histogram: Histogram) -> Iterator[str]:
-    """Lines of one histogram, all from the same moment."""
+    """Lines of one histogram, all of the same moment."""
     counts = histogram.cumulative()
     bounds = [*map(repr, histogram.bounds), "+Inf"]
     for bound, count in zip(bounds, counts, strict=True):

@@ -30,7 +30,7 @@ class Check(NamedTuple):
     description: str
     concerns: tuple[str, ...]
     books: str = ""
-    """Of findings about books, those with this concern of the audit."""
+    """Findings about books count only with this concern of the audit."""
 
     def as_json(self, counting: Mapping[str, list[pb.Finding]]) -> JsonObject:
         """The check; it fails by findings that count, by their concerns."""

@@ -43,14 +43,15 @@ log = structlog.get_logger("core.http.identity")
 OPEN_TO_RMS = frozenset(
     {"/ws/v1/validate-conf", "/ws/v1/reasons", "/ws/v1/resource-hours", pages.ACT, *pages.FILTERED}
 )
-"""Paths that show no data of RMs, or only data that is `visible_to` the caller, or that are checked like
-calls over gRPC."""
+"""Paths without data of RMs, with only data that is `visible_to` the caller, or checked like calls over
+gRPC.
+"""
 
 READS = frozenset({"GET", "HEAD"})
 """Methods that change nothing; all others are for operators, except on `OPEN_TO_RMS`."""
 
 ALTERNATIVE_NAMES = frozenset({"DNS", "URI", "email", "IP Address"})
-"""The kinds of alternative names in a certificate that count; a directory entry is none of them."""
+"""The kinds of alternative names in a certificate that count; directory entries do not."""
 
 NO_CERTIFICATE = "a client certificate is needed, and this connection has shown none"
 NO_IDENTITY = "a client certificate or a viewer's token is needed"
@@ -149,7 +150,7 @@ class Identity:
         return caller
 
     def _may_see(self, request: web.Request, place: Place | None) -> bool:
-        """True if a caller that is no operator may see the answer: it contains only data of its own RMs."""
+        """True if a caller that is no operator may see the answer: only data of its own RMs."""
         if request.method not in READS and request.path not in OPEN_TO_RMS:
             return False
         visible = visible_to(request)

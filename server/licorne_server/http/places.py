@@ -170,7 +170,7 @@ def members_of(request: web.Request) -> Members:
 
 
 def right_of(request: web.Request) -> Caller:
-    """The caller of a request as passed on to other members: where all may read, it is a viewer there."""
+    """The caller of a request as passed on to other members; if all may read, it is a viewer there."""
     return request[CALLER] if request[IDENTIFIED] else replace(request[CALLER], viewer=True)
 
 
@@ -207,7 +207,7 @@ async def passed_on(request: web.Request, place: Place) -> web.StreamResponse:
 
 
 def _path_at(request: web.Request, place: Place) -> str:
-    """Path and query of a request, with the full name in place of a bare one."""
+    """Path and query of a request, with the full name of the partition in place of a bare one."""
     url = request.rel_url
     if "partition" in request.match_info:
         parts = url.raw_path.split("/")
@@ -258,7 +258,7 @@ class Parts(NamedTuple):
     """The parts of an answer on other members, in their order."""
 
     before: list[Any]
-    """The parts of members whose names precede this one's."""
+    """The parts of members whose names precede this member's."""
     after: list[Any]
     missing: list[Member]
 

@@ -230,7 +230,7 @@ def add_server(
 
 
 def gather_rms(views: Views, rms: Sequence[RmFigures], families: Families) -> Iterator[None]:
-    """Add the metrics of all RMs, one at each step; the caller may pause at each."""
+    """Add the metrics of all RMs, one RM at each step; the caller may pause at each."""
     families.add(CAPS, views.caps)
     for rm in rms:
         yield

@@ -51,7 +51,7 @@ IDENTIFIED = web.RequestKey("identified", bool)
 """True if senders have identities at the member that received the request; present beside `CALLER`."""
 
 BY_MEMBER = web.RequestKey("by_member", bool)
-"""Present if another member has passed the request on."""
+"""Present if the request was passed on by another member."""
 
 MISSING_NAMES: web.RequestKey[list[str]] = web.RequestKey("missing_names", list)
 """The names of members whose parts are missing in the answer."""
@@ -184,7 +184,7 @@ def _take(pieces: Iterator[str], parts: list[str], room: int, over: Callable[[],
 
 
 def made(steps: Iterable[T | None], to_json: Callable[[T], JsonObject | Rows]) -> Verbatim:
-    """The JSON of the one value in `steps`, which may follow any number of None."""
+    """The JSON of the only value in `steps`, after any number of None."""
 
     def pieces() -> Iterator[str]:
         for value in steps:

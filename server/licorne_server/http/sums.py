@@ -54,7 +54,7 @@ class Reasons:
     async def of(self, partition: PartitionName) -> ReasonRows:
         """The waiting asks of a partition; raises NotFound for an unknown one.
 
-        The time slices are charged to a separate peer, so that the first caller is not charged for others.
+        The time slices are charged to a peer of their own, so that the first caller does not pay for others.
         """
         return await self._together.get(partition, partial(self._make, partition))
 

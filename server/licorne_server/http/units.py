@@ -164,7 +164,7 @@ def rm_asked(request: web.Request) -> str:
 
 
 def partition_named(views: Views, name: str) -> PartitionName:
-    """The partition of a path; for a bare name that of the first RM that has one.
+    """The partition of a path; for a bare name that of the first RM with such a partition.
 
     Raises:
         NotFound: the partition is unknown; the text says so if no RM has registered.

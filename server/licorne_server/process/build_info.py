@@ -50,7 +50,7 @@ def build_info() -> BuildInfo:
 def _is_optimized() -> bool:
     """True if the interpreter was compiled with optimization, by its compiler flags.
 
-    Profile-guided optimization is no criterion: Debian uses it, but does not name it in the options.
+    Profile-guided optimization is no criterion: Debian uses it without naming it in the options.
     """
     flags = sysconfig.get_config_var("CFLAGS")
     # Of several levels the last counts. Windows gives no flags.

@@ -38,7 +38,7 @@ LEAST_RENEWALS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coordination:
-    """A store, and how this member appears in it. Times are in seconds."""
+    """A store, and this member's identity in it. Times are in seconds."""
 
     backend: str
     """Its name in `BACKENDS`."""

@@ -4,11 +4,10 @@ A fault of a library may close an address while open connections continue, so th
 notice. The watchdog connects to each address as any client would, from its own thread.
 
 An address counts as shut if it refuses connections, or accepts them and sends nothing. Events that may have
-another cause are no evidence: a full backlog, no descriptor left, no answer while the loop does
-not turn (`watchdog.py` has a limit for that). Nor is the silence of an address that has never answered, as
-a firewall may stand in between. Refused connections count from the start, also if the address has never
-answered, because an attacker may shut every new server at once. Connections that another machine refuses do
-not count.
+another cause are no evidence: a full backlog, no descriptor left, no answer while the loop does not turn
+(`watchdog.py` has a limit for that). Neither is the silence of an address that has never answered, as a
+firewall may be in between. Refused connections count from the start, also if the address has never answered,
+because an attacker may shut every new server at once. Connections that another machine refuses do not count.
 """
 
 import errno
@@ -115,7 +114,7 @@ class Door:
         return not came or self._answered(self._heard)
 
     def _wait(self, elapsed: float) -> None:
-        """Count the silence of a server whose backlog has the connection, and that could have accepted it."""
+        """Count the silence of a server that could have accepted the connection, which is in its backlog."""
         self._asking += elapsed
         if self._has_asked and _has_descriptor():
             self._silent += elapsed
@@ -208,7 +207,7 @@ def _tls_words() -> bytes:
 def doors_of(settings: Settings, grpc: str, http: str, metrics: str) -> list[Door]:
     """The doors of a server that listens on these ``HOST:PORT``, each of which may be empty.
 
-    A worker has its Unix socket: the shared ports may lead to another worker.
+    For a worker it is the Unix socket: the shared ports may lead to another worker.
     """
     places: list[tuple[str, str, Tls | None]] = [
         ("grpc", grpc, settings.tls),

@@ -63,7 +63,7 @@ class RoundRobin(Generic[K, T]):
         self.size += 1
 
     def put_first(self, key: K, item: T) -> None:
-        """Put an item at the beginning of a queue; the key keeps its turn."""
+        """Put an item at the beginning of a key's queue; the key keeps its turn."""
         self._lines.setdefault(key, deque()).appendleft(item)
         self.size += 1
 
@@ -110,7 +110,7 @@ class PeerQuota:
 
     @contextmanager
     def place(self, peer: str) -> Iterator[None]:
-        """Inside the block the peer has one more place.
+        """Inside the block the peer occupies one more place.
 
         Raises:
             Exception: the refusal: the peer has reached its bound, or no place is free.
@@ -248,11 +248,10 @@ class FairLock:
 class TimeSlices:
     """Time slices of the loop for all readers of the core's state.
 
-    An answer is computed in slices, one slice at a time for all readers. While there is scheduling to do
-    no slice begins for three times the length of the last one, so that all readers together take
-    at most a quarter of the loop's time, however many they are. Peers take turns, and the readers
-    of one peer are served in the order of arrival. After a slice that took far too long there is a
-    pause in any case.
+    An answer is computed in slices, one slice at a time for all readers. While there is scheduling to do, no
+    slice begins for three times the length of the last one: so all readers together, whatever their number,
+    take at most a quarter of the loop's time. Peers take turns, and the readers of one peer are served in the
+    order of arrival. After a slice that took far too long there is a pause in any case.
     """
 
     def __init__(
@@ -282,11 +281,10 @@ class TimeSlices:
     ) -> AsyncIterator[Callable[[], bool]]:
         """Give the caller a slice, as a function that returns True once the slice is over.
 
-        `more` is the later use of the loop for the result, such as sending it, in seconds. Work that
-        cannot be split into slices is done as a `whole`. A pause follows it in any case, as it follows a
-        slice of more than `OVERRUN` times its length: the busy flag is out of date by then. Nothing
-        may be awaited inside. Work inside counts also if it fails. The pause delays the next
-        caller, so no caller can avoid it by leaving.
+        `more` is the later use of the loop for the result, such as sending it, in seconds. Work that cannot
+        be split into slices is done as a `whole`. A pause follows in any case, as after a slice of more than
+        `OVERRUN` times its length: the busy flag is out of date by then. Nothing may be awaited inside.
+        Failed work counts too. The pause delays the next caller, so no caller can avoid it by leaving.
         """
         await self._turns.wait(peer)
         begin = perf_counter()
@@ -311,9 +309,9 @@ class TimeSlices:
     def _length(self, gap: float) -> float:
         """Length in seconds of a slice that begins `gap` seconds after the last one.
 
-        A slice begins only between two rounds of the engine. If these are long, as with a single
-        RM, a longer slice gives the readers their quarter of the time, and a subscriber keeps up
-        with the decisions. An idle engine may be needed at once.
+        A slice begins only between two rounds of the engine. If rounds are long, as with a single RM, a
+        longer slice gives the readers their quarter of the time, so that a subscriber keeps up with the
+        decisions. With an idle engine slices are short, as it may be needed at once.
         """
         if not self._busy():
             return SLICE_SECONDS

@@ -138,7 +138,8 @@ NEVER = 2**31 - 1
 SWITCH_SECONDS = 0.0001
 """Seconds for which the loop waits for a computing thread, such as the parser of configurations. It waits
 after each system call, several times for one allocation, and once for each incoming message: the
-interpreter's default of 5 ms would add up to a tenth of a second, and half a millisecond to 20 ms."""
+interpreter's default of 5 ms would add up to a tenth of a second, and half a millisecond up to 20 ms.
+"""
 
 QUIET_SECONDS = 30.0
 WORTH = 10_000

@@ -12,7 +12,7 @@ class Reason(StrEnum):
     RATE = "rate"
     """The rate limit of the line's kind was exceeded."""
     QUEUE_FULL = "queue_full"
-    """The queue is full: stderr takes lines too slowly."""
+    """The queue is full: stderr accepts lines too slowly."""
     NO_SPACE = "no_space"
     """Stderr is a file on a full disk."""
     CLOSED = "closed"

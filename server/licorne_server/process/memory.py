@@ -43,8 +43,9 @@ COPY_BYTES = 16 * 1024 * 1024
 """Bytes of memory estimated for a copy of the process, at least; a small copy took 5 MiB."""
 
 COPY_PERCENT = 150
-"""Memory of a copy that plans for an RM, in percent of the RM's estimate, at most half of the
-process. With 20,000 to 100,000 asks 60 to 110 % were measured."""
+"""Memory of a copy that plans for an RM, in percent of the RM's estimate; at most half of the process. With
+20,000 to 100,000 asks 60 to 110 % were measured.
+"""
 
 
 USUAL_PERCENT = 80

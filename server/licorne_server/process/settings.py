@@ -35,13 +35,13 @@ AUTO, GRPC, LOOP = "auto", "grpc", "loop"
 WHEELS = {
     LOOP: "licorne_transport",
 }
-"""Transports beside gRPC's own server, with their packages; the first installed one is used."""
+"""Transports other than gRPC's own server, with their packages; the first installed one is used."""
 TRANSPORTS = (AUTO, GRPC, *WHEELS)
 """Values of the setting `transport`."""
 
 
 def served_by(setting: str) -> str:
-    """The transport that serves gRPC: the one that the setting names, or `GRPC` if that is not installed."""
+    """The transport that serves gRPC: that of the setting, or `GRPC` if it is not installed."""
     if setting == GRPC:
         return GRPC
     return next((name for name, wheel in WHEELS.items() if find_spec(wheel) is not None), GRPC)
@@ -131,7 +131,7 @@ class Address:
 
     @property
     def is_wildcard(self) -> bool:
-        """True if it stands for all interfaces."""
+        """True if the address stands for all interfaces."""
         return self.host in ("0.0.0.0", "::")
 
     @property
@@ -180,9 +180,9 @@ class Settings:
     insecure: bool = False
     """Serve without TLS where others can reach it."""
     http_insecure: bool = False
-    """Serve HTTP without TLS, whatever gRPC has, even where others can reach it."""
+    """Serve HTTP without TLS, whatever gRPC uses, even on an address that others can reach."""
     metrics_insecure: bool = False
-    """Serve `metrics` without TLS even where others can reach it; loopback never has TLS."""
+    """Serve `metrics` without TLS even on an address that others can reach; loopback never has TLS."""
     cors_origins: frozenset[str] = frozenset()
     """Origins whose pages may read over HTTP; ``*`` for all."""
     http_hosts: frozenset[str] = frozenset()

@@ -74,7 +74,7 @@ class Watchdog:
     """Watches a server with its `doors` and the current event loop, from `start` to `stop`."""
 
     exit_code: int
-    """Exit code for a process whose server has failed."""
+    """Exit code of the process after a failure of its server."""
 
     def __init__(
         self, server: Watched, limit: float, end: Callable[[str, int], None], doors: Sequence[Door] = ()

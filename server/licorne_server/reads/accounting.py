@@ -31,7 +31,7 @@ log = structlog.get_logger("core.accounting")
 T = TypeVar("T")
 
 PREFIX = "accounting/"
-"""Prefix of all documents; the number of the worker follows, and behind it that of the day."""
+"""Prefix of all documents; the number of the worker follows, then that of the day."""
 
 AT_ONCE = 8
 """Documents that are read at the same time."""
@@ -111,7 +111,7 @@ class StoredHours:
 
 
 async def drop_old(documents: Documents, now: float) -> None:
-    """Delete days beyond the retention period, whoever wrote them: a removed worker deletes none of its own.
+    """Delete days beyond the retention period, whichever worker wrote them: removed workers delete none.
 
     For documents on the disk of this process; after a failure they remain until the next start.
     """

@@ -27,7 +27,7 @@ REJECTION_SECONDS = 300.0
 an RM the scheduler counts as unhealthy until its next start."""
 
 BACKLOG_SECONDS = 30.0
-"""Seconds that a message for an RM may wait until the RM counts as one that does not read."""
+"""Seconds that a message for an RM may wait before the RM counts as not reading."""
 
 NAMED = 3
 """Things that a sentence names; the others are counted."""
@@ -127,7 +127,7 @@ def _of_partition(sources: Sources, name: PartitionName, now: float) -> Iterator
 
 
 def findings(sources: Sources) -> Iterator[Finding | None]:
-    """Everything that is wrong here; the reader may pause at every None."""
+    """All findings here; the reader may pause at every None."""
     now, figures = sources.now(), sources.figures()
     yield from _of_process(sources)
     if figures.shortage:

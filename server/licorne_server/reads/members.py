@@ -1,8 +1,8 @@
 """The other members of the deployment, as REST and the page ask them (DESIGN § 3).
 
 A read is a call between members, `licorne.members.Members/Read`, with the identity of the caller as this
-member has authenticated it. The other member answers it by itself, and never asks others in turn. Answers
-are bounded in size and in time.
+member has authenticated it. The other member answers alone, without asking further members. Answers are
+bounded in size and in time.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ HEAD_SECONDS = 5.0
 """Seconds until a member begins to answer."""
 
 WHOLE_SECONDS = 10.0
-"""Seconds in which a member gives an answer that is one part of a larger one."""
+"""Seconds within which a member has to give its part of a larger answer."""
 
 STALL_SECONDS = 30.0
 """Seconds between two pieces of an answer."""
@@ -45,7 +45,7 @@ LOOK_SECONDS = 1.0
 """Seconds between two checks whether a live answer should continue, while nothing arrives."""
 
 MAX_WHOLE = 16 * 1024 * 1024
-"""Bytes of an answer that is one part of a larger one."""
+"""Bytes of one member's part of a larger answer."""
 
 MAX_REQUESTS = 256
 MAX_REQUESTS_OF_PEER = 64
@@ -101,8 +101,8 @@ class Answer:
     ) -> AsyncGenerator[bytes, None]:
         """The body, in chunks as they arrive.
 
-        It ends early when `goes_on` returns False, which is called while no data arrives. Without it
-        there may be at most `pause` seconds between two chunks.
+        It ends early when `goes_on` returns False; that is called while no data arrives. Without it there may
+        be at most `pause` seconds between two chunks.
 
         Raises:
             Unreachable: the answer breaks off.

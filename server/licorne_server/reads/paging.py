@@ -46,8 +46,8 @@ class Page(Generic[T, R]):
     ) -> None:
         """A page of at most `size` rows, or PAGE_SIZE for 0; `filled` makes the rows.
 
-        It also ends once the `cost` of its rows has reached the budget:
-        MAX_PAGE_BYTES for 0. A time slice may end at a None in place of an item.
+        It also ends once the `cost` of its rows reaches the budget: MAX_PAGE_BYTES for 0. A time slice may
+        end at a None in place of an item.
         """
         self.rows: list[R] = []
         self.last: T | None = None

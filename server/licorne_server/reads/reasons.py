@@ -45,7 +45,7 @@ class _Where(NamedTuple):
 
 @dataclass(slots=True)
 class _Sum:
-    """Asks with one code; `most` is the number of asks in the group of the example."""
+    """Asks with one code; `most` is the number of asks in the group that gives the example."""
 
     asks: int = 0
     resources: dict[str, int] = field(default_factory=dict)
@@ -86,7 +86,7 @@ class ReasonSum:
                 yield
 
     def add_answer(self, answer: pb.ListReasonsResponse) -> None:
-        """Add the answer of another member: each member has different partitions."""
+        """Add the answer of another member; no two members have the same partitions."""
         for reason in answer.reasons:
             found = self._sums.setdefault(reason.code, _Sum())
             found.asks += reason.asks
@@ -149,7 +149,7 @@ def merged_reasons(_: Any, answers: Sequence[pb.ListReasonsResponse]) -> pb.List
 
 
 def reason_to_wait(views: Views, partition: PartitionName, name: AppId, app: AppReport) -> str:
-    """Code and text of the check that stops the first ask, or why it was rejected; empty for none."""
+    """Code and text of the check that stops the first ask, or of the rejection; empty for none."""
     if app.message or not app.pending_count:
         return app.message
     first = views.first_obstacle(partition, name)

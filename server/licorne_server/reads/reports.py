@@ -240,7 +240,7 @@ def usage_messages(reports: Iterable[UsageReport | None]) -> Iterator[pb.Usage |
 
 
 def _add_below(message: pb.QueueUsage, usage: QueueUsage) -> Iterator[None]:
-    """Add the queues below, one by one."""
+    """Add the descendants of a queue, one by one."""
     yield
     for child in usage.children:
         yield from _add_below(message.children.add(**_queue_usage(child)), child)

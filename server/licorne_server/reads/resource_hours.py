@@ -128,7 +128,7 @@ class Hours:
 
 
 def _part(left: dict[str, int], whole: Mapping[str, int], share: float) -> dict[str, int]:
-    """A share of the amounts, which is taken from those that are left."""
+    """A share of the amounts, which is subtracted from the rest (`left`)."""
     part = {name: int(value * share) for name, value in whole.items()}
     for name, value in part.items():
         left[name] -= value

@@ -206,8 +206,9 @@ class Sources:
     members: Members | None = None
     """The other members of the deployment; None for a server without others."""
     first_rm: Callable[[str], Awaitable[str]] = _no_rm
-    """Gives the first RM of all members with a partition of that bare name, by id, or an empty text; any RM
-    for an empty name. It raises CallError while a member does not answer."""
+    """Gives the id of the first RM, over all members, with a partition of that bare name, or an empty text;
+    any RM for an empty name. It raises CallError while a member does not answer.
+    """
     worker: int = 0
     """Number of this worker; 0 for a server that is no worker."""
     call: Call = _no_call

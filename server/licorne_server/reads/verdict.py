@@ -1,7 +1,7 @@
 """The verdict on a server: what is wrong with it, how badly, and since when.
 
-`findings.py` finds it. All forms show it, and none judges by itself: `State.GetHealth`, from which
-`licorne status` and REST have it, the page, the probes over HTTP, and the health service of gRPC.
+`findings.py` has the rules. All forms only display the verdict: `State.GetHealth`, from which `licorne
+status` and REST have it, the page, the probes over HTTP, and the health service of gRPC.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ MOST_OF_CONCERN = 50
 
 SERVER, LISTENER = "server", "listener"
 PROBED = frozenset({SERVER, LISTENER})
-"""What the server says of itself. It counts at once, having time limits of its own, and fails the probes."""
+"""The server's own status. It counts at once, having time limits of its own, and fails the probes."""
 
 
 class Severity(IntEnum):
@@ -40,7 +40,7 @@ class Severity(IntEnum):
 
 
 class Finding(NamedTuple):
-    """Something that is not as it should be; see the message `Finding`."""
+    """A deviation from the normal state; see the message `Finding`."""
 
     severity: Severity
     concern: str
@@ -84,13 +84,13 @@ class Verdicts:
         self._first: dict[tuple[object, ...], float] = {}
 
     def settled(self, one: Finding, now: float) -> Finding:
-        """The finding with the time since when it is true; one that does not count yet is ok."""
+        """The finding with the time since which it is true; before it counts, its severity is ok."""
         since = one.since or self._first.setdefault(one.identity, now)
         counts = one.concern in PROBED or now - since >= SETTLE_SECONDS
         return one._replace(since=since, severity=one.severity if counts else Severity.OK)
 
     def concluded(self, found: Iterable[Finding | None], now: float) -> Iterator[Finding | None]:
-        """The findings of the next verdict, the worst first; findings that are missing in it are over.
+        """The findings of the next verdict, the worst first; earlier ones that `found` lacks are over.
 
         The reader may pause at every None.
         """
@@ -152,7 +152,7 @@ def health_message(
 
 
 def merged_health(_: pb.GetHealthRequest, answers: Sequence[pb.GetHealthResponse]) -> pb.GetHealthResponse:
-    """The findings of all members; one of several members is listed once, with its worst severity."""
+    """The findings of all members; a finding of several members is listed once, with its worst severity."""
     every = [one for answer in answers for one in answer.findings]
     found = {
         (one.concern, one.name, one.rm_id, one.member): one for one in sorted(every, key=_worst, reverse=True)

@@ -1,9 +1,9 @@
 """Admission of RMs: parses the configuration, finds a place, and registers the RM.
 
-The number of RMs is bounded, in all and for each peer (`RmBounds`). Where no place is free, a
-disconnected RM is evicted (`Eviction`), so that unused registrations do not keep others out. It
-belongs to the peer that asks, or to the peer with the most RMs: a peer with few RMs does not lose
-them, however many RMs others register.
+The number of RMs is bounded, in all and for each peer (`RmBounds`). Where no place is free, a disconnected RM
+is evicted (`Eviction`), so that unused registrations do not exclude others. The evicted RM belongs to the
+peer that registers, or to the peer with the most RMs: a peer with few RMs keeps them, however many others
+register.
 """
 
 import asyncio
@@ -228,7 +228,7 @@ class _Entry(NamedTuple):
     """The text of its configuration, as it was sent."""
     peer: str
     applied: Revision | None
-    """The applied revision, which replaces the RM's own text if it can be used; None without one."""
+    """The applied revision, which replaces the RM's own text if it is usable; None without one."""
     unusable: Unusable | None = None
     """The applied revision, once it has proved unusable."""
 

@@ -1,8 +1,8 @@
 """The event log of each RM for subscribers (spec § 12.1): a bounded ring of facts.
 
-The facts of each command are appended as the core noted them. They become records, the published
-events, when they are read. Ids are given here: from 0, one for each record, and from 0 again with
-every registration of the RM.
+The facts of each command are appended as the core noted them. They become records, the published events, when
+they are read. Ids are assigned here: one for each record, from 0 and from 0 again after every registration of
+the RM.
 """
 
 import asyncio
@@ -55,10 +55,10 @@ class TooManyStreams(Exception):
 class EventLog:
     """The newest events of one registration of an RM.
 
-    Its settings give the number of events. While the log is being read, those of the last seconds
-    are retained as well, however many they are, and for as long again after the last reader
-    leaves: a reader has that time to catch up, or to reconnect. Both are bounded by the memory that
-    events take. There is no buffer for each reader: all read from the ring, each at its own speed.
+    Its settings give the number of events. While the log is being read, those of the last seconds are
+    retained as well, whatever their number, and for the same time after the last reader leaves, so that
+    readers can catch up or reconnect. Both are bounded by the memory that events take. There is no buffer for
+    each reader: all read from the ring, each at its own speed.
     """
 
     instance: str

@@ -1,8 +1,8 @@
 """Subscription to a growing event log, without delaying the scheduler (spec § 12.1).
 
-Making records of facts costs more than noting the facts. So subscribers take time slices like all
-other readers. Events encoded for one of them serve the others of the same form. Events that the
-ring drops before a subscriber reads them are lost to it.
+Making records from facts costs more than noting the facts. So subscribers take time slices like all other
+readers. Events encoded for one of them serve the others of the same form. Events that the ring drops before a
+subscriber reads them are lost to it.
 """
 
 import asyncio

@@ -22,11 +22,10 @@ from licorne_server.wire.errors import CallError, Defect, Stopped, failed_precon
 log = structlog.get_logger("core.departures")
 
 SETTLING = 10.0
-"""Seconds in which an RM that has registered, or lost its streams, keeps its place in any case."""
+"""Seconds after a registration, or the loss of the streams, in which an RM keeps its place in any case."""
 
 RETURNING = 60.0
-"""Seconds in which an RM that has nodes, applications or asks keeps its place: an RM may
-take as long to restart."""
+"""Seconds in which an RM with nodes, applications or asks keeps its place: a restart may take as long."""
 
 RETRY = 60.0
 """Seconds after which an RM that could not be evicted is examined again."""
@@ -57,8 +56,8 @@ class Eviction(Periodic):
     async def longest_gone(self, wanted: Callable[[Rm], bool]) -> Rm | None:
         """The RM gone for the longest time, among those that `wanted` accepts and that may be evicted.
 
-        RMs without books come first. Running allocations are counted for one RM after the other,
-        with a turn of the loop between.
+        RMs without books come first. Running allocations are counted RM by RM, with a turn of the loop in
+        between.
         """
         gone = [rm for rm in self._rms.all() if not rm.connected and wanted(rm)]
         gone.sort(key=lambda rm: (self._has_books(rm), rm.since, rm.rm_id))

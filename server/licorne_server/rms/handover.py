@@ -27,7 +27,7 @@ class Handover:
     """Ends RMs on this server: single ones for `Ownership`, or all."""
 
     def __init__(self, engine: Engine, rms: Rms, drain: float, retry_after: float) -> None:
-        """An orderly end takes `drain` seconds at most. RMs reconnect after `retry_after` seconds."""
+        """A graceful end takes `drain` seconds at most. RMs reconnect after `retry_after` seconds."""
         self._engine = engine
         self._rms = rms
         self._drain = drain
@@ -64,7 +64,8 @@ class Handover:
     async def stop_all(self, drain_passed: Callable[[str, float], list[Stream]]) -> None:
         """Hold all RMs, send their queued decisions, and end their streams.
 
-        `drain_passed` has the owners of other RMs end the streams that are passed on, and returns these.
+        `drain_passed` has the owners of other RMs end the streams that this member passes on, and returns
+        these.
         """
         with suppress(Stopped):  # the engine may stop meanwhile
             for rm in self._rms.all():

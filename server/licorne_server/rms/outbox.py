@@ -21,7 +21,7 @@ ENTRY_COST = 256
 
 
 class Batch(NamedTuple):
-    """Messages of one kind that leave as one."""
+    """Messages of one kind that are sent as one."""
 
     kind: Kind
     data: bytes
@@ -46,7 +46,7 @@ _Lane = deque[tuple[int, Payload, float]]
 """The queued messages of one kind, each with its position and the time at which it was put."""
 
 _LANES = {kind: Kind.CHECKS if kind is Kind.VICTIMS else kind for kind in Kind}
-"""The lane of each kind. All checks share one: they are numbered together and leave in order."""
+"""The lane of each kind. All checks share one lane: they are numbered together and sent in order."""
 
 _CHECKS: Final = Kind.CHECKS
 
@@ -59,7 +59,7 @@ class Outbox:
     """
 
     forgotten: int
-    """Number of the last sent message that was dropped; the RM cannot resume before it."""
+    """Number of the last sent message that was dropped; the RM cannot resume before that message."""
     overflowed: bool
     """True if all messages were dropped: the RM has to register again."""
     room: asyncio.Event

@@ -68,7 +68,7 @@ class Reloader:
     failures: int
     """Reloads since the start that found an unusable file."""
     problem: str
-    """Why the file could not be read last; empty if it could."""
+    """Why the last read of the file failed; empty if it succeeded."""
     seconds: float
     """Duration of the last reload, in seconds."""
 

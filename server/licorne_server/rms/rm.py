@@ -119,7 +119,7 @@ class Session:
     token: str
     """Secret that entitles its bearer to resume the session."""
     awaits_replay: bool
-    """True until the RM's replay ends; nothing of it is scheduled before."""
+    """True until the RM's replay ends; nothing is scheduled for it before."""
     received: int
     """Number of the last request that was handled."""
     sent: int
@@ -184,7 +184,7 @@ class Registration:
         self.ended = False
 
     def is_current(self) -> bool:
-        """True while it is the RM's present one: guards commands that were sent in it."""
+        """True while it is the RM's present session: guards commands that were sent in it."""
         return not self.ended
 
 
@@ -217,13 +217,13 @@ class Rm:
     streams: dict[Kind, Stream]
     """The open streams."""
     halted: str
-    """Correlation id of the failure after which the RM is not served; empty while it is."""
+    """Correlation id of the failure after which the RM is not served; empty while it is served."""
     resyncs: int
     """Number of registrations after an overflow of the outbox, each with a replay."""
     settled: asyncio.Event
     """Not set while the RM is being registered anew: requests on its streams wait."""
     peer: str
-    """The peer that registered it, and in whose quota it counts (`RmBounds`)."""
+    """The peer that registered it, in whose quota it counts (`RmBounds`)."""
     since: float
     """Time of the last change between connected and not connected, in unix seconds; at first that of the
     registration."""

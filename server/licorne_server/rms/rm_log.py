@@ -1,8 +1,8 @@
 """The log of RMs: their rejected requests, and the levels that they request (spec §§ 2.8, 13.5).
 
-Rejected items are taken from the effects on their way to their RM. The number of lines is bounded
-for each RM and each kind of item (`telemetry/logs/lines.py`), and for each effect, so that the
-largest request that is refused whole costs little.
+Rejected items are taken from the effects on their way to their RM. The number of lines is bounded for each RM
+and each kind of item (`telemetry/logs/lines.py`), and for each effect, so that even a refusal of the largest
+request costs little.
 
 An RM may want more lines of any logger while it is registered, by its extra configuration;
 `telemetry/logs/levels.py` has the rule for several RMs. Levels that cannot be applied are ignored

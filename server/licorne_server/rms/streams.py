@@ -7,14 +7,13 @@ Three rules, each for a trap of grpc.aio (ecosystem § 1.2):
   stream ends: a reader cannot tell a lost client from one that has only closed its own side.
 * A cancellation is never swallowed: that leaks native memory.
 
-There is one exception to the last rule. Once a request was begun, it is carried out to its end and
-counted before the stream counts as closed, because the core cannot undo half of one. Requests
-that were read behind it are dropped with the stream: the RM may have registered anew meanwhile.
+There is one exception to the last rule. Once begun, a request is completed and counted before the stream
+counts as closed, because the core cannot undo half of it. Requests that were read after it are dropped with
+the stream: the RM may have registered anew meanwhile.
 
-Shims send one item in each message. Queued requests are carried out as one, so that the core does
-not make a turn for every item. A single request is carried out at once. In a rush of requests, each close
-behind the one before, the next ones are awaited: gRPC hands messages over one by one, so their
-number is unknown.
+Shims send one item in each message. Queued requests are carried out as one, so that the core does not make a
+turn for every item. A single request is carried out at once. In a rush of requests, at short intervals, the
+next ones are awaited: gRPC hands messages over one by one, so their number is unknown.
 """
 
 import asyncio
@@ -46,7 +45,7 @@ ENOUGH_ITEMS = 256
 """Number of items with which a message leaves at once."""
 
 FEW_ITEMS = 8
-"""After a message with fewer items than this the next one leaves at once."""
+"""After a message with fewer items than this, the next one is sent at once."""
 
 GONE = "its client has gone"
 """The usual reason for the end of a stream."""
@@ -74,7 +73,7 @@ class Stream:
     over: bool
     """True once the stream has ended: nothing more is read, begun or written."""
     is_handling: bool
-    """True while a request is carried out: it comes to its end, even if the stream ends first."""
+    """True while a request is carried out: it is completed, even if the stream ends first."""
     is_leaving: bool
     """True once its RM was asked to leave."""
     is_writing: bool
@@ -112,7 +111,7 @@ class Stream:
     def end(self, error: CallError | None = None) -> None:
         """End the call from outside, with an error or in order; the first call counts.
 
-        From now on its tasks read and write no more messages, though they have yet to be cancelled.
+        From now on its tasks, which are cancelled later, read and write no more messages.
         """
         self.over = True
         if not self._ended.done():
@@ -192,9 +191,9 @@ class Stream:
     async def more_may_come(self, items: int, *, busy: bool) -> bool:
         """Wait a moment if the next message, with `items` items so far, should gather more of them.
 
-        It should if the last message was just sent, had many items, and the engine is `busy`. A
-        message has a fixed cost, so that a few large ones are better then. Returns
-        True after a wait: the outbox has to be examined again.
+        This is so if the last message was just sent, had many items, and the engine is `busy`: as messages
+        have a fixed cost, few large ones are better. Returns True after a wait: the outbox has to be examined
+        again.
         """
         if items >= ENOUGH_ITEMS or self.wrote_items < FEW_ITEMS or not busy:
             return False
@@ -288,7 +287,7 @@ ENTRY_COST = 256
 """Bytes added to the size of each request, so that their number is bounded too."""
 
 MAX_JOINED = 1_000
-"""Most items of requests that are carried out as one."""
+"""Maximum number of items of requests that are carried out as one."""
 
 CLOSE = 8
 """Number of closely following requests that make a rush."""
@@ -313,8 +312,9 @@ class Entry:
     request: Split | None
     """Its items."""
     field: int
-    """For the kind SESSION: the number of its field. 0 for a request that was carried out when it
-    was read, and is only counted in its turn."""
+    """For the kind SESSION: the number of its field; 0 for a request that is handled already, and only
+    counted.
+    """
     payload: bytes
     """For the kind SESSION: its message."""
     size: int
@@ -433,7 +433,7 @@ class Intake:
         return first
 
     def _joins(self, kind: Kind, count: int, *, removes: bool) -> bool:
-        """True if the next entry can be carried out together with `count` items of a kind before it."""
+        """True if the next entry can be carried out together with `count` items of a kind ahead of it."""
         if not self._waiting:
             return False
         entry = self._waiting[0]

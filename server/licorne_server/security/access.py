@@ -9,8 +9,8 @@ token more easily than a certificate.
 
 A refusal is the same for a registered and an unknown RM, so refusals do not reveal which RMs exist.
 
-A caller is checked when it opens a stream. The stream records the required rights. Its caller
-is checked again whenever rights are revoked, and the stream ends if it has lost one.
+A caller is checked when it opens a stream. The stream records the required rights. Its caller is checked
+again whenever rights are revoked, and the stream ends if the caller has lost one.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

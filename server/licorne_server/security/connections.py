@@ -1,13 +1,12 @@
 """Connections of the gRPC port, with the kernel's byte counts; abusive connections are cut.
 
-gRPC closes connections that are idle or do not finish their handshake, and limits streams. It does
-not bound frames that belong to no message: SETTINGS, PING, WINDOW_UPDATE, frames of unknown kinds,
-streams that are opened and reset. Nor does it prevent one host from occupying all connections. So the
-kernel's count of received bytes is compared, up to ten times a second, with the bytes explained by the
-calls of a connection. A connection that has received far more is cut.
-Answers to PING, SETTINGS and calls of unknown methods never reach Python either. gRPC does not always
-apply its `max_ping_strikes` to a PING flood: while it writes answers it may never close. So a
-connection without calls is also cut after more than a few thousand answers.
+gRPC closes connections that are idle or do not finish their handshake, and limits streams. It does not bound
+frames that belong to no message: SETTINGS, PING, WINDOW_UPDATE, frames of unknown kinds, streams that are
+opened and reset. It does not prevent one host from occupying all connections either. So the kernel's count of
+received bytes is compared, up to ten times a second, with the bytes explained by the calls of a connection. A
+connection that has received far more is cut. Answers to PING, SETTINGS and calls of unknown methods never
+reach Python either. gRPC does not always apply its `max_ping_strikes` to a PING flood: while it writes
+answers it may never close. So a connection without calls is also cut after more than a few thousand answers.
 
 Sockets are found among the open files of the process (Linux), because gRPC does not expose them.
 """
@@ -57,7 +56,7 @@ CALLER_BYTES = 16 * 1024 * 1024
 """Unexplained bytes of any other connection: messages under way, and one refused for its size."""
 
 STREAM_BYTES = MAX_MESSAGE_BYTES
-"""Additional bytes per stream of an RM: a message may be under way while another is read."""
+"""Additional bytes per stream of an RM: one message may be under way while another is read."""
 
 UNREAD_PIECES = 16
 """Pieces of a mebibyte that are read and dropped when a connection is cut, at most."""

@@ -197,7 +197,7 @@ class Handshakes:
                 del self._waiting[host]
 
     def _let_in(self, host: str) -> None:
-        """Give places of a host to waiting handshakes: free ones, and those held for too long."""
+        """Assign places of a host to waiting handshakes: free ones, and those held for too long."""
         line = self._waiting.get(host, {})
         while line:
             count = Counter(begun.host for begun in self._begun.values())

@@ -1,8 +1,8 @@
 """Calls of all services: their admission, their quotas, and the statuses that they end with.
 
-The guard intercepts every call, authenticates its caller and enforces the quotas of the caller's
-peer. No peer can take all places. A stream of an RM needs no place once it has named the RM,
-because an RM has one of each kind.
+The guard intercepts every call, authenticates its caller and enforces the quotas of the caller's peer. No
+peer can take all places. A stream of an RM needs no place once it has named the RM, because an RM has one
+stream of each kind.
 
 Errors inside a call become statuses. An unforeseen error is logged, and its caller gets a
 correlation id only. Handlers take and return bytes. A request is parsed in this module, so that
@@ -76,7 +76,7 @@ def _with_status(serve: Callable[[Any, Any], Awaitable[Any]]) -> Callable[[Any, 
 async def send_metadata(context: Any) -> None:
     """Send the initial metadata of a stream before its first message, completely.
 
-    If that were cancelled half-way, as by revoked rights, gRPC could send no status any more, and the
+    If this was cancelled half-way, as by revoked rights, gRPC could not send a status any more, and the
     caller would wait for ever.
     """
     sending = asyncio.ensure_future(context.send_initial_metadata(()))
@@ -242,7 +242,7 @@ class CallGuard(grpc.aio.ServerInterceptor):
     ) -> None:
         """The services in `own` enforce the quota of their streams themselves, by `first`.
 
-        Calls are counted in `measures`; `tracing` gets their trace contexts.
+        Calls are counted in `measures`; `tracing` receives their trace contexts.
         """
         self._tracing = tracing
         self._measures = measures or Calls()

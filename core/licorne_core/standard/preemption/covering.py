@@ -81,8 +81,8 @@ class CoveringSets:
     def _search(self, start: int, size: int, missing: Vector) -> int | None:
         """Add `size` victims from the index `start` on. Return None on success: `_chosen` is the set.
 
-        Otherwise return the largest number that can be added, or that might be added and suffice. If
-        a number cannot be reached, no larger one can.
+        Otherwise return the largest number of victims that can be added, or that might be added and suffice.
+        No larger number can be added.
         """
         if size == 0:
             return None if not any(missing) and self._accept(self._chosen) else 0
@@ -191,7 +191,7 @@ class OtherNodes:
                 yield one
 
     def cached_first(self, node: Node, kinds: Kinds, missing: Vector) -> tuple[Candidate, ...] | None:
-        """Return `first` while no victim is removed. Cached, because it is the same for most nodes."""
+        """Return the result of `first` while no victim is removed. Cached: it is the same for most nodes."""
         if kinds not in self._cached_first:
             found = self.first(missing, None, kinds)
             if self._what_if.steps_left <= 0:

@@ -18,10 +18,9 @@ from licorne_core.values.ids import AppId
 from licorne_core.values.resources import EMPTY
 
 FIRST_NODES = 32
-"""Nodes that are tried by id first: most searches end there, and need no victim counts.
-
-Measured by Python calls of the first search of a size among 500 and 2,000 nodes: 187 and 187;
-without these nodes, 21,204 and 84,204.
+"""Nodes that are tried by id first: most searches end there, and need no victim counts. Measured by Python
+calls of the first search of a size among 500 and 2,000 nodes: 187 and 187; without trying these first, 21,204
+and 84,204.
 """
 WALK = 8
 """Most nodes examined to find the first nodes, as a multiple of `FIRST_NODES`."""
@@ -58,7 +57,7 @@ def is_free_for(node: Node, request: Request, applications: Mapping[AppId, Appli
 def _promised_beside(
     node: Node, request: Request, applications: Mapping[AppId, Application], now: float
 ) -> Mapping[str, int] | None:
-    """Amounts that the ask has to leave to others on the node; None if it could not be reserved for it."""
+    """Amounts on the node that are promised to others; None if the node could not be reserved for the ask."""
     if not (node.schedulable and not node.claims and node.holds(request.ask.ask_class.items)):
         return None
     for reservation in node.reservations.values():

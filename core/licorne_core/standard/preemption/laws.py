@@ -37,7 +37,7 @@ class Law(StrEnum):
     WAITS_FOR_RELEASES = "waits for releases"
     """The ask fits on a node as soon as present victims have ended."""
     NODES_KEPT = "nodes kept"
-    """The nodes with victims are reserved for other asks; one reservation may be given up."""
+    """The nodes with victims are reserved for other asks; one of the reservations may be given up."""
     NO_VICTIMS = "no victims"
     """No allocation may be a victim (laws 3, 5, 6 and 7)."""
     NOT_ENOUGH = "not enough"
@@ -60,7 +60,7 @@ class Out(StrEnum):
     BELOW_GUARANTEE = "below guarantee"
     """The leaf, or a queue above it, has no more than its guarantee (law 5)."""
     BELOW_FAIR_SHARE = "below fair share"
-    """The leaf, or a queue above it, has no more than its fair share, and the ask is to keep it (law 5)."""
+    """The leaf, or a queue above it, has no more than its fair share, which the ask must respect (law 5)."""
     NOT_RUNNING = "not running"
     """The allocation is assumed, or being stopped already."""
     REQUIRED_NODE = "required node"
@@ -100,9 +100,9 @@ class Claim(NamedTuple):
     """The right of an ask to preempt up to the guarantee of a queue, or up to the fair share of its leaf."""
 
     queue: Queue
-    """The queue that has to stay within its guarantee or share; nothing below it is stopped (law 3)."""
+    """The queue that has to stay within its guarantee or share; nothing inside it is stopped (law 3)."""
     shares: DueShares | None = None
-    """The fair shares, which victims' queues keep; None for a guarantee."""
+    """The fair shares that victims' queues keep; None for a claim to a guarantee."""
 
     def covers(self, wanted: Items) -> bool:
         """Law 4: True if the queue and the amounts stay within the guarantee or share."""
@@ -127,7 +127,7 @@ class Claim(NamedTuple):
 
 
 def claims_of(leaf: Queue, wanted: Items) -> list[Claim]:
-    """Claims of an ask of the leaf, in the order of trial: a guarantee may take what is within a share."""
+    """Claims of an ask of the leaf, in the order of trial: first to guarantees, then to fair shares."""
     entitled = entitled_queue(leaf, wanted)
     claims = [] if entitled is None else [Claim(entitled)]
     if leaf.settings.of(RECLAIM):
@@ -163,9 +163,9 @@ def fence_of(leaf: Queue, priority: int, wanted: Items, shares: DueShares | None
 
 
 def branch_of(leaf: Queue, fence: Fence) -> tuple[Queue, ...] | None:
-    """Queues from the leaf up to, and without, the meeting queue; None outside the fence.
+    """Queues from the leaf up to the meeting queue, without it; None outside the fence.
 
-    The *meeting queue* is the lowest one that holds both the leaf and the ask.
+    The *meeting queue* is the lowest one that contains both the leaf and the ask.
     """
     for index, queue in enumerate(leaf.lineage):
         if queue in fence.priorities:
@@ -176,11 +176,11 @@ def branch_of(leaf: Queue, fence: Fence) -> tuple[Queue, ...] | None:
 def highest_priority(branch: tuple[Queue, ...], fence: Fence) -> int | Out | None:
     """Law 6: the highest priority of a victim in the lowest of the queues `branch` (from `branch_of`).
 
-    Ask and victim are compared as children of their meeting queue, in the way of the order of queues
-    (spec §§ 4.10, 4.11). So the settings of the meeting queue and of the queues above do not count.
-    Each queue from there down subtracts its offset. A priority fence hides the priorities inside:
-    either all allocations there are protected, or none (ANY_PRIORITY). None is protected either if
-    the ask counts as the highest priority of int32.
+    Ask and victim are compared as children of their meeting queue, as in the order of queues (spec §§ 4.10,
+    4.11). So the settings of the meeting queue and of the queues above do not count. Each queue from there
+    down subtracts its offset. A priority fence hides the priorities inside: either all allocations there are
+    protected, or none (ANY_PRIORITY). An ask with the highest priority of int32 also has no protected
+    victims.
     """
     priority = fence.priorities[_meeting(branch)]
     for queue in reversed(branch):

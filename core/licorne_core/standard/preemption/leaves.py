@@ -29,8 +29,9 @@ class VictimLeaf(NamedTuple):
     priority: int | None
     """Highest priority of a victim; None for any."""
     allowances: tuple[Allowance, ...]
-    """Amounts that may be taken of the queues from the leaf up to the meeting queue: what is above the
-    guarantee of those that have one, and for a claim to a fair share what is above that of each."""
+    """Amounts that may be taken from the queues up to the meeting queue: the excess over the guarantee of
+    queues with one, and for a claim to a fair share the excess over each share.
+    """
     above: tuple[tuple[Queue, Mapping[str, int]], ...]
     """The same amounts before any what-if victim, each with its queue."""
     losses: Allowance
@@ -93,7 +94,7 @@ class VictimLeaves:
                 waiting += [below[name] for name in sorted(below, reverse=True)]
 
     def of(self, leaf: Queue) -> VictimLeaf | Out:
-        """Return the bounds on victims in the leaf, or the reason that it has none."""
+        """Return the bounds on victims in the leaf, or the reason why it has none."""
         known = self._known.get(leaf)
         if known is None:
             known = self._known[leaf] = self._judge_leaf(leaf)
@@ -150,7 +151,7 @@ class VictimLeaves:
         return known
 
     def _above_share(self, queue: Queue, shares: DueShares) -> Allowance | None:
-        """Allowance of the queue above its fair share; None if it has no more than that."""
+        """Allowance of the queue above its fair share; None if it has no more than its share."""
         if queue not in self._excess:
             self._excess[queue] = shares.excess(queue)
         return self._excess[queue]

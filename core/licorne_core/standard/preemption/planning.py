@@ -89,7 +89,7 @@ SPARE = 32
 """Most spare victims of a plan."""
 
 SHARES = 10
-"""Divisor of a search's steps: the quotient is what one node may use up."""
+"""Divisor of a search's steps: the quotient is the maximum for one node."""
 
 MOST_COMPARED = 64
 """Most nodes, and most victims on other nodes, whose costs are compared."""
@@ -165,7 +165,7 @@ class Planning:
         return False
 
     def _try_cheap(self, hosts: AskHosts, plans: list[Found], most: int) -> None:
-        """Try the nodes that need the fewest victims: any of them may have the cheapest."""
+        """Try the nodes that need the fewest victims: any of them may have the cheapest set."""
         for fewest, node in islice(hosts.others(), MOST_COMPARED):
             self._try(fewest, node, hosts.lacking(node), plans, most)
             if self._what_if.exhausted and (plans or self._what_if.steps > self._limit):

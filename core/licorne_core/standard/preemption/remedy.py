@@ -165,7 +165,7 @@ class Preempting(Remedy):
     def _kept(
         self, leaf: Queue, wants: PreemptionRequest, request: Request, now: float
     ) -> NodesReserved | None:
-        """Blocker for reserved nodes that the ask, or another ask of its likeness, waits for."""
+        """Blocker for the reserved nodes that this ask or a similar one waits for."""
         kept: NodesReserved | None = wants.waits_for
         if wants.is_waiting(now):
             return kept
@@ -241,8 +241,8 @@ class Preempting(Remedy):
 def equals_of(context: CheckContext, app: Application, request: Request, now: float) -> int:
     """Number of asks of the queue that are like this one and may preempt now, at most `MOST_TOGETHER`.
 
-    Each has to stay within the limits of its user with as many of its size as are counted before it. An ask
-    that the RM judges, or that has its node alone, shares no room with others.
+    Each has to stay within the limits of its user together with the asks counted before it. An ask that the
+    RM judges, or that requires exclusive use of its node, shares no room with others.
     """
     leaf: Queue = app.leaf
     wanted, created = request.ask.ask_class, now - leaf.settings.preemption_delay
@@ -266,7 +266,7 @@ def equals_of(context: CheckContext, app: Application, request: Request, now: fl
 
 
 def _may_preempt(context: CheckContext, app: Application, group: AskGroup, now: float) -> bool:
-    """True if nothing but the lack of room stops the group of another application."""
+    """True if only the lack of room stops the group of another application."""
     leaf: Queue = app.leaf
     ranked: Any = leaf.ranking if app.peers is None else app.peers
     if app.state is AppState.ACCEPTED and any(
@@ -286,7 +286,7 @@ def _may_preempt(context: CheckContext, app: Application, group: AskGroup, now: 
 
 
 def _is_equal(place: AskPlace, to: Request, created: float) -> bool:
-    """True if it is another ask that may preempt like this one, and is old enough."""
+    """True if it is another ask that may preempt with this one, and is old enough."""
     request = place.request
     return (
         request is not to

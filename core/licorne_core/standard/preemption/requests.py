@@ -68,7 +68,7 @@ class PreemptionRequest(AgedAsks):
         return until
 
     def is_waiting(self, now: float) -> bool:
-        """True while the reserved nodes that it waits for are reserved."""
+        """True while the reserved nodes are reserved for which the asks wait."""
         kept = self.waits_for
         return kept is not None and now < self.waits_until and not kept.lets_through()
 

@@ -10,9 +10,9 @@
 Most searches examine a few nodes only. The first nodes are tried by id, as most searches end there.
 The other nodes follow by their least number of victims, until none can beat the plans found.
 
-A search counts its what-if steps. One node may use up a tenth of them; then the node is tried greedily:
-each candidate that helps is taken in rank order, and superfluous ones are put back. When the search
-has no steps left, its best plans so far win; without a plan, the other nodes are tried greedily.
+A search counts its what-if steps. One node may use up a tenth of them; then the node is tried greedily: each
+candidate that helps is taken in rank order, and superfluous ones are put back. When the search has no steps
+left, it returns its best plans so far; without a plan, the other nodes are tried greedily.
 """
 
 from collections import Counter
@@ -61,7 +61,7 @@ from licorne_core.values.ids import AppId, QueuePath
 from licorne_core.values.resources import Resources
 
 ALLOCATIONS_OF_A_TRY: Final = 8
-"""Allocations whose examination costs as much as trying one ask."""
+"""Allocations whose examination costs as much as one try of an ask."""
 
 STEPS = 20_000
 """What-if steps of one search."""
@@ -122,7 +122,7 @@ class PreemptionSearch(Search):
         part: int,
         first_nodes: int = FIRST_NODES,
     ) -> None:
-        """Search these live objects of a partition: all its reservations, and its gangs in units.
+        """Search these live objects of a partition, with all its reservations and its gangs in units.
 
         `first_nodes` is the number of nodes tried by id first. It affects the cost, not the result.
         A search that has to measure more than `part` nodes continues in another turn.
@@ -243,7 +243,7 @@ class PreemptionSearch(Search):
         equals: int,
         now: float,
     ) -> VictimPlan:
-        """The plan, or one that is better if as many of the equal asks as possible are served together."""
+        """The plan, or a better one that serves as many of the equal asks as possible together."""
         leaf: Queue = app.leaf
         wanted = request.ask.ask_class.items
         tables = [self._counts.of(times(wanted, number)) for number in range(1, equals + 1)]
@@ -297,7 +297,7 @@ class PreemptionSearch(Search):
     def any_claim(
         self, app: Application, request: Request, now: float, holds: Callable[[Candidates], bool]
     ) -> bool:
-        """True if this holds of the candidates for an ask by one of the claims that cover it."""
+        """True if the predicate `holds` is true of the candidates by one of the claims that cover the ask."""
         wanted, found = request.ask.ask_class.items, False
         for claim in claims_of(app.leaf, wanted):
             if not found and claim.covers(wanted):

@@ -1,8 +1,8 @@
 """Fair shares of queues, up to which the asks of a queue may preempt (docs/reclaiming.md).
 
-What a queue has is divided among its children, level by level from root: of each resource, the children with
-demand get their guarantees first, and then the rest in proportion to these. No child gets more than its
-demand, which is its usage without victims and its pending asks, or more than its maximum.
+The amounts of a queue are divided among its children, level by level from root: of each resource, the
+children with demand get their guarantees first, and then the remainder in proportion to these. No child gets
+more than its demand, which is its usage without victims and its pending asks, or more than its maximum.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,7 +15,7 @@ from licorne_core.values.resources import EMPTY, Items
 def filled(amount: int, bounds: Sequence[int], weights: Sequence[int]) -> list[int]:
     """Max-min fair parts of the amount in proportion to the weights, none above its bound; rounded down.
 
-    A bound that is not reached affects no part: so victims that leave their queue its share change no share.
+    A bound that is not reached affects no part. So victims change no share if their queue keeps its share.
     """
     parts = [0] * len(bounds)
     order = [place for place, bound in enumerate(bounds) if bound > 0 and weights[place] > 0]
@@ -33,9 +33,9 @@ def filled(amount: int, bounds: Sequence[int], weights: Sequence[int]) -> list[i
 
 
 def divided(amount: int, wanted: Sequence[int], due: Sequence[int]) -> list[int]:
-    """Parts of siblings that want and are guaranteed so much of an amount.
+    """Parts of an amount for siblings with these wanted and guaranteed amounts.
 
-    Without a guarantee a sibling gets nothing before those with one have all that they want. If the amount is
+    Siblings without a guarantee get nothing before those with one have all that they want. If the amount is
     less than the guarantees, it is divided in proportion to them.
     """
     first = [min(pair) for pair in zip(wanted, due, strict=True)]
@@ -80,7 +80,7 @@ class DueShares:
         return all(settled(queue, name) + value <= share[name] for name, value in wanted)
 
     def excess(self, queue: Queue) -> dict[str, int] | None:
-        """Amount above the share, of the type of which the queue has most compared to it; None if of no type.
+        """Amount above the share, in the type with most usage relative to it; None if in no type.
 
         Only this type counts. A queue that holds all cores may have little memory, and many asks for more.
         """

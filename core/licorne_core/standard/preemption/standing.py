@@ -1,7 +1,7 @@
 """Checks whether chosen victims are still to be stopped (spec §§ 9.1, 9.4, 9.5).
 
-Between the choice and the stop an RM answers, and the books change meanwhile. So the laws by which the
-victims were chosen are checked again, with the books as they were for the choice.
+Between the choice and the stop, an RM answers and the books change. So the laws by which the victims were
+chosen are checked again, with the books as they were for the choice.
 """
 
 from collections.abc import Callable, Sequence
@@ -105,7 +105,7 @@ def _stands_by(
 def _still_candidate(
     index: VictimIndex, candidates: Candidates, victim: Victim, room_on: Node, going: set[Request]
 ) -> Candidate | None:
-    """The victim, or its unit with the room that it frees on a node; None if it is no candidate any more."""
+    """The victim, or its unit, with the room that it frees on a node; None if it is no candidate any more."""
     app, request, node = victim
     if index.applications.get(app.app_id) is not app:
         return None

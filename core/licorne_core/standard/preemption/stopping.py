@@ -35,7 +35,7 @@ TEXTS = {
 
 
 Needed = Callable[[Partition, PreemptionRecord, Sequence[Request]], bool]
-"""Whether those of a unit that run on are still to be stopped, by partition and record."""
+"""Whether the running members of a unit are still to be stopped, by partition and record."""
 
 
 class Stop(NamedTuple):
@@ -48,7 +48,7 @@ class Stop(NamedTuple):
     unit: Sequence[Request]
     """The victim, and the members of its gang that are stopped or spared with it."""
     needed: Needed | None
-    """Whether they are still to be stopped; None if their promise decides."""
+    """Whether the unit is still to be stopped; None if its promise decides."""
     now: float
     outcome: Outcome
 
@@ -90,7 +90,7 @@ def stop_victims(
 
 
 def _units(victims: Sequence[Victim]) -> dict[Request, Sequence[Request]]:
-    """Victims in units of gangs, each with all that are stopped with it."""
+    """Victims grouped by unit of a gang, each with all members that are stopped with it."""
     found: dict[Request, Sequence[Request]] = {}
     for app, request, _ in victims:
         if request not in found:

@@ -1,10 +1,9 @@
 """Victims for several equal asks that preempt in the same turn (spec § 9.4).
 
 Each ask has a plan, victims and a promise of its own. But the best plan for one ask alone may cost the next
-ones more: one large victim makes room for all of them, where each would stop a small one. So the asks are
-planned for as one ask of so many times the size, which may be spread over nodes. The first ask gets its
-part of that plan; the remaining room is available first to the others, which are planned for in the same
-way.
+ones more: one large victim makes room for all of them, where each ask would stop a small one. So they are
+planned for as one ask of the total size, which may be spread over nodes. The first ask gets its part of that
+plan; the others have the first right to the remaining room, and are planned for in the same way.
 
 The best plan for the first ask alone stands unless a set without it is better for all.
 """
@@ -40,10 +39,10 @@ FEW_NODES: Final = 16
 """Nodes of a partition of which all are compared."""
 
 NODES_OF_A_SIZE: Final = 4
-"""Nodes compared in a larger one for each number of asks on one node: those that need the fewest victims."""
+"""Nodes compared in a large partition for each number of asks on a node: those with the fewest victims."""
 
 MOST_LOOKED_AT: Final = 32
-"""Nodes that are looked at for these: of those that are kept for others most victims are stopped already."""
+"""Maximum number of nodes examined for these: on reserved nodes, most victims are being stopped already."""
 
 STEPS: Final = 2_000
 """What-if steps of one search for several asks."""
@@ -55,7 +54,7 @@ NEVER: Final = 1 << 30
 """Number of victims where no number suffices."""
 
 Least = tuple[int, ...]
-"""Lower bounds on victims by the number of asks, from 0; NEVER where there is no room for so many."""
+"""Lower bounds on victims by the number of asks, from 0; NEVER without room for that number."""
 
 
 class Spot:
@@ -121,7 +120,7 @@ class Together:
         self._key: tuple[Price, int] | None = None
 
     def improve(self, plan: VictimPlan, beyond: Vector) -> VictimPlan | None:
-        """The plan, or one that is better for all asks; None if there are too few victims for all.
+        """The plan, or a better one for all asks; None if there are too few victims for all.
 
         `beyond` is the excess of the first ask alone.
         """
@@ -143,7 +142,7 @@ class Together:
         return known
 
     def _same(self, plan: VictimPlan) -> list[Candidate] | None:
-        """The victims of the plan as candidates of these asks; None if one is none of them."""
+        """The victims of the plan as candidates of these asks; None if one is no candidate."""
         fixed = []
         for victim in plan.victims:
             found = [one for one in self._regular(victim.node) if one.victim.request is victim.request]

@@ -17,7 +17,7 @@ from licorne_core.standard.preemption.victims import Allowance, Unit, Victim
 from licorne_core.values.ids import AppId, NodeId
 
 _PARTS = "parts"
-"""Name of the allowance from which a step takes one, and the whole gang takes all."""
+"""Name of the allowance from which a step takes 1, and the whole gang takes all."""
 
 
 class Units:
@@ -77,7 +77,7 @@ class Units:
         return None if app.gang.units is None else self.of(app).get(request)
 
     def with_others(self, app: Application, request: Request) -> tuple[Victim, ...]:
-        """The allocation, and all that are stopped with it; empty for a request without a node."""
+        """The allocation, and all requests stopped with it; empty for a request without a node."""
         if request.allocation is None:
             return ()
         return tuple([self._victim(app, one) for one in unit_of(app, request) or (request,)])

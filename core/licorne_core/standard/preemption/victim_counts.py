@@ -71,8 +71,8 @@ class VictimCounts:
     Always true after `recount`: law 5 protects every leaf left out of the number of a node. Leaves
     that have become protected may still count, so a number may be too small but never too large.
 
-    Removed nodes stay until they are many (`removed_of`): they are not yielded, but the least room
-    lacking may be that of one.
+    Removed nodes stay until there are many (`removed_of`): they are not yielded, but the least shortage may
+    be that of a removed node.
 
     Measured by Python calls of a search among 500 and 2,000 nodes: cached, 4,041 and 4,041; derived
     for each search, 11,151 and 32,151. If protected leaves count, 7,263 and 14,763. Without the

@@ -44,7 +44,7 @@ MOST_REMOVED = 64
 
 
 def removed_of(known: Collection[NodeId], nodes: Mapping[NodeId, Node]) -> list[NodeId]:
-    """Removed nodes among the `known` ones; empty while they are few, as finding them examines all."""
+    """Removed nodes among the `known` ones; empty while there are few, as finding them examines all."""
     if len(known) <= len(nodes) + len(nodes) // 8 + MOST_REMOVED:
         return []
     return [node_id for node_id in known if node_id not in nodes]
@@ -54,8 +54,8 @@ class VictimIndex:
     """The parts of a partition that searches read, and the caches derived from them.
 
     Measured by Python calls of a failing search among 500 and 2,000 nodes: contents cached, 33,677 and
-    41,177; read for each search, 61,005 and 109,005. The order of a node by age is not cached. That
-    makes a search that examines every allocation a third dearer, and other searches not.
+    41,177; read for each search, 61,005 and 109,005. The order of a node by age is not cached. That makes a
+    search that examines every allocation a third more expensive, but no other search.
 
     Measured by Python calls of a search for victims on other nodes, in a leaf with 3,500 and 14,000
     allocations: order of the leaf cached, 176 and 176; derived for each search, 17,681 and 70,181.
@@ -147,7 +147,7 @@ class VictimIndex:
             leaf.check()
 
     def fewest(self, node: Node, wanted: Items, short: Vector, spared: Callable[[Queue], bool]) -> int | None:
-        """Lower bound on the victims that free the shortage on the node; None if none can.
+        """Lower bound on the number of victims that cover the shortage on the node; None if no number does.
 
         The bound is the shortage divided by the largest allocation on the node, without leaves for
         which `spared` is true.
@@ -192,8 +192,8 @@ def promised_on(node: Node, applications: Mapping[AppId, Application]) -> Mappin
     """Amounts promised to asks that have the node reserved; None if no further ask may use it.
 
     Further asks may use the room that the promises leave. But an ask that requires the node, or whose
-    reservation is exclusive, has it alone; and noticed victims may yet be spared, and then no room is left.
-    An ask with a predicate has it alone too: the RM judges the node as it is and, as it is not notified of
+    reservation is exclusive, has it alone; and noticed victims may still be spared, which leaves no room. An
+    ask with a predicate has the node alone too: the RM judges the node as it is and, as it is not notified of
     promises, would name more victims than needed.
     """
     promised: dict[str, int] = {}

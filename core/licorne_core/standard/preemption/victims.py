@@ -28,7 +28,7 @@ Age = tuple[int, float, str, str]
 """Kind, negated time of the ask, application, key. Unique in a partition."""
 
 Cost = tuple[int, int, int, bool, float, str, str]
-"""Kind, priority, lost work, whether its checkpoint is assumed, then as in `Age`."""
+"""Kind, priority, lost work, whether the checkpoint is assumed, then as in `Age`."""
 
 Price = tuple[int, int]
 """Priority and lost work of victims, compared in this order; NO_PRICE where costs are not compared."""
@@ -42,7 +42,7 @@ MOST_LOST = 1e30
 """Most lost work of one victim."""
 
 COST_TAG = "licorne/preemption-cost"
-"""Tag of an ask with the cost of one second of lost work: a number from 0, by default 1."""
+"""Tag of an ask with the cost of one second of lost work: 0 or more, by default 1."""
 
 
 def kind_of(request: Request) -> int:
@@ -65,7 +65,7 @@ def costs_of(request: Request, lost: int) -> Cost:
 
 
 def loss_price(request: Request, seconds: float, size: Mapping[str, int]) -> int:
-    """Lost work of so many seconds: the request's share of the cluster `size`, times seconds and cost.
+    """Lost work of this many seconds: the request's share of the cluster `size`, times seconds and cost.
 
     In whole numbers, so that totals do not depend on their order.
     """
@@ -83,7 +83,7 @@ def price_of(prices: Iterable[Price]) -> Price:
 
 
 def cost_of(tags: Mapping[str, str]) -> float:
-    """Cost of one second of lost work; 1 if the tag is missing or no number from 0."""
+    """Cost of one second of lost work; 1 if the tag is missing or invalid."""
     try:
         cost = float(tags[COST_TAG])
     except (KeyError, ValueError):
@@ -146,7 +146,7 @@ class Unit:
         return self._by_node.get(node, ())
 
     def ranked_by(self, request: Request) -> tuple[Request, ...]:
-        """All members, if the unit is ranked by this one; else none."""
+        """All members if this request ranks the unit; else none."""
         return tuple([victim.request for victim in self.victims]) if self.first.request is request else ()
 
 

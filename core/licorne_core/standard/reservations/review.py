@@ -5,7 +5,7 @@ a turn begins with a review that has been due for `OVERDUE` seconds. The node of
 the reservation
 
 * is *idle*: its ask could not be placed even on the empty node. A maximum, a limit, the state of its
-  application or a refusal of the RM has been an obstacle for `reservation.idle.timeout`;
+  application or a refusal of the RM has been an obstacle for as long as `reservation.idle.timeout`;
 * *gives way*: its ask would take its queue above the guarantee, and the node has room for a *rival*: an
   ask that stays within its own queue's guarantee and that only the nodes stop. A rival without room
   stays one until the next review, and ends the first such reservation whose node has room by then.
@@ -73,7 +73,7 @@ class ToGiveUp(NamedTuple):
 
 
 class Review(Stage):
-    """Reviews the reservations of one partition; changes no books."""
+    """Reviews the reservations of one partition, without changing the books."""
 
     def __init__(self, context: CheckContext) -> None:
         """Start without a due review."""
@@ -125,7 +125,7 @@ class Review(Stage):
     def served_first(self, node: Node, reservation: Reservation) -> Holder:
         """The ask to place on a node that has room for the reserved ask.
 
-        If the reservation may yield, it is the first rival that fits on it. If the reservation is
+        If the reservation may yield, this is the first rival that fits on the node. If the reservation is
         provisional, it is the first ask of the same size in order. Otherwise it is the reserved ask.
         """
         holder = self.context.wakeups.reserved.holder(reservation)
@@ -225,7 +225,7 @@ class Review(Stage):
         return self._is_free(group, strict=strict)
 
     def _is_free(self, group: AskGroup, *, strict: bool) -> bool:
-        """True if only the nodes stop the group now, or a full cluster unless `strict`."""
+        """True if only the nodes stop the group now; without `strict`, a full cluster may stop it too."""
         app: Application = group.app
         if not app.is_ranked:
             return False

@@ -18,7 +18,7 @@ class Reserved(Stage):
     """Reserved asks: they are placed, or victims are stopped on the node that they require."""
 
     def __init__(self, context: CheckContext, review: Review) -> None:
-        """Act in the partition of the context; `review` decides which reservations give way."""
+        """Operate in the partition of the context; `review` decides which reservations give way."""
         super().__init__(context, Position.RESERVED, context.wakeups.reserved.ready)
         self._review = review
 
@@ -49,7 +49,7 @@ class Reserved(Stage):
     def _for(
         self, app: Application, request: Request, reservation: Reservation
     ) -> Node | Blocker | ToGiveUp | None:
-        """Return a node, or the blocker; None if only a change of the reserved node helps.
+        """Return a node, or the blocker; None if only a change of the reserved node can help.
 
         The node is given up (`ToGiveUp`) if a rival has room on it.
         """

@@ -153,7 +153,7 @@ class HasPartitions(Protocol):
         """All partitions by normalized name."""
 
     def check(self) -> None:
-        """Recompute what is above partitions; raises InvariantBroken."""
+        """Recompute the state above partitions; raises InvariantBroken."""
 
 
 def check_invariants(scheduler: HasPartitions) -> None:
@@ -254,7 +254,7 @@ def _check_application(partition: Partition, app: Application) -> None:
 
 
 def _fits_state(app: Application) -> bool:
-    """True if its requests fit its state; placeholders of a gang may still have to end.
+    """True if its requests fit its state; placeholders of a gang may not have ended yet.
 
     A resumed gang waits for the RM's new messages. A stopped one waits for the RM's confirmation.
     """

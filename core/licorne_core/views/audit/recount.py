@@ -50,7 +50,7 @@ class Concern(Enum):
 
 
 _NEGATIVE = {Concern.PARTITION_SUM: Concern.NEGATIVE_PARTITION, Concern.NODE_SUM: Concern.NEGATIVE_NODE}
-"""The concern of a total below zero or beyond int64, by that of its sum; shared totals have no entry."""
+"""The concern of a total beyond its bounds, by the concern of its sum; shared totals have no entry."""
 
 
 class Finding(NamedTuple):
@@ -342,7 +342,7 @@ def _sums(
     booked: Callable[[], Mapping[str, Resources]],
     parts: Callable[[M], Parts],
 ) -> Iterator[Finding | None]:
-    """Compare totals with the sums of their members; a None after each step.
+    """Compare totals with the sums over their members; yield None after each step.
 
     Members may be added and removed between two steps: `members` iterates over copies.
     """

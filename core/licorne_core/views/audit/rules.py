@@ -175,7 +175,7 @@ def _parked(partition: Partition) -> Iterator[Parked]:
 
 
 def _check_parked(item: Parked) -> None:
-    """W2: the waiting lines have the item, and all that leads to it; none is active."""
+    """W2: the waiting lines have the item, and its ancestors; none of these is active."""
     blocker = item.blocker
     way = [(level, one, member) for level, (own, member) in enumerate(way_up(item)) for one in own.orders()]
     for level, ranking, member in way:
@@ -209,7 +209,7 @@ def _blockers(partition: Partition) -> Iterator[Blocker]:
 
 
 def _check_at_rest(partition: Partition) -> None:
-    """W1: no pending ask could be served, except one that a shared quota has still to wake."""
+    """W1: no pending ask could be served, except one that a shared quota has not woken yet."""
     if any(shared.owes(partition.name) for shared in partition.rm.core.shared.values()):
         return
     for app in partition.applications.values():
@@ -220,7 +220,7 @@ def _check_at_rest(partition: Partition) -> None:
 
 
 def _first_of_each_group(app: Application) -> Iterator[Request]:
-    """The first ask of each group, as all fit the same nodes; those with a reservation one by one."""
+    """The first ask of each group, as all of its asks fit the same nodes; all asks with a reservation."""
     for group in app.groups.values():
         if group.waiting:
             yield group.first().request
@@ -228,7 +228,7 @@ def _first_of_each_group(app: Application) -> Iterator[Request]:
 
 
 def _check_backlog(partition: Partition) -> None:
-    """W5: groups without a node are in the backlog, and it counts no others as lacking one."""
+    """W5: groups without a node are in the backlog, which counts no other group as lacking a node."""
     backlog = partition.wakeups.backlog
     for group in backlog.lacking:
         if group not in backlog or not group.waiting + group.assumed:
@@ -255,7 +255,7 @@ def _check_stopped(partition: Partition) -> None:
 def check_holdings(rm: Rm) -> None:
     """Recount the holdings of the RM and its applications; raises InvariantBroken.
 
-    Between two slices of a command, a partition that is being built counts, though it is not listed.
+    Between two slices of a command, an unlisted partition that is being built counts too.
     """
     summed = Holdings()
     for partition in rm.partitions.values():

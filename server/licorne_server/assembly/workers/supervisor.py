@@ -181,10 +181,10 @@ class Supervisor:
 
 
 EPOCHS = "epochs"
-"""Key of a number above all epochs that were assigned to RMs without a stored one."""
+"""Key of the stored upper bound of all epochs that were assigned to RMs without a stored epoch."""
 
 CLAIMS = 1 << 24
-"""Number of epochs reserved for one run, which no later run assigns again, even if the clock was set back."""
+"""Number of epochs reserved for one run: no later run assigns them, even after the clock is set back."""
 
 
 def documents_of_workers(folder: Path | None) -> Kept:
@@ -193,7 +193,7 @@ def documents_of_workers(folder: Path | None) -> Kept:
 
 
 async def rising(documents: Documents, start: int) -> int:
-    """The number above which this run assigns epochs: `start`, or a higher one if the clock was set back.
+    """The number above which this run assigns epochs: `start`, or a higher number if the clock was set back.
 
     A full disk does not prevent the start.
     """

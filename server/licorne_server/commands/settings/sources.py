@@ -36,7 +36,7 @@ NO_RESERVATIONS = "DISABLE_RESERVATION"
 STORE = "coordination.store"
 
 _NAMED = re.compile(rf"(?<![\w./=-])({'|'.join(sorted(map(re.escape, KEYS), reverse=True))})(?!\w|[./-]\w)")
-"""Keys in a text; those that are a part of a path are none."""
+"""Keys in a text; parts of a path are not keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Given:
     """The flag, the variable, or the key in the file."""
     value: Any
     file: Path | None = None
-    """The file that has it, to whose folder paths are relative."""
+    """The file that contains it; paths are relative to the file's folder."""
 
     @property
     def where(self) -> str:

@@ -1,7 +1,7 @@
 """The settings of a server as its file has them: tables of keys, each with its kind, default and meaning.
 
-A value is checked by its kind, and what may not stand together by its table. A default is that of `Settings`,
-or `auto`. The text below a key is its meaning for operators, which help, file and reference show.
+A value is checked by its kind, and a combination of values by its table. A default is that of `Settings`, or
+`auto`. The text below a key is its meaning for operators, which help, file and reference show.
 """
 
 import ast

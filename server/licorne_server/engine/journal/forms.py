@@ -123,7 +123,7 @@ def array(*of: Form) -> Form:
 
 
 def _in_turn(readings: Sequence[Reading], build: Convert) -> Reading:
-    """An array, each value by its own reading; `build` gets the list of values."""
+    """An array, each value read by its own reading; `build` gets the list of values."""
     makes = [(at, reading.make) for at, reading in enumerate(readings) if reading.make is not None]
 
     def make(values: Iterable[Any]) -> Any:
@@ -206,7 +206,7 @@ class KeptForm(NamedTuple):
     stored: Row
     """The value in documents: its columns follow the two names of the owner."""
     is_wanted: Callable[[QueueConfig], bool]
-    """True if state is retained of a queue with this configuration, or of queues that are created in it."""
+    """True if state is retained of a queue with this configuration, or of queues created below it."""
     life: Callable[[Any], float] = lambda _: inf
     """Half-life of a value's weight in seconds: the shorter, the more often it is written."""
 

@@ -17,7 +17,7 @@ class JournalState:
     """State of a journal that is being written. Any thread may read it."""
 
     problem: str = ""
-    """Reason why nothing is written any more; empty while the journal is written."""
+    """Reason why the journal has stopped; empty while it is written."""
     inputs: int = 0
     """Number of commands recorded in this run."""
     size: int = 0

@@ -1,4 +1,4 @@
-"""The calls that close a node to new allocations, and drain it."""
+"""The calls that cordon a node, and drain it."""
 
 from typing import Any
 

@@ -74,9 +74,9 @@ async def topology_of(
 
 
 def _behind(report: TopologyReport, token: str) -> Iterator[DomainReport | None]:
-    """The domains after the one named by a token, or all for an empty token.
+    """The domains after that of a token, or all for an empty token.
 
-    That domain need not exist any more.
+    The domain of the token may be gone.
 
     Raises:
         CallError: the text is no token of this list.

@@ -1,4 +1,4 @@
-"""Free room by topology domain over REST and for the page: `State.ListTopology` in one answer."""
+"""Free room by topology domain, for REST and the page: `State.ListTopology` in one answer."""
 
 from itertools import islice
 

@@ -38,7 +38,7 @@ class Audience:
     peer: str = field(default=PEER, compare=False)
     """Peer whose slices make the messages."""
     visible: Visible | None = field(default=None, compare=False)
-    """Tests their right to see an RM; None if they may see everything."""
+    """Tests the right of viewers to see an RM; None if they may see everything."""
 
 
 EVERYBODY = Audience()

@@ -92,7 +92,7 @@ class Board:
             self.version += 1
 
     def since(self, version: int, visible: Visible | None) -> Iterator[str]:
-        """Changes since a version, as members of a JSON object, piece by piece.
+        """Changes since a version, as members of a JSON object, in pieces.
 
         `visible` tests the rights of the viewer; None for all rights. The reader may pause after
         every piece. Pieces may be empty.

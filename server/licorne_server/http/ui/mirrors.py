@@ -214,7 +214,7 @@ class Mirrors:
                     await mirror.told.wait()
 
     def rows(self, here: Set[str], most: int) -> Iterator[tuple[Key, Row]]:
-        """The rows of RMs that are not `here`, with `most` queues of each member; and lost members."""
+        """The rows of RMs that are not in `here`, with `most` queues of each member; and lost members."""
         known = set(here)
         for mirror in list(self._mirrors.values()):
             rows = {key: row for key, row in mirror.rows.items() if key.rm not in known}

@@ -118,7 +118,7 @@ def _keys(views: Views, partitions: list[PartitionName], app: str) -> Iterator[s
 
 
 def _like(name: str, names: Iterator[str]) -> str:
-    """``; there: a, b`` with similar names; empty for none."""
+    """``; there: a, b`` with similar names that exist; empty for none."""
     known = list(islice(names, MOST_NAMES))
     name = name[:LONGEST]
     begin = [one for one in known if one.startswith(name)]

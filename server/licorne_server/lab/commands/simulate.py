@@ -309,7 +309,7 @@ def _row(one: Run, first: Run) -> list[str]:
 
 
 def _notes(runs: Sequence[Run]) -> Iterator[str]:
-    """Notes on the columns and runs, and on what failed."""
+    """Notes on the columns and runs, and on failures."""
     resource, first = runs[0].figures.resource, runs[0]
     yield "WAIT: mean by job, submission to end without the run time; P50 and P99 of it."
     yield "SLOWDOWN: mean of (wait + run) / run."

@@ -154,7 +154,7 @@ async def play(length: float) -> None:
 
 
 def program() -> str:
-    """The command line as it can be typed here: a path if the shell does not find `licorne`."""
+    """The command line as the user can type it: a path if the shell does not find `licorne`."""
     typed = sys.argv[0]
     return typed if Path(typed).name == LICORNE and which(LICORNE) is None else LICORNE
 

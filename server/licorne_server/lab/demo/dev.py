@@ -1,4 +1,4 @@
-"""`licorne dev`: a server to try things with, and three fake resource managers, until Ctrl-C."""
+"""`licorne dev`: a server for experiments, and three fake resource managers, until Ctrl-C."""
 
 import argparse
 import asyncio

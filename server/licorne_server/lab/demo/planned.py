@@ -22,7 +22,7 @@ LARGE = submission(
     resources={"vcore": 32_000, "memory": 128 * GI},
     priority=10,
 )
-"""Each of its asks takes a whole node, which no running application leaves free by itself."""
+"""Each of its asks takes a whole node; running applications leave none free by themselves."""
 
 RACK_GANG = "pretraining-0001"
 RANKS = TaskGroup(name="ranks", members=8, resources={"vcore": 16_000, "memory": 64 * GI}, priority=10)

@@ -1,10 +1,9 @@
 """Simulates the acts of RMs in a run that differs from the live one.
 
-An allocation runs as long as it ran live, from its placement in this run. One that was stopped live, or
-never placed, runs as long as others of its application or RM do on average; one that ran at the end
-of the journal runs until the end. An RM refuses a node to a class of asks if its last answer about
-both did, and accepts all others. It confirms requests to stop after the mean time that it
-took live.
+An allocation runs as long as it ran live, from its placement in this run. An allocation that was stopped
+live, or never placed, runs for the mean time of its application or RM; one that ran at the end of the journal
+runs until the end. An RM refuses a node to a class of asks if its last answer about both was a refusal, and
+accepts all others. It confirms requests to stop after the mean time that it took live.
 """
 
 from collections import Counter
@@ -93,7 +92,7 @@ class Acting:
     """Allocations that have ended in this run, and perhaps not yet live."""
 
     def __init__(self, player: Player, lives: Lives, gone: Callable[[AppPlace], None]) -> None:
-        """Act in this player's core; `gone` is called after an allocation of an application has ended."""
+        """Act in this player's core; `gone` is called after each end of an allocation of an application."""
         self.carried = Carried()
         self.running = {}
         self.early = {}
@@ -210,7 +209,7 @@ class Acting:
         self.carried.answered += len(checks)
 
     def restart(self, rm_id: RmId) -> list[Place]:
-        """Note that the core drops an RM's books; returns the allocations that it has. Their ends stay."""
+        """Note that the core drops an RM's books; returns its allocations, whose ends remain scheduled."""
         self._sessions[rm_id] += 1
         self._events = [one for one in self._events if one.rm_id != rm_id or one.command is None]
         heapify(self._events)
@@ -243,7 +242,7 @@ class Acting:
     def _at(
         self, time: float, rm_id: RmId, command: Command | None = None, place: Place | None = None
     ) -> None:
-        """Schedule a command of the RM, or without one the release of finished allocations."""
+        """Schedule a command of the RM, or if it is None the release of finished allocations."""
         self._number += 1
         heappush(self._events, _Event(time, self._number, rm_id, self._sessions[rm_id], command, place))
 

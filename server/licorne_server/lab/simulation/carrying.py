@@ -1,8 +1,8 @@
 """Inputs of RMs, carried over into a run that differs from the live one.
 
-The workload stays the same: applications and asks arrive at their times, and an allocation runs as long
-as it ran live (`acting.py`). An application that its RM has removed, or released as a whole, ends once
-its allocations here have. After a restart an RM reports the allocations that it has in this run. Acts of
+The workload stays the same: applications and asks arrive at their times, and an allocation runs as long as it
+ran live (`acting.py`). An application that its RM has removed, or released as a whole, ends after its
+allocations in this run. After a restart an RM reports the allocations that it has in this run. Acts of
 operators, nodes and budgets are unchanged.
 """
 
@@ -241,7 +241,7 @@ class Carrying:
         return ask
 
     def _takes_back(self, place: Place, release: ReleaseRequest) -> bool:
-        """True for a release that keeps its time: the RM withdraws the ask."""
+        """True for a release by which the RM withdraws the ask: it keeps its time."""
         if release.termination is TerminationType.SCHEDULING_FAILED_ON_RM:
             self._acting.leave_out("allocations that an RM could not run")
             return False
@@ -300,7 +300,7 @@ class Carrying:
         self.feed(command)
 
     def _tell_rest(self, rm_id: RmId) -> None:
-        """Report allocations that run in this run but had ended live, and end those that were lost live."""
+        """Report allocations that run here but had ended live, and end those that were lost live."""
         now = self._player.now
         _, places = self._untold.pop(rm_id, (now, {}))
         present = frozenset(self._views.partition_names(rm_id))

@@ -43,7 +43,7 @@ def parse_nodes(text: str) -> NodeKind:
 
 
 def recorded(nodes: int, processors: int) -> NodeKind | None:
-    """Nodes of the size that a trace names; None if it names none."""
+    """Nodes of the size that a trace gives; None if it gives none."""
     if not processors:
         return None
     count = min(nodes or processors, processors)

@@ -1,8 +1,8 @@
 """Replays a run with changes, beside the live one.
 
-As long as both are equal, the second gets the recorded inputs as they are, turns too: a change that
-changes nothing leaves no trace. From the first effect that differs, or a turn that only one
-needs, its RMs are simulated (`carrying.py`).
+As long as both are equal, the second run gets all recorded inputs, including turns, so that a change without
+effect causes no difference. From the first different effect, or a turn that only one run needs, its RMs are
+simulated (`carrying.py`).
 """
 
 from collections.abc import Callable, Iterator, Sequence

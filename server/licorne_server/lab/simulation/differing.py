@@ -59,7 +59,7 @@ def decisions(effects: Sequence[Effect]) -> Iterator[tuple[Decision, str]]:
 
 
 class _Open(NamedTuple):
-    """A decision that the other side has not made yet."""
+    """A decision that the other run has not made yet."""
 
     time: float
     node: str
@@ -67,9 +67,9 @@ class _Open(NamedTuple):
 
 
 class Differing:
-    """Follows both runs until a decision of one is not made by the other, and then only this ask.
+    """Follows both runs until one makes a decision that the other does not, and then only its ask.
 
-    Both make a decision if they make it for the same node, at most `TOLERANCE` apart.
+    Both make the same decision if it is for the same node, at most `TOLERANCE` apart.
     """
 
     found: Difference | None
@@ -83,7 +83,7 @@ class Differing:
         self._followed = False
 
     def saw(self, now: float, effects: Sequence[Effect], *, is_live: bool) -> None:
-        """Note decisions of one side; otherwise both have reached this time."""
+        """Note decisions of one run, at a time that the other has reached as well."""
         self.passes(now)
         if self.found is not None:
             if not is_live and not self._followed:

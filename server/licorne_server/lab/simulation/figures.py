@@ -1,10 +1,10 @@
 """Figures of a simulated run, by job: waiting times, and the use of the cluster.
 
-A job *waits* from its submission to its end, but for its run time: what it has lost to preemption counts
-too. Jobs that still wait at the end count with their wait until then. The *bounded slowdown* is
-the time from submission to end by the run time, where run times below ten seconds count as ten; it is 1 at
-least. *Utilisation* is the work of runs that were not lost, between the first and the last submission, by
-the capacity of the nodes.
+A job *waits* from its submission to its end, except for its run time: time lost to preemption counts as wait.
+Jobs that still wait at the end count with their wait until then. The *bounded slowdown* is the time from
+submission to end by the run time, where run times below ten seconds count as ten; it is 1 at least.
+*Utilisation* is the work of runs that were not lost, between the first and the last submission, by the
+capacity of the nodes.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,8 +25,8 @@ SHORT: Final = 10.0
 class Figures:
     """Times are in seconds, shares from 0 to 1; `lost_work` is in amounts of `resource` times seconds.
 
-    `resource` is the one that the jobs need most, relative to capacity; utilisation is that of it.
-    `makespan` is from the first submission to the last end.
+    `resource` is the one that the jobs need most, relative to capacity; utilisation refers to it. `makespan`
+    is from the first submission to the last end.
     """
 
     jobs: int

@@ -131,7 +131,7 @@ class Lives:
         return total / count if count else None
 
     def refusal(self, rm_id: RmId, ask_class: AskClass, node_id: NodeId) -> str | None:
-        """The reason of the RM's last refusal of a node for a class of asks; None if it accepted it."""
+        """The reason of the RM's last refusal of a node for a class of asks; None after an acceptance."""
         if not self._has_refusals:
             return None
         key = _digest(_class_digest(rm_id, ask_class), node_id)

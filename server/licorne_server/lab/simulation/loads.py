@@ -1,8 +1,8 @@
 """Generated loads: random traces for three kinds of clusters. The same seed gives the same trace.
 
-Each is scaled so that its jobs would keep a share of the cluster's main resource in use, `busy`, if they
-ran without gaps from the first submission to the last. As the last jobs run on beyond that, a load of 1 is
-not yet too much.
+Each is scaled so that its jobs would keep a share of the cluster's main resource in use, `busy`, if they ran
+without gaps from the first submission to the last. As the last jobs run on beyond that, a load of 1 is not an
+overload.
 """
 
 import random
@@ -24,7 +24,7 @@ _LIMITS: Final = tuple(HOUR * hours for hours in (0.25, 0.5, 1, 2, 4, 8, 12, 24)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """A kind of load: its jobs, and the cluster and queues that it is for."""
+    """A kind of load: its jobs, and its cluster and queues."""
 
     name: str
     summary: str

@@ -1,17 +1,16 @@
 """Measures of a run: waiting times, utilisation, and lost work.
 
-Definitions. An *ask* is one for an allocation, placeholders of gangs too; one with a node (a running
-allocation after a restart of its RM) is none. It *waits* from the command that submits it to the effect
-that reports the node to its RM; an allocation that the RM could not run waits again from then on. A restart
-of the RM does not interrupt the wait. An ask that its RM releases, or whose application ends, is
-*withdrawn*: its wait does not count. Asks that wait at the end count with their wait until then: a
-scheduler gains nothing by starving some.
+Definitions. An *ask* is a request for an allocation or a placeholder; a request with a node (a running
+allocation after a restart of its RM) does not count. It *waits* from the command that submits it to the
+effect that reports the node to its RM; an allocation that the RM could not run waits again from then on. A
+restart of the RM does not interrupt the wait. An ask that its RM releases, or whose application ends, is
+*withdrawn*: its wait does not count. Asks that wait at the end count with their wait until then: a scheduler
+gains nothing by starving some.
 
-Everything else is sampled at each whole `STEP` from the beginning. *Utilisation* of a resource is what
-is allocated (placeholders, and asks about whose node an RM is being asked, are) by what the nodes
-have (cordoned ones are nodes), each summed over samples and partitions. A queue is *below its
-guarantee* while it has less than guaranteed of a resource, and asks in it or below wait for that
-resource.
+Everything else is sampled at each whole `STEP` from the beginning. *Utilisation* of a resource is the
+allocated amount (with placeholders, and asks assumed on a node) divided by the capacity of all nodes (with
+cordoned ones), each summed over samples and partitions. A queue is *below its guarantee* while it has less
+than guaranteed of a resource, and asks in it or its descendants wait for that resource.
 
 A *victim* is an allocation that the RM was asked to stop: for another ask, for a lowered maximum, or
 as its node is drained. *Lost work* is its amounts times the seconds from its last checkpoint, or
@@ -46,7 +45,7 @@ MOST_QUEUES: Final = 5_000
 OTHERS: Final = "(others)"
 
 _OVER = frozenset({"Completed", "Failed", "Rejected", "Expired"})
-"""States of applications that have no asks any more."""
+"""States of applications without asks."""
 
 
 class _Waiting:
@@ -67,7 +66,7 @@ class Measures:
     """
 
     def __init__(self, scheduler: Scheduler, *, step: float = STEP) -> None:
-        """Measure what the scheduler does, with a sample each `step` seconds of virtual time."""
+        """Measure the scheduler's decisions, with a sample each `step` seconds of virtual time."""
         self._views = scheduler.views
         self._step = step
         self._course: Course | None = None

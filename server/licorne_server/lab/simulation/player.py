@@ -17,7 +17,7 @@ class Watcher(Protocol):
     """Follows a player. Times are in unix seconds and never fall."""
 
     def passes(self, now: float) -> None:
-        """Time advances to `now`: until then the core is unchanged since the last command."""
+        """Advance to `now`: until then the core is unchanged since the last command."""
         ...
 
     def saw(self, now: float, command: Command, effects: Sequence[Effect]) -> None:
@@ -83,7 +83,7 @@ class Player:
     def advance(self, until: float) -> Iterator[list[Effect]]:
         """Run every turn and deadline that is due by `until`; yields the effects of each, at `now`.
 
-        Commands may be fed between two of them. When it ends, nothing is due and `now` is `until`.
+        Commands may be handled between two of them. At the end nothing is due, and `now` is `until`.
         """
         while True:
             deadline = self.scheduler.next_deadline()

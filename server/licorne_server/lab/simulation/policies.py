@@ -30,8 +30,8 @@ class QueueLayout(Enum):
 class Policy:
     """Named settings; `summary` describes them in a few words.
 
-    `properties` are those of root. With `guarantees` each queue of a generated configuration is guaranteed
-    an equal share of the cluster.
+    `properties` are those of root. With `guarantees` each queue of a generated configuration has an equal
+    share of the cluster as its guarantee.
     """
 
     name: str

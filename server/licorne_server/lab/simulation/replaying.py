@@ -41,7 +41,7 @@ class Replayed:
     complete: bool = True
     """False if there are later inputs, which were not requested."""
     end: float
-    """Time at which it ended, in unix seconds: that of its last input, unless that was not wanted."""
+    """Time of its end, in unix seconds: that of its last input, unless that was not requested."""
 
 
 def scheduler_of(options: Options) -> Scheduler:

@@ -79,7 +79,7 @@ def _joined(values: Sequence[str]) -> str:
 
 
 def shown_seconds(seconds: float | None) -> str:
-    """A length of time in the unit that fits it, with three digits: ``90s``, ``1.5h``; a dash for None."""
+    """A duration in the most suitable unit, with three digits: ``90s``, ``1.5h``; a dash for None."""
     if seconds is None:
         return _NONE
     for unit, length in (("s", 1), ("m", 60), ("h", HOUR)):
@@ -93,7 +93,7 @@ def _digits(value: float) -> str:
 
 
 def as_data(summary: Summary) -> dict[str, Any]:
-    """All measures as JSON has them: times in unix seconds, waits in seconds, lost work times seconds."""
+    """All measures as plain data: times in unix seconds, waits in seconds, lost work times seconds."""
     return {
         "begin": summary.begin,
         "end": summary.end,

@@ -55,10 +55,10 @@ def _fits(value: str, pattern: str) -> bool:
 class Rules:
     """How a trace is played. Without a rule that fits, a job goes to the queue `otherwise`.
 
-    An empty queue stands for the one of the policy.
+    An empty queue stands for that of the policy.
 
-    `sizes` has the resources of a processor and of a GPU, where they are not the usual ones. Without
-    `members` and `gang` the trace decides.
+    `sizes` has the resources of a processor and of a GPU, where they are unusual. Without `members` and
+    `gang` the trace decides.
     """
 
     queues: Sequence[QueueRule] = ()

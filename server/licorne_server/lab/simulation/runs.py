@@ -32,7 +32,7 @@ class Config:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """Everything that runs of one comparison have in common. Without `rules` the policy names queues."""
+    """Common settings of all runs of one comparison. Without `rules` the policy names queues."""
 
     nodes: Sequence[NodeKind]
     rules: Rules | None = None
@@ -43,7 +43,7 @@ class Setup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """A run under a name, with its configuration as it was played; `is_made` if it was made for it."""
+    """A run under a name, with its configuration as played; `is_made` if that was generated."""
 
     name: str
     config: str
@@ -87,7 +87,7 @@ def play(
 ) -> Run:
     """Play the jobs under a policy, a configuration, or a configuration with a policy.
 
-    `played` has earlier runs of the comparison by configuration: one that was played is not played again.
+    `played` has earlier runs of the comparison by configuration: no configuration is played twice.
 
     Raises:
         ConfigError: the configuration is invalid.
@@ -132,7 +132,7 @@ def play(
 
 
 def only_leaf(text: str) -> str:
-    """The leaf of a configuration that has no other; else ``root.default``.
+    """The only leaf of a configuration; ``root.default`` if there are several.
 
     Raises:
         ConfigError: the configuration is invalid.

@@ -11,10 +11,10 @@ from licorne_server.lab.simulation.waits import Course, Waits, add_amounts, shar
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueSummary:
-    """Measures of a queue; with an empty `queue` of an RM, and with an empty `rm_id` too of all.
+    """Measures of a queue; with an empty `queue`, of an RM; if `rm_id` is empty too, of all RMs.
 
-    Waits are in seconds, None for no ask; `waiting` is the number of asks at the end. `below_guarantee`
-    is in seconds, for an RM and for all the sum of their queues. `lost` is in amounts times seconds.
+    Waits are in seconds, None for no ask; `waiting` is the number of asks at the end. `below_guarantee` is in
+    seconds, for an RM and for all RMs the sum over queues. `lost` is in amounts times seconds.
     """
 
     rm_id: str
@@ -73,7 +73,7 @@ class Tally:
     lost: dict[str, float] = field(default_factory=dict)
 
     def add(self, other: "Tally") -> None:
-        """Add the totals of another queue, but for `below`."""
+        """Add the totals of another queue, except `below`."""
         self.asks += other.asks
         self.placed += other.placed
         self.withdrawn += other.withdrawn

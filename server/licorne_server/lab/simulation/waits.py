@@ -8,7 +8,7 @@ from typing import Final
 from licorne_core.values.resources import Resources
 
 MOST_POINTS: Final = 240
-"""Most points of a course. Beyond them each two become one of twice the length."""
+"""Maximum number of points of a course. Beyond it, each two become one of twice the length."""
 
 MOST_TYPES: Final = 16
 """Resource types of a course, the first that nodes have."""
@@ -17,7 +17,7 @@ MILLISECOND: Final = 1e-3
 
 
 class Waits:
-    """How long asks have waited, in seconds, each rounded to three significant digits.
+    """Waiting times of asks, in seconds, each rounded to three significant digits.
 
     Waits below a millisecond count as 0.
     """

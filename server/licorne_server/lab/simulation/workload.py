@@ -19,7 +19,7 @@ MAX_MEMBERS: Final = 10_000
 """Members of one job."""
 UNKNOWN: Final = "unknown"
 _NAMED: Final = {"user": "u", "group": "g", "queue": "q", "partition": "p", "name": "n"}
-"""Fields that rules go by, each with the letter in front of a name that is a number."""
+"""Fields that rules match, each with the letter put before a name that is a number."""
 _EPOCH: Final = 1_000_000_000.0
 """Unix seconds of the first submission where the trace has no dates."""
 
@@ -156,7 +156,7 @@ class _Maker:
         )
 
     def _groups(self, part: Part) -> list[Group] | LeftOut:
-        """The members of a part. A member that is larger than every node fits nowhere."""
+        """The members of a part. A member that is larger than every node is never placed."""
         sizes = [(part.number, self._amounts(part, 1.0))]
         if self._members is not Division.TRACE:
             sizes = self._divided(part)
@@ -214,7 +214,7 @@ class _Maker:
 
 
 def _name(text: str, letter: str) -> str:
-    """A name of the trace, converted for the core: a number gets a letter, other characters an underscore."""
+    """A name of the trace for the core: a number gets a letter, other characters become underscores."""
     if not text:
         return UNKNOWN
     name = f"{letter}{text}" if text[0].isdigit() else text

@@ -31,7 +31,7 @@ class AskName(NamedTuple):
 
 
 class Place(NamedTuple):
-    """The position of an ask at a time, in unix seconds: the asks ahead of it, and its blocker."""
+    """The place of an ask in the queue at a time, in unix seconds: the asks ahead of it, and its blocker."""
 
     time: float
     asks: int
@@ -61,7 +61,7 @@ class Places:
         self._followed: dict[AskName, Followed] = {}
 
     def look(self, name: AskName, now: float, peer: str) -> list[Place]:
-        """Note that a peer views an ask, which is followed from now on; returns its samples."""
+        """Note that a peer views an ask, which is recorded from now on; returns its samples."""
         followed = self._followed.pop(name, None) or Followed()
         followed.looked_at, followed.looked_by = now, followed.looked_by or peer
         # The most recently viewed ask is last, and is dropped last.

@@ -188,7 +188,7 @@ class Recorder:
     def _make_room(self, now: float) -> None:
         """Drop tracks above the bounds: first of queues neither selected nor viewed, the oldest first.
 
-        Selected ones are dropped last: a user who views many queues does not erase the others' history.
+        Selected ones are dropped last: a user who views many queues does not erase the history of others.
         """
         size = self.size
         if len(self._tracks) <= MAX_TRACKS and size <= MAX_BYTES:

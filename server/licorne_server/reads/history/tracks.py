@@ -18,7 +18,7 @@ MINUTE_SECONDS = 60
 STEPS_OF_MINUTE = MINUTE_SECONDS // STEP_SECONDS
 
 STEPS = 720
-"""Retained steps: those of an hour, in whole minutes."""
+"""Retained steps: an hour of them, in whole minutes."""
 
 MINUTES = 1_440
 """Retained minutes: those of a day."""
@@ -43,7 +43,7 @@ class Series:
         self._steps[step % STEPS] = value
 
     def move(self, before: int, step: int) -> None:
-        """Advance from the present step to a later one: minutes end, and steps between have no values."""
+        """Advance from the present step to a later one: minutes end, and skipped steps have no values."""
         first, last = before // STEPS_OF_MINUTE, step // STEPS_OF_MINUTE
         if last > first:
             self._minutes[first % MINUTES] = self._minute(first, before)
@@ -200,7 +200,7 @@ def _put(lines: dict[str, Series], step: int, amounts: Mapping[str, int]) -> Non
 class TrackSpan:
     """A part of a track: the steps of the last hour, or the minutes of the last day.
 
-    It begins with the first sample if the track is shorter. Values are None where there are none.
+    It begins with the first sample if the track is shorter. Missing values are None.
     """
 
     def __init__(self, track: Track, present: int, count: int, length: int) -> None:

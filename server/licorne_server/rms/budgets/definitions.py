@@ -1,7 +1,7 @@
 """The definition of the budgets over RMs: from a file or an operator, stored, and put into force.
 
-The text is stored as a document. At the start a stored definition replaces the file's; one that came from a
-file is replaced by the file. Later the newest change counts, whatever its origin.
+The text is stored as a document. At the start a definition stored by an operator replaces the file's; the
+file replaces one stored from a file. Later the newest change counts, whatever its origin.
 """
 
 import asyncio
@@ -73,7 +73,7 @@ def definition_in(document: Document) -> Definition:
 
 
 STALE = "STALE_REVISION"
-"""Reason of a refusal: the base is not in force any more."""
+"""Reason of a refusal: the base revision is no longer in force."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

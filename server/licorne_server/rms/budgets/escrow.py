@@ -3,12 +3,12 @@
 A slice is an RM's, and follows the RM to its new owner. Only the owner changes it, in an order that keeps
 the use of all cores within the documents, and so within the limit, whenever a member dies:
 
-* Growth: first the document, then the core. The core gets no more than this owner has written
-  itself: a write of unknown outcome may still land, and gives nothing until a later one succeeds.
-* Shrinking: first the core, then the document, which never says less than slice and use of the core.
+* Growth: first the document, then the core. The core gets no more than this owner has written itself: a write
+  of unknown outcome may still succeed, and grants nothing until a later write succeeds.
+* Shrinking: first the core, then the document, which is never below slice and use of the core.
 * Takeover: the holding of the former owner counts until the RM has replayed, and the new owner has written
-  its epoch into it. Before that the core has no slice. A former owner that resumes finds a
-  higher epoch, and does not change the holding.
+  its epoch into the document. Before that the core has no slice. A former owner that resumes finds a higher
+  epoch, and does not change the holding.
 
 Only the documents are stored. The caller gives the time, so that a simulation can run this.
 """
@@ -35,7 +35,7 @@ TRIES = 4
 """Attempts at one change of a document, at most; the next round continues."""
 
 WINDOW = 2.0
-"""Seconds for which a use or a grant counts as recent at least; at most it is twice as long."""
+"""Seconds for which a use or a grant counts as recent, at least; at most twice that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,8 +270,8 @@ class Escrow:
     ) -> dict[RmId, Holding] | None:
         """The holdings of the RMs of this member as they should be now; None while the use is unknown.
 
-        `at_least` is a plan to which the core has shrunk already: then no slice grows, and none is
-        below that plan or below the present use, unless that plan was.
+        `at_least` is a plan to which the core has shrunk already: then no slice grows, and none is below that
+        plan, or below the present use unless the plan was.
         """
         uses, held = self._books.uses(name), self._held()
         if uses is None:
@@ -354,7 +354,7 @@ class Escrow:
 
 
 def _at_least(planned: Holding, before: Resources, use: Use) -> Holding:
-    """The plan after the core has shrunk to it, with at least the amounts that were charged meanwhile."""
+    """The plan after the core has shrunk to it, raised to the amounts that were charged meanwhile."""
     size = {
         name: amount if name in planned.overdraft else max(amount, min(used, before.get(name, 0)))
         for name, amount in planned.slice.items()

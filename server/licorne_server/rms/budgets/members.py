@@ -102,7 +102,7 @@ def _use(use: BudgetUse, has: Resources) -> Use:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HoldingState:
-    """The part of one RM in a budget; `used` is known only `here`, where the RM is served."""
+    """The holding of one RM in a budget; `used` is known only on the member that serves the RM (`here`)."""
 
     rm_id: RmId
     here: bool

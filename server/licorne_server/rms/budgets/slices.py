@@ -1,8 +1,8 @@
 """The escrow of one budget: its document in the store, and the rule by which slices move.
 
-Each RM that uses the budget has a *holding*: a slice, which its owner may spend, and an overdraft,
-what it uses beyond the slice. The *rest* is the limit without both, of all RMs. A slice grows only
-out of the rest. All functions are pure.
+Each RM that uses the budget has a *holding*: a slice, which its owner may spend, and an overdraft, the use
+beyond the slice. The *rest* is the limit without both, of all RMs. A slice grows only out of the rest. All
+functions are pure.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -22,13 +22,13 @@ SPARE = 8
 """Divisor: a grant adds this part of the remainder that no RM wants, so that not every ask needs a grant."""
 
 ROOMY = 4
-"""Factor: a slice without demand from others is reduced once it exceeds the recent use this many times..."""
+"""Factor: without demand from others, a slice is reduced once it exceeds the recent use this many times..."""
 
 KEPT = 2
 """...and is then reduced to this many times the recent use."""
 
 NEAR = 16
-"""Divisor: an RM that lacks less than this part of its fair part takes nothing from others."""
+"""Divisor: an RM that lacks less than this part of its fair share takes nothing from others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,15 +103,15 @@ class Use:
 def settled(budget: Escrowed, rm_id: RmId, epoch: int, use: Use, living: Collection[RmId]) -> Holding:
     """The RM's next holding, to be written by its owner; `living` RMs have an owner.
 
-    Growth: use beyond the slice is covered first, as far as the rest allows. Then wants are granted in
-    the order of their turns, each after those ahead of it. An RM moves to the end of the queue when it
-    gets something and wants more, and when its slice becomes less than its use.
+    Growth: use beyond the slice is covered first, as far as the rest allows. Then wants are granted in the
+    order of their turns. An RM moves to the end of the queue when it gets a part of its want, and when its
+    slice falls below its use.
 
-    Shrinking: amounts beyond the recent use are given back as far as others want more than the rest;
-    without such wants only a slice of over `ROOMY` times the recent use is reduced. As long as an RM
-    in the queue has less than its fair part, those with more than theirs get nothing, and their slices
-    shrink to it: use beyond that is overdraft, which ends with their allocations. A grant is retained
-    for a while, so that there is time to use it.
+    Shrinking: amounts beyond the recent use are returned as far as the wants of others exceed the rest;
+    without such wants only a slice of over `ROOMY` times the recent use is reduced. As long as an RM in the
+    queue has less than its fair share, RMs above their share get nothing, and their slices shrink to it: use
+    beyond that is overdraft, which ends with their allocations. A grant is retained for a while, to allow
+    time for its use.
 
     While the total charge exceeds the limit, no slice is larger than the part of the limit that the
     others leave: an RM's use beyond that is overdraft, and nothing new is allocated anywhere.
@@ -201,7 +201,7 @@ def _grant(asked: int, room: int, ahead: int, behind: int) -> int:
 
 
 def _reduced(held: int, kept: int, pressure: int, *, idle: bool) -> int:
-    """The size of a slice that need not grow, while the wants of others exceed the rest by `pressure`."""
+    """The size of a slice that need not grow, if the wants of others exceed the rest by `pressure`."""
     if held <= kept:
         return held
     if pressure > 0:

@@ -253,8 +253,8 @@ class Acts:
     ) -> T:
         """Have the core handle the command, and store a mark for later registrations of the RM.
 
-        `stays` gives further fields of the mark from the outcome; None if nothing changed: the former mark
-        stays.
+        `stays` returns further fields of the mark from the outcome, or None if nothing changed: then the
+        former mark stays.
 
         Raises:
             CallError: the core refused the command, or the RM has too many marks.

@@ -120,7 +120,7 @@ def _named(request: pb.DrainMemberRequest, known: Snapshot) -> str:
 
 
 def _wished(wish: bytes | None, before: Document) -> bytes | None:
-    """The document to store: an existing request is unchanged; None to remove it."""
+    """The document to store: an existing request is unchanged; None to remove the document."""
     return before.value if wish is not None and before.revision else wish
 
 

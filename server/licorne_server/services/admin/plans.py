@@ -48,7 +48,7 @@ from licorne_server.wire.items import BadItem
 from licorne_server.wire.requests import new_application
 
 NO_COPY_NOW = frozenset({"PLAN_PAUSE", "OUT_OF_MEMORY", "NO_COPY", "NO_COPIES"})
-"""Reasons for which a server makes no copy, whoever asks."""
+"""Reasons for which a server makes no copy, whoever the caller."""
 
 FIELDS_OF_ASK = 32
 """Number of fields that each ask is charged in addition to its size."""
@@ -289,7 +289,7 @@ TRIAL_SECONDS = 1
 """Seconds of CPU time after which a trial is ended."""
 
 TRIAL_PART = 0.25
-"""Share of them in which it has to find an answer."""
+"""Share of the seconds in which a trial has to find an answer."""
 
 
 def _plan_start(name: WaitingAskName, scheduler: Scheduler, now: float, spent: Spent) -> bytes:
@@ -335,7 +335,7 @@ def _plan_start(name: WaitingAskName, scheduler: Scheduler, now: float, spent: S
 
 
 def _tried(work: Callable[[Spent], StartTrial]) -> pb.PlanStartResponse | str:
-    """The outcome of a trial in a copy of its own without a failed trial, or the reason why there is none."""
+    """The outcome of a trial in a copy, without a failed trial; or the reason why there is none."""
 
     def told(spent: Spent) -> bytes:
         try:

@@ -4,9 +4,9 @@ In: calls about an RM that another member serves. Out: the owner's answer, or th
 members.
 
 *Finding the member.* `forwarding.py` reads the RM or its partition from a request, and `Ownership` has the
-owner. A request without one is sent to all members and their answers are merged; or it means the first RM,
-which is determined by a call to all members (`Resolve`). A passed call is answered by its receiver, and
-never passed on again.
+owner. A request without an RM is sent to all members and their answers are merged; or it means the first RM,
+which is determined by a call to all members (`Resolve`). A passed call is answered by its receiver, and never
+passed on again.
 
 *The call.* `passing.py` opens it at the owner, and `serving.py` carries it out there, behind the same guard
 as calls from clients. The two are joined by one stream of gRPC, the call `licorne.members.Members/Pass`,

@@ -1,9 +1,9 @@
 """`State` and `Admin` on every member for the RMs of all members.
 
-A request that names an RM is passed to its owner. One without is sent to all members, or means the RM whose
-id comes first. The answers of all members are merged; a page ends where the shortest page of a member ends,
-so that its token is valid on each of them, and no state is needed. A call that another member has passed on
-is not forwarded.
+A request that names an RM is passed to its owner. A request without an RM is sent to all members, or means
+the RM whose id comes first. The answers of all members are merged; a page ends where the shortest page of a
+member ends, so that its token is valid on each of them, and no state is needed. A call that another member
+has passed on is not forwarded.
 """
 
 import asyncio

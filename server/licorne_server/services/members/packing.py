@@ -1,7 +1,7 @@
 """Calls packed into one stream: one end of the stream between two members.
 
-A message of the stream has all queued frames, up to a bound in bytes. In a burst of frames, those of a
-moment are gathered: gRPC delivers messages one by one, so that few would wait. Otherwise a frame is sent at
+A message of the stream has all queued frames, up to a bound in bytes. In a burst, the frames of a moment are
+gathered: gRPC delivers messages one by one, so that few frames would queue up. Otherwise a frame is sent at
 once.
 
 Each direction of a call has a window of bytes, which grows as its reader takes messages. So the stream
@@ -54,7 +54,7 @@ CLOSE = 8
 """Number of closely following frames that make a rush."""
 
 RUSH_SECONDS = 0.004
-"""Seconds within which the frames of a rush came."""
+"""Seconds within which the frames of a rush arrived."""
 
 GATHER_SECONDS = 0.002
 """Seconds between two messages of the stream in a rush."""
@@ -244,7 +244,7 @@ class PackedStream:
     ) -> None:
         """Pack calls into a stream of bytes, whose `read` returns None at its end.
 
-        `opened` is called with each call of the other side; without it the other side may begin none.
+        `opened` is called with each call of the other side; without it the other side may begin no calls.
         """
         self._read = read
         self._write = write

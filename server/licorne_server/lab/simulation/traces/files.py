@@ -70,7 +70,7 @@ class TraceRow:
         self._path = path
 
     def text(self, *names: str) -> str:
-        """The value of the first non-empty one of the columns; empty if there is none."""
+        """The first non-empty value of the columns; empty if there is none."""
         for name in names:
             value = self._values.get(name)
             if value is not None:
@@ -131,7 +131,7 @@ class TraceRow:
 
 
 def header_of(path: Path) -> tuple[str, ...]:
-    """The cells of the first row of a file, in small letters; none if it is empty."""
+    """The cells of the first row of a file, in lower case; none if it is empty."""
     for line in lines_of(path):
         return tuple(cell.strip().lower() for cell in next(csv.reader([line.text]), []))
     return ()
@@ -140,7 +140,7 @@ def header_of(path: Path) -> tuple[str, ...]:
 def rows_of(path: Path, columns: Sequence[str] = (), needed: Sequence[str] = ()) -> Iterator[TraceRow]:
     """The rows of a CSV file, with the names of columns in its first row.
 
-    A file whose first row does not have the `needed` columns has these `columns`, if any are given.
+    A file whose first row lacks the `needed` columns is read with these `columns`, if given.
 
     Raises:
         TraceError: a row has more cells than columns, or a needed column is missing.

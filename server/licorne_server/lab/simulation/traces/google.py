@@ -28,7 +28,7 @@ _NUMBERS = {str(number): event for number, event in enumerate(EVENTS)}
 _ENDS = frozenset({"FAIL", "FINISH", "KILL", "LOST"})
 _MICROSECOND = 1e-6
 _AFTER = float(2**62)
-"""Microseconds that no event of the trace has: it was after its end."""
+"""Microseconds of a time that means: after the end of the trace."""
 
 
 def is_google(path: Path) -> bool:

@@ -42,7 +42,7 @@ def bad_value(text: str, wanted: str) -> str:
 class Part(NamedTuple):
     """Equal members of a job. Amounts are those of one member; memory is in bytes, 0 if unknown.
 
-    Where the trace is `relative`, cores and memory are shares of its largest machine.
+    If the trace is `relative`, cores and memory are shares of its largest machine.
     """
 
     number: int
@@ -53,7 +53,7 @@ class Part(NamedTuple):
 
 
 class TraceJob(NamedTuple):
-    """A job. Times and delays are in seconds; the zero of times is that of the trace.
+    """A job. Times and delays are in seconds; time 0 is that of the trace.
 
     `requested` is the promised run time, 0 if unknown. `waited` is the wait in the recorded system, -1 if
     unknown.

@@ -1,4 +1,4 @@
-"""The formats by name, and the format of files that do not say theirs."""
+"""The formats by name, and detection of the format of files."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -1,6 +1,6 @@
 """Alibaba's PAI: tables of jobs, of their tasks and, optionally, of the instances of tasks.
 
-The published tables have no row of names; a table with one is read by it. Jobs are known before tasks,
+The published tables have no row of column names; if there is one, it is used. Jobs are known before tasks,
 and tasks before instances, so each file is read once.
 """
 
@@ -69,7 +69,7 @@ class _Job:
     end: float | None = None
 
     def ran(self, start: float | None, end: float | None) -> None:
-        """A task or an instance of it ran then."""
+        """Record a run of a task or an instance."""
         if start is not None:
             self.start = start if self.start is None else min(self.start, start)
         if end is not None:
