@@ -28,7 +28,7 @@ class Losses:
 
     def __init__(self) -> None:
         """Start empty."""
-        # By leaf, losses by victims under notice.
+        # By leaf, losses by noticed victims.
         self._pledged: dict[QueuePath, dict[str, int]] = {}
         self._entries: dict[QueuePath, deque[tuple[float, Items]]] = {}
         self._sums: dict[QueuePath, dict[str, int]] = {}
