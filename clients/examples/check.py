@@ -1,8 +1,8 @@
 """Play the examples against a real server: `python check.py [--wire WIRE] NAME COMMAND...`.
 
-The command is run over `si.v1` and over a session: straight, with a restart of the server in the
-middle, and against a server that rejects most of its asks. It must do all that it says, and the
-server must have nothing of it left. A rejection must end it.
+The command is run over `si.v1` and over a session: straight, with a restart of the server in the middle, and
+against a server that rejects most of its asks. The example must complete all its work, and leave nothing on
+the server. A rejection must end it.
 """
 
 import argparse
@@ -90,7 +90,7 @@ class Example:
                 raise Failed(f"{wanted!r} was expected, and {line!r} came")
 
     def ends(self) -> None:
-        """Wait until it has ended in good order; raises Failed."""
+        """Wait until the example has ended successfully; raises Failed."""
         if self._process.wait(PATIENCE) != 0:
             raise Failed(f"exit code {self._process.returncode}")
 

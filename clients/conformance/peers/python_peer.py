@@ -1,4 +1,4 @@
-"""The conformance peer of the Python client: commands on stdin, events on stdout, a line each.
+"""The conformance peer of the Python client: commands on stdin and events on stdout, one per line.
 
 The protocol is described in `clients/conformance/README.md`.
 """
@@ -250,7 +250,7 @@ class Peer:
         }
 
     async def carry_out(self, number: int, command: Command) -> None:
-        """Carry out one command and say how that went."""
+        """Carry out one command, and report its outcome."""
         try:
             action = self._actions.get(command["do"])
             if action is None:

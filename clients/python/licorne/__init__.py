@@ -1,4 +1,4 @@
-"""The Python client of Licorne, and the wire types that it speaks."""
+"""The Python client of Licorne, and its wire types."""
 
 from licorne.admin_client import Admin
 from licorne.callbacks import (

@@ -16,8 +16,9 @@ MOST_TOLD = 16
 LONGEST_TOLD = 260
 """Characters of such an address: a name of DNS with a port."""
 PASSED_OVER = 15.0
-"""Seconds for which an address without a server is passed over, if there is another one: longer than
-most leases, after which another member serves what the lost one did."""
+"""Seconds for which an address without a server is passed over, if there is another one: longer than most
+leases, after which another member serves the RMs of the lost one.
+"""
 SCHEMES = ("dns:", "ipv4:", "ipv6:", "unix:", "unix-abstract:", "vsock:", "xds:")
 """Targets in the syntax of gRPC, which only gRPC can check."""
 
@@ -30,9 +31,9 @@ Target = str | Sequence[str]
 
 
 def addresses_of(target: Target) -> tuple[str, ...]:
-    """The addresses of a target, in order and each once.
+    """The addresses of a target, in order and without duplicates.
 
-    Raises TypeError if it is neither a text nor a list of texts, and ValueError for what is no address.
+    Raises TypeError if it is neither a text nor a list of texts, and ValueError for an invalid address.
     """
     entries: object = [target] if isinstance(target, str) else target
     if not isinstance(entries, Sequence) or not all(isinstance(entry, str) for entry in entries):
@@ -66,7 +67,7 @@ def _is_ip(text: str) -> bool:
 
 
 class Addresses:
-    """Chooses the address to connect to next. All times are seconds of one clock.
+    """Chooses the address to connect to next. All times are in seconds of one clock.
 
     A round begins with the address of the last welcome. The addresses given by the caller follow, and then
     those of the other members, as sent with that welcome.
@@ -101,7 +102,7 @@ class Addresses:
         return list(dict.fromkeys((self.current, self._home, *self.given, *self._told)))
 
     def welcomed(self, told: Iterable[str]) -> None:
-        """Note that the server at the current address serves us, with the other members that it names."""
+        """Note a welcome by the server at the current address, which named the other addresses `told`."""
         self._home, self._redirected_by = self.current, ""
         self._silent.pop(self.current, None)
         self.failures.clear()
@@ -111,7 +112,8 @@ class Addresses:
     def tell(self, told: Iterable[str]) -> None:
         """Replace the addresses of the other members.
 
-        An address that is not ``host:port`` or too long is left out, as are all after the first `MOST_TOLD`.
+        An address that is not ``host:port``, or is too long, is left out, as are all after the first
+        `MOST_TOLD`.
         """
         few = dict.fromkeys(islice(told, MOST_TOLD))
         sound = (address for address in few if len(address) <= LONGEST_TOLD and _TOLD.fullmatch(address))
@@ -134,8 +136,7 @@ class Addresses:
         self._begin([*self._living(others, now), first])
 
     def failed(self, now: float, *, answered: bool) -> bool:
-        """Change to the next address after a failure to get a welcome. Return True if it is to be dialed at
-        once.
+        """Change to the next address after a failed attempt. Return True if that is to be dialed at once.
 
         `answered` is true if a server has answered. After a redirect, the redirecting server is asked again.
         """
@@ -156,7 +157,7 @@ class Addresses:
     def refused(self) -> bool:
         """Drop the current address if only another server has named it, and return True if so.
 
-        It may belong to another program now. Call `failed` next.
+        The address may belong to another program now. Call `failed` next.
         """
         if self._redirected_by or self.current not in self._told or self.current in (self._home, *self.given):
             return False

@@ -31,10 +31,10 @@ class AdminCalls(ApplicationCalls):
     about one RM raise ValueError without one. A partition is that of this RM, by its bare name or
     ``[rm1]default``.
 
-    Every method raises `NotFound` for a missing subject, `Unauthorized` for a caller without the
-    right, `ConnectionLost` without an answer in time, after which it may have been done or not,
-    `CallFailed` for any other refusal of the server, and `Closed`. An argument of another type is a
-    TypeError, and a number out of its range a ValueError.
+    Every method raises `NotFound` for a missing subject, `Unauthorized` for a caller without the right,
+    `ConnectionLost` without an answer in time, in which case the outcome is unknown, `CallFailed` for any
+    other refusal of the server, and `Closed`. An argument of another type is a TypeError, and a number out of
+    its range a ValueError.
     """
 
     async def configuration(self) -> pb.GetConfigurationResponse:
@@ -100,9 +100,8 @@ class AdminCalls(ApplicationCalls):
     ) -> pb.UpdateConfigurationResponse:
         """Put a configuration into force. An RM may do so for itself.
 
-        `base_revision` is the one that the change was made from; 0 replaces whatever is in force.
-        Raises StaleRevision if it is not in force any more, and ConfigInvalid. Nothing is touched
-        then.
+        `base_revision` is the revision on which the change is based; 0 replaces any. Raises StaleRevision if
+        it is no longer in force, and ConfigInvalid; then nothing is changed.
         """
         extra = extra_config or {}
         check_arguments(config=config, comment=comment, policy_group=policy_group)
@@ -122,10 +121,9 @@ class AdminCalls(ApplicationCalls):
     async def roll_back_configuration(
         self, revision: int = 0, *, base_revision: int = 0, comment: str = ""
     ) -> pb.RollBackConfigurationResponse:
-        """Put the text of an earlier revision into force; 0 is the one before the one in force.
+        """Put the text of an earlier revision into force; 0 is the revision before the present one.
 
-        Raises StaleRevision as `update_configuration` does, and NotFound for a revision that is not
-        retained.
+        Raises StaleRevision as `update_configuration` does, and NotFound for a revision that is not retained.
         """
         check_arguments(revision=revision, base_revision=base_revision, comment=comment)
         request = pb.RollBackConfigurationRequest(
@@ -156,9 +154,8 @@ class AdminCalls(ApplicationCalls):
     ) -> pb.UpdateBudgetsResponse:
         """Replace all budgets.
 
-        `base_revision` is the one that the change was made from; 0 replaces whatever is in force.
-        Raises StaleRevision if it is not in force any more, and ConfigInvalid. Nothing is touched
-        then.
+        `base_revision` is the revision on which the change is based; 0 replaces any. Raises StaleRevision if
+        it is no longer in force, and ConfigInvalid; then nothing is changed.
         """
         check_arguments(budgets=budgets, base_revision=base_revision, comment=comment)
         request = pb.UpdateBudgetsRequest(budgets=budgets, base_revision=base_revision, comment=comment)
@@ -167,7 +164,8 @@ class AdminCalls(ApplicationCalls):
     async def release_budget(self, *, message: str = "") -> int:
         """Free the budgets that are held by the RM, which must not be served; returns their number.
 
-        The `message` gives the reason. Raises CallFailed with the reason ``RM_SERVED`` while it is served.
+        The `message` gives the reason. Raises CallFailed with the reason ``RM_SERVED`` while the RM is
+        served.
         """
         check_arguments(message=message)
         request = pb.ReleaseBudgetRequest(rm_id=self._rm("release_budget"), message=message)
@@ -197,8 +195,8 @@ class AdminCalls(ApplicationCalls):
     ) -> pb.PlanSubmissionResponse:
         """The placement of an application and its asks if they were submitted now; nothing is changed.
 
-        The application may be a text in YAML or JSON, with its asks in it. The placeholders of its
-        task groups come before the asks. There may be 1,000 in all.
+        The application may be a text in YAML or JSON that includes its asks. The placeholders of its task
+        groups precede the asks. There may be 1,000 of both in total.
 
         Raises:
             Rejected: an item cannot be sent, as for `Client`.
@@ -269,7 +267,9 @@ class AdminCalls(ApplicationCalls):
     async def set_queue_stopped(
         self, queue: str, stopped: bool, *, message: str = "", partition: str = DEFAULT_PARTITION
     ) -> pb.SetQueueStoppedResponse:
-        """Stop a queue and all below it, or start it again; allocations continue. `message` is the reason."""
+        """Stop a queue and its descendants, or start it again; allocations continue. `message`: the
+        reason.
+        """
         check_arguments(queue=queue, stopped=stopped, message=message)
         request = pb.SetQueueStoppedRequest(
             rm_id=self._rm("set_queue_stopped"),
@@ -307,7 +307,7 @@ class AdminCalls(ApplicationCalls):
                 yield piece.json
 
     async def forget_rm(self, *, force: bool = False, message: str = "") -> None:
-        """Remove the RM, which must be disconnected, with its whole state. The `message` says why.
+        """Remove the RM, which must be disconnected, with its whole state. The `message` is the reason.
 
         Raises CallFailed with the reason ``RM_CONNECTED`` while a stream of it is open, and without
         `force` with ``RM_HAS_ALLOCATIONS`` while allocations run. They are not stopped.
@@ -335,8 +335,8 @@ class Admin(Standalone, AdminCalls):
         token: Token | None = None,
         timeout: float = TIMEOUT,
     ) -> None:
-        """Connect with the first call; `target` is ``host:port``, or several of a deployment, of which the
-        first one with a server is asked: separated by commas, or as a list.
+        """Connect with the first call; `target` is ``host:port``, or several addresses of a deployment,
+        separated by commas or as a list: the first one with a server is used.
 
         `rm_id` names the RM of the calls. `timeout` is in seconds, for each call; plans and
         configuration calls may take 90 s in any case.

@@ -4,11 +4,11 @@ In a replay the server answers all requests again: it accepts nodes and applicat
 and echoes allocations. The caller already has these events, so a replay creates events only for answers
 that differ.
 
-A rejection of an accepted item concerns a repetition or a change of it, and the item remains. Only in
-a replay can the server reject an item that it had accepted before, as its books are new.
+A rejection of an accepted item concerns a repetition or a change of it, and the item remains. Only in a
+replay can the server reject an item that it has accepted before, as its books are new.
 
-The server reports ends of allocations, and requests ends, which the resource manager has to confirm. For
-a placeholder most resource managers have nothing to stop, so the client confirms by itself.
+The server reports ends of allocations, and requests ends, which the resource manager has to confirm. For a
+placeholder, most resource managers have nothing to stop, so the client confirms its end by itself.
 """
 
 import dataclasses
@@ -209,9 +209,9 @@ class Answers:
     def _doubtful(self, response: si.ApplicationResponse) -> set[str]:
         """The ids that this message both accepts and rejects, for namesakes.
 
-        They cannot be distinguished if neither runs, so both stay in the cache. Without the accepted one,
-        the next replay would be incomplete and end its allocations. The server rejects
-        the other one again in that replay, which does no harm.
+        Such namesakes cannot be distinguished if neither runs, so both stay in the cache: without the
+        accepted one, the next replay would be incomplete and end its allocations. The server rejects the
+        other one again in that replay, which is harmless.
         """
         if not response.rejected:
             return set()
@@ -250,7 +250,7 @@ class Answers:
         return [key for key, known in self._matching(application_id) if not known.accepted]
 
     def _runs(self, key: AppKey) -> bool:
-        """True if an application has an allocation. A replay forces it then: it is accepted."""
+        """True if an application has an allocation. A replay forces its acceptance then."""
         cache = self._cache
         return any(cache.asks[ask].node_id for ask in cache.by_application.get(key, ()))
 

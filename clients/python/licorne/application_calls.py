@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from licorne.v1.admin_pb2_grpc import AdminAsyncStub
 
 LONG = 90.0
-"""Seconds that a plan or a change of a configuration may take: the server takes up to 60."""
+"""Seconds for a plan or a change of a configuration: the server may take up to 60."""
 
 
 def _stub(channel: aio.Channel) -> "AdminAsyncStub":
@@ -84,7 +84,7 @@ class ApplicationCalls(OfOneRm):
     ) -> pb.PlanStartResponse:
         """Changes that would let a waiting ask start at once, as tried on a copy; nothing is changed.
 
-        Raises NotFound if no such ask waits.
+        Raises NotFound for an unknown ask, or one that does not wait.
         """
         check_arguments(application_id=application_id, key=key)
         request = pb.PlanStartRequest(

@@ -1,7 +1,7 @@
 """The state of a resource manager, as sent and received: the source of every replay.
 
-The cache is pure bookkeeping and knows no stream and no loop. Every change returns the messages
-to send for it. A change without news returns none, so all changes are idempotent by key.
+The cache is pure bookkeeping and knows no stream and no loop. Every change returns the messages to send for
+it. A change without a difference returns none, so all changes are idempotent by key.
 
 When the placeholders of a gang have waited too long the server drops all asks of the application. A
 ``Soft`` application then goes back to Accepted. At that moment, or in an earlier replay of a new session,
@@ -31,7 +31,7 @@ class Dropped:
         """The application of each dropped ask, by key."""
 
     def add(self, known: KnownAsk) -> None:
-        """Add an ask after those of its application that were dropped before."""
+        """Add an ask after the earlier dropped ones of its application."""
         ask = known.ask
         application = ask.partition, ask.application_id
         self._by_application.setdefault(application, {})[ask.key] = known
@@ -195,7 +195,7 @@ class Cache:
     def ask(self, asks: Iterable[Ask], now: int) -> list[si.Allocation]:
         """Add asks. An existing ask with other resources is resized, and otherwise unchanged.
 
-        Raises Rejected if the existing ask is a placeholder and the new one is not, or the like.
+        Raises Rejected if only one of both is a placeholder, or if their groups differ.
         """
         known_asks = self.asks
         fresh = []
@@ -307,8 +307,8 @@ class Cache:
     def begin_replay(self) -> list[Released]:
         """Note that the server has lost the state of this RM.
 
-        Return the outstanding releases, which are completed by this. No application counts as accepted,
-        and no earlier change can be refused. Dropped asks are asked for again.
+        Return the outstanding releases, which this completes. No application counts as accepted, and no
+        earlier change can be refused. Dropped asks are asked for again.
         """
         self.ask_again(self.dropped.take_all())
         self._before.clear()
@@ -330,7 +330,7 @@ class Cache:
         return known
 
     def expect_release(self, key: str) -> None:
-        """Forget an ask or allocation. Of an allocation remember that its release is due.
+        """Forget an ask or allocation. For an allocation, remember that its release is due.
 
         The server does not confirm the release of a foreign allocation.
         """
@@ -353,7 +353,7 @@ def creation(node: Node) -> si.NodeInfo.ActionFromRM.ValueType:
 
 
 def _check_kind(known: Ask, ask: Ask) -> None:
-    """Raises Rejected if one is a placeholder and the other is not, or if their groups differ."""
+    """Raises Rejected if only one of both is a placeholder, or if their groups differ."""
     for name in ("placeholder", "task_group"):
         before, given = getattr(known, name), getattr(ask, name)
         if before != given:

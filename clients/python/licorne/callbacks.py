@@ -1,7 +1,7 @@
 """The callbacks: the server's questions to a resource manager, and its unsolicited messages.
 
-The questions are about nodes for an ask, and about victims of preemption. Answers to the resource
-manager's own requests are events (`licorne.events`).
+The questions concern nodes for an ask, and victims of preemption. Answers to the resource manager's own
+requests are events (`licorne.events`).
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -32,8 +32,7 @@ class NodeVictims:
 
     node_id: str
     victims: tuple[Victim, ...]
-    """In the order in which they would be stopped. There may be more than the ask needs for its resources.
-    """
+    """In the order of their stops. There may be more than the ask needs for its resources."""
     start_index: int
     """The resources of the ask fit once the victims up to this position have ended; -1: at once."""
 
@@ -42,7 +41,7 @@ class NodeVictims:
 class PreemptionCheck:
     """A question: which victims have to be stopped on each of these nodes for an ask?
 
-    None was stopped yet.
+    None of them has been stopped yet.
     """
 
     id: int
@@ -57,8 +56,9 @@ class PreemptionCheck:
 
 
 Needs = Mapping[str, int]
-"""By id of a node on which the ask can run: position of the last victim to be stopped, not below
-`start_index`; -1 for none. Nodes that are not in it are refused."""
+"""By id of a node on which the ask can run: position of the last victim to be stopped, at least
+`start_index`, or -1 for none. Missing nodes are refused.
+"""
 
 JudgeVictims = Callable[[PreemptionCheck], Needs | Awaitable[Needs]]
 
@@ -87,7 +87,7 @@ def preemption_check(wire: pb.PreemptionCheck, cache: Cache) -> PreemptionCheck:
 def preemption_answer(check: PreemptionCheck, needs: Needs) -> pb.PreemptionAnswer:
     """The answer to a preemption check. Nodes that are not in the check are left out.
 
-    Raises ValueError for a position that is none of the node's, or before its start.
+    Raises ValueError for a position outside the node's range.
     """
     answer = pb.PreemptionAnswer(id=check.id)
     for node in check.nodes:
@@ -121,7 +121,7 @@ class PreemptionNotice:
     queue: str = ""
     """The queue of that ask, or the queue with the lowered maximum."""
     lost_seconds: float = 0.0
-    """Work that would be lost now: that since its last checkpoint."""
+    """Seconds of work that would be lost now: those since its last checkpoint."""
 
 
 def preemption_notices(wire: pb.PreemptionNotices) -> list[PreemptionNotice]:
@@ -169,9 +169,9 @@ class ClassBy(Enum):
     """
 
     ASK = "ask"
-    """Those with an equal tag `licorne/predicate-class`; an ask without it is alone."""
+    """Asks with an equal tag `licorne/predicate-class`; each ask without it is a class of its own."""
     TAG = "tag"
-    """The same, and those without the tag are one class too."""
+    """As `ASK`, but all asks without the tag are one class."""
     ALL_TAGS = "all tags"
     """Asks whose tags are all equal but for `creationTime`, `kubernetes.io/meta/podName`,
     `licorne/traceparent` and `licorne/tracestate`."""
@@ -206,8 +206,9 @@ class PredicateCheck:
     """Ids of nodes: the ask's candidate, and the next ones if asks of the same class wait, or after
     refusals."""
     allocate: bool
-    """True if the ask would run on the node; False if the node would only be reserved for it,
-    regardless of what runs there now."""
+    """True if the ask would run on the node; False if the node would only be reserved for it, regardless of
+    its present allocations.
+    """
     deadline: float
     """Seconds within which the answer is wanted."""
     ask: Ask | None
@@ -235,7 +236,7 @@ class EventRecord:
     """
 
     id: int
-    """Rises by one with each record; a gap shows that some were lost."""
+    """Rises by one with each record; a gap shows that records were lost."""
     type: str
     """The name on the wire, such as ``APP``."""
     object_id: str
@@ -251,14 +252,14 @@ class EventRecord:
 
 
 Refusals = Mapping[str, str]
-"""By id of a refused node: the reason. Nodes that are not in it are accepted."""
+"""By id of a refused node: the reason. Missing nodes are accepted."""
 
 Predicates = Callable[[PredicateCheck], Refusals | Awaitable[Refusals]]
 OnContainerStates = Callable[[Sequence[ContainerState]], Awaitable[None] | None]
 OnPreemptionNotices = Callable[[Sequence[PreemptionNotice]], Awaitable[None] | None]
 OnEvents = Callable[[Sequence[EventRecord]], Awaitable[None] | None]
 OnStateDump = Callable[[], Any]
-"""Returns the state, or something to await for it: a value that JSON can hold, or JSON as text."""
+"""Returns the state, or an awaitable of it: a value that JSON can hold, or JSON as text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -268,7 +269,7 @@ class Callbacks:
     predicates: Predicates | None = None
     judge_victims: JudgeVictims | None = None
     deadline: float = 2.0
-    """Seconds that either of them may take for one check."""
+    """Seconds that either function may take for one check."""
     fail_mode: FailMode = FailMode.CLOSED
     class_by: ClassBy = ClassBy.ASK
     container_states: OnContainerStates | None = None
@@ -277,7 +278,7 @@ class Callbacks:
     state_dump: OnStateDump | None = None
 
     def __post_init__(self) -> None:
-        """Raises ValueError for an argument that no server takes, by its name."""
+        """Raises ValueError for an argument that no server accepts, by its name."""
         if self.judge_victims is not None and self.predicates is None:
             raise ValueError("judge_victims needs predicates: only asks with them are judged")
         problem = seconds("predicate_deadline", self.deadline, MIN_DEADLINE, MAX_DEADLINE)

@@ -128,19 +128,19 @@ GONE = (
 )
 """Codes after which the outcome of the call is unknown."""
 ANEW = (*GONE, grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED)
-"""After these the next call has another channel, which reads certificates again."""
+"""Errors after which the next call uses another channel, which reads certificates again."""
 LONGEST = 86_400.0
 """Seconds that a call may be given."""
 
 
 @dataclass(eq=False, slots=True)
 class _Line:
-    """A channel, and the number of calls that use it."""
+    """A channel, and the number of calls under way on it."""
 
     channel: aio.Channel
     address: str
     wanted: str
-    """The address that was to be used; `address` is another one where no server answered there."""
+    """The preferred address; `address` differs if no server answered there."""
     users: int = 0
 
 
@@ -179,7 +179,7 @@ class Calls:
         *,
         at_least: float = 0.0,
     ) -> Response:
-        """The answer to one request, within `at_least` seconds if that is more than usual."""
+        """The answer to one request, within `at_least` seconds if that exceeds the usual deadline."""
         limit = max(at_least, self.timeout)
         ends = asyncio.get_running_loop().time() + limit
         async with self._used(limit) as line:
@@ -217,7 +217,7 @@ class Calls:
     ) -> AsyncGenerator[Response, None]:
         """The responses to one request, each within the deadline.
 
-        With `may_rest` the deadline is for the first one only: the others are sent after changes.
+        With `may_rest` the deadline applies to the first one only: the others are sent after changes.
         """
         limit: float | None = self.timeout
         async with self._used(self.timeout) as line:
@@ -286,7 +286,7 @@ class Calls:
         return line
 
     async def _opened(self, limit: float) -> _Line:
-        """A channel to the present address, or to the first of the others with a server.
+        """A channel to the present address, or to the first other address with a server.
 
         Nothing is sent before there is a connection, so that no call is made twice. With a single address
         there is no such wait.
@@ -352,10 +352,10 @@ def _number(text: str) -> int:
 
 
 class OfOneRm:
-    """Calls that are about one resource manager, if it is named."""
+    """Calls about one resource manager, if one is named."""
 
     def __init__(self, calls: Calls, rm_id: str = "") -> None:
-        """Without `rm_id` partitions need their whole names, ``[rm1]default``.
+        """Without `rm_id`, names of partitions have to be full: ``[rm1]default``.
 
         Raises TypeError for a value that is no text.
         """
@@ -364,7 +364,7 @@ class OfOneRm:
         self.rm_id = rm_id
 
     def _partition(self, name: str) -> str:
-        """The full name of a partition, as far as it is known."""
+        """The full name of a partition, if the RM is known."""
         check_arguments(partition=name)
         if not self.rm_id or name.startswith("["):
             return name

@@ -137,7 +137,7 @@ def registration_error(error: aio.AioRpcError) -> LicorneError:
 
 
 def config_error(error: aio.AioRpcError) -> ConfigInvalid | None:
-    """The error for a refused configuration, or None if something else was refused."""
+    """The error for a refused configuration; None for any other refusal."""
     of_config = any(
         violation.field == "config"
         for request in _details(error, BadRequest)
@@ -187,8 +187,9 @@ def _details(error: aio.AioRpcError, kind: type[M]) -> Iterator[M]:
 
 
 SHARE = 0.75
-"""The part of a ceiling that a wait may take. With the default ceilings the longest wait is 1.5 s,
-which leaves half a second to connect: a server that is back is joined within 2 s."""
+"""The part of a ceiling that a wait may take. With the default ceilings the longest wait is 1.5 s, which
+leaves half a second to connect: clients return within 2 s of a server's return.
+"""
 LONGEST = 300.0
 """Longest back-off in seconds, also if a server asks for more."""
 
@@ -196,9 +197,9 @@ LONGEST = 300.0
 class Backoff:
     """Exponential back-off with jitter: a random wait below a ceiling that doubles per failure.
 
-    The jitter keeps a thousand clients of one restarted server from coming back together.
-    The last ceiling is low, so that a server is joined soon after its return. It is higher while
-    the server answers that it has no capacity: that server is running already.
+    The jitter spreads the return of a thousand clients of one restarted server. The last ceiling is low, so
+    that clients return soon after the server does. It is higher while the server answers that it has no
+    capacity: then it is running already.
     """
 
     def __init__(self, retry: RetryConfig, uniform: Callable[[float, float], float] = random.uniform) -> None:
@@ -210,8 +211,8 @@ class Backoff:
     def lasted(self, seconds: float) -> None:
         """Note the end of a stream that lasted for `seconds` after its welcome.
 
-        Its welcome has reset the ceiling, unless the stream was lost too soon: otherwise a server that
-        welcomes and drops its clients would be overrun by them.
+        Its welcome resets the ceiling, unless the stream was lost too soon: otherwise clients would overrun a
+        server that welcomes and then drops them.
         """
         if seconds >= self._retry.stable:
             self.reset()
@@ -232,7 +233,7 @@ class Backoff:
     def told(self, seconds: float) -> float:
         """Seconds to wait if the server has asked for `seconds`: never less, and up to half more.
 
-        More than `LONGEST` is ignored, as one changed byte could mean weeks.
+        More than `LONGEST` is ignored, as one corrupted byte could mean weeks.
         """
         seconds = min(LONGEST, seconds)
         return self._uniform(seconds, 1.5 * seconds)

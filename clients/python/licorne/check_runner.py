@@ -1,6 +1,6 @@
 """Runs the caller's functions in tasks and threads, so that none delays the stream.
 
-These are the functions that decide checks, the callbacks, and the one for state dumps.
+These are the functions that decide checks, the callbacks, and the function for state dumps.
 """
 
 import asyncio
@@ -73,7 +73,7 @@ def _document(state: Any) -> str:
 LOG = logging.getLogger("licorne")
 
 HAND_OVER_SECONDS = 0.002
-"""Seconds for which answers wait for others, to be sent in one message."""
+"""Seconds for which answers wait for others, to share a message."""
 
 
 class Check(Protocol):
@@ -110,7 +110,7 @@ class JudgeThread:
         return self._executor
 
     def stop(self) -> None:
-        """Cancel queued checks; the one that is running ends by itself."""
+        """Cancel queued checks; the running one ends by itself."""
         if self._executor is not None:
             self._executor.shutdown(wait=False, cancel_futures=True)
 
@@ -246,7 +246,7 @@ class CheckRunner(Generic[C, R, W]):
             LOG.warning("no answer to %d checks within %.3f s", late, checks[0].deadline)
 
     def _take(self, stamp: Stamp, judged: Sequence[Judged[C, R]]) -> None:
-        """Send the results so far, and each later one when it is ready."""
+        """Send the available results, and each later one when it is ready."""
         for check, result in judged:
             if isinstance(result, Exception):
                 self._failed(check, result)

@@ -46,17 +46,17 @@ from licorne.values import seconds
 class Client:
     """One resource manager's connection to the scheduler.
 
-    The client stores all items. It sends them again by itself after a stream was lost or the server
-    restarted.
+    The client stores all items. It sends them again by itself after the loss of a stream or a restart of the
+    server.
 
     Every method is idempotent by key: nodes by id, applications by partition and id, asks by key.
     A method returns when its items are queued for the stream, or are noted for the next session.
     It waits only while more than `Limits.outgoing` items are queued.
 
-    Every method raises the error that has ended the client, if one has: `SessionFenced`,
-    `Unauthorized`, `ConfigInvalid`, `RegistrationInvalid`, `ProtocolError`, `ConnectionLost` or
-    `Closed`. It raises `Rejected` for an item that cannot be sent at all, and TypeError for an
-    argument of the wrong type; nothing of the call is done then.
+    Every method raises the error that has ended the client, if one has: `SessionFenced`, `Unauthorized`,
+    `ConfigInvalid`, `RegistrationInvalid`, `ProtocolError`, `ConnectionLost` or `Closed`. It raises
+    `Rejected` for an item that cannot be sent at all, and TypeError for an argument of the wrong type; then
+    no part of the call is done.
 
     ::
 
@@ -105,26 +105,24 @@ class Client:
         with every start of the RM's process, because the server refuses lower ones; by default it is the
         time in nanoseconds.
 
-        `token` is a bearer token that identifies this RM, where it has no certificate: a file, or a
-        function that returns the token. Without `tls` it is sent to this machine only.
+        `token` is a bearer token that identifies an RM without a certificate: a file, or a function that
+        returns the token. Without `tls` it is sent to this machine only.
 
-        `join_window` is the time in seconds (up to 0.002) for which items wait for others, to leave
-        with them as one message. They wait only while many are under way: one ask at a time is sent
-        at once. 0 sends everything at once.
+        `join_window` is the time in seconds (up to 0.002) for which items wait for others, to leave with them
+        as one message. They wait only while many requests are under way: single asks are sent at once. 0
+        sends everything at once.
 
-        `predicates` selects nodes for the asks of this RM. It gets a `PredicateCheck` and returns
-        the nodes that it refuses, each with the reason. An async function runs as a task, a plain
-        one in a thread of its own. `fail_mode` decides about a check that the function failed on or
-        did not answer within `predicate_deadline` seconds (0.01 to 60). `class_by` groups asks for which
-        its results are equal.
+        `predicates` selects nodes for the asks of this RM. It gets a `PredicateCheck` and returns the nodes
+        that it refuses, each with the reason. An async function runs as a task, a plain one in a thread of
+        its own. `fail_mode` decides a check on which the function failed, or which it did not answer within
+        `predicate_deadline` seconds (0.01 to 60). `class_by` groups asks with equal results.
 
-        `judge_victims` selects victims of preemption. It gets a `PreemptionCheck` and returns the
-        nodes where the ask can run, each with the position of the last victim that has to go there.
-        It runs like `predicates`, and needs it. Without it victims are chosen by resources alone.
+        `judge_victims` selects victims of preemption. It gets a `PreemptionCheck` and returns the nodes where
+        the ask can run, each with the position of the last victim that has to be stopped there. It runs like
+        `predicates`, which must be given too. Without `judge_victims`, victims are chosen by resources alone.
 
-        `confirm` selects allocations that the client gives up by itself when the scheduler wants
-        them to end. With `resubmit` it asks again for the members of a ``Soft`` gang that the
-        server has dropped.
+        `confirm` selects allocations whose requested end the client confirms by itself. With `resubmit` it
+        asks again for the members of a ``Soft`` gang that the server has dropped.
 
         `on_container_states`, `on_preemption_notices` and `on_events` run in the loop and get lists, in
         order. Items that arrive while such a function runs wait for its next call.
@@ -196,9 +194,8 @@ class Client:
     async def close(self, *, unregister: bool = False) -> None:
         """Send queued messages and a goodbye, and end; it takes at most 10 seconds.
 
-        Nothing is sent without a connection, so await `ready` before if it matters. The server
-        keeps the books of this RM for its next instance. With `unregister` it forgets the RM and
-        all its items.
+        Nothing is sent without a connection: if necessary, await `ready` first. The server keeps the books of
+        this RM for its next instance. With `unregister` it forgets the RM and all its items.
         """
         await self._connection.close(unregister=unregister)
         await self._calls.close()
@@ -238,15 +235,14 @@ class Client:
     async def submit_applications(
         self, applications: Iterable[Application], *, placeholders: bool = True
     ) -> None:
-        """Submit applications, and ask for the placeholders of their task groups. Nothing is done
-        for known ones.
+        """Submit applications, and ask for the placeholders of their task groups. Existing ones stay.
 
-        Without `placeholders` no placeholder is asked for. Use that after a restart of your own
-        program: report and ask for those placeholders that are left.
+        Without `placeholders` no placeholder is requested: after a restart of your own program, report and
+        request the remaining placeholders yourself.
 
-        Answered by ApplicationAccepted or ApplicationRejected, and by ApplicationStateChanged.
-        The client forgets an application that has ended. It keeps one whose id is in several
-        partitions until `remove_application`, because answers do not name the partition.
+        Answered by ApplicationAccepted or ApplicationRejected, and by ApplicationStateChanged. The client
+        forgets an application that has ended. If its id exists in several partitions, the client keeps it
+        until `remove_application`, because answers do not name the partition.
         """
         messages = self.cache.submit(applications, int(time.time()) if placeholders else None)
         # Both are queued before any wait, so that no replay comes between them.
@@ -270,8 +266,8 @@ class Client:
     async def report_allocations(self, allocations: Iterable[Allocation]) -> None:
         """Report running allocations, for instance after a restart of the RM.
 
-        The server accepts them even if they exceed a quota. AskRejected follows only for one with an
-        unknown application or node.
+        The server accepts them even if they exceed a quota. AskRejected follows only for an unknown
+        application or node.
         """
         await self._context.send(Packer.allocations, self.cache.report(allocations, int(time.time())))
 
@@ -299,11 +295,11 @@ class Client:
     async def update_configuration(self, config: str, extra_config: Mapping[str, str] | None = None) -> bool:
         """Replace the queue configuration. Returns False if it was in force already.
 
-        Raises ConfigInvalid if the server refuses the queues, RegistrationInvalid if it refuses
-        the extra configuration, NotFound while this RM is not registered (await `ready` first),
-        ConnectionLost if the server cannot be reached, CallFailed if it refuses the call or fails
-        on it, and ValueError for an argument that cannot be sent. The old configuration stays in
-        force, but for a lost connection and a failure, after which either may be in force.
+        Raises ConfigInvalid if the server refuses the queues, RegistrationInvalid if it refuses the extra
+        configuration, NotFound while this RM is not registered (await `ready` first), ConnectionLost if the
+        server cannot be reached, CallFailed if it refuses the call or fails, and ValueError for an argument
+        that cannot be sent. After an error the old configuration is in force; after a lost connection or a
+        failure, either may be.
         """
         self._context.check()
         check_registration(config=config, extra_config=extra_config or {})
@@ -323,8 +319,8 @@ class Client:
     async def events(self) -> AsyncIterator[Event]:
         """All events, one by one, until the client is closed.
 
-        Only one reader may iterate at a time. An event is acknowledged when the reader asks for
-        the next one. The server stops scheduling for this RM while too much is unacknowledged.
+        Only one reader may iterate at a time. An event is acknowledged when the reader requests the next one.
+        The server stops scheduling for this RM while too many events are unacknowledged.
         """
         while (event := await self._context.inbox.next_event()) is not None:
             yield event
@@ -336,7 +332,7 @@ class Client:
 
 
 def _checked(join_window: float) -> float:
-    """The window as it is. Raises ValueError if it is out of its range."""
+    """The validated window. Raises ValueError if it is out of range."""
     if problem := seconds("join_window", join_window, 0, MAX_JOIN_WINDOW):
         raise ValueError(problem)
     return join_window
@@ -382,7 +378,7 @@ class Handlers:
     async def run(self, client: Client) -> None:
         """Hand every event to its handlers until the client is closed.
 
-        A handler's exception ends the run. The event that it failed on is not acknowledged.
+        An exception of a handler ends the run, and its event is not acknowledged.
         """
         async for event in client.events():
             for handler in self._handlers[type(event)]:

@@ -147,7 +147,7 @@ class ClientContext:
             self.wake.set()
 
     def leave(self, *, unregister: bool) -> None:
-        """Make the stream send a goodbye after everything else, and open no further one."""
+        """Make the stream send a goodbye after everything else, and open no further stream."""
         self.unregister = unregister
         self.leaving.set()
         self.wake.set()

@@ -23,7 +23,7 @@ from licorne.v1.session_pb2_grpc import SessionStub
 LOG = logging.getLogger("licorne")
 
 MAY_PASS = (ProtocolError, RegistrationInvalid, ConfigInvalid)
-"""Refusals of a message that was perhaps changed on its way. The others end the client at once."""
+"""Refusals of a message that may have been corrupted on its way. All others end the client at once."""
 LOOK_AT = (
     "It was refused again, and nothing was dealt with in between. Look at the versions of client "
     "and server, at what the server logged, and at what changes bytes on the way; TLS notices that."
@@ -159,17 +159,16 @@ class Connection:
         return self._backoff.next(exhausted=error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED)
 
     def _is_foreign(self, stream: Stream | None, refused: LicorneError) -> bool:
-        """True if the refusing server may not be ours, as only another server has named its address."""
+        """True if the refusing server may be foreign, as only another server has named its address."""
         welcomed = stream is not None and stream.welcomed_at is not None
         return not (welcomed or isinstance(refused, SessionFenced)) and self._addresses.refused()
 
     def _refused(self, stream: Stream | None, error: LicorneError) -> float:
         """Decide what follows a refused message. Return and raise as `_ended` does.
 
-        One byte that was changed on the way is enough for a refusal, so the message is sent again: by a
-        resumption, or by a replay if the replay was refused. If no message was processed since the last
-        refusal, a replay takes the place of the resumption. If that was refused too, it would be refused
-        for ever.
+        One corrupted byte is enough for a refusal, so the message is sent again: by a resumption, or by a
+        replay if the replay was refused. If no message was processed since the last refusal, a replay
+        replaces the resumption. After a refusal of that too, the message would be refused for ever.
         """
         if self._is_foreign(stream, error):
             self._lost(stream, str(error), answered=True)
@@ -188,7 +187,7 @@ class Connection:
         return self._backoff.next()
 
     def _lost(self, stream: Stream | None, reason: str, *, answered: bool) -> bool:
-        """Note the failure of a stream, or to open one, and change to the next address.
+        """Note the failure of a stream, or of an attempt to open one, and change to the next address.
 
         Returns True if that is to be dialed at once, see `Addresses.failed`. Raises ConnectionLost after
         `give_up_after` seconds without a session.

@@ -12,7 +12,7 @@ class Closed(LicorneError):
 
 
 class ConnectionLost(LicorneError):
-    """There was no session for longer than `RetryConfig.give_up_after`, or a call got no answer."""
+    """There was no session for longer than `RetryConfig.give_up_after`, or no answer to a call."""
 
 
 class SessionFenced(LicorneError):
@@ -20,14 +20,13 @@ class SessionFenced(LicorneError):
 
 
 class Unauthorized(LicorneError):
-    """The server does not know this client, or does not let it act as this resource manager."""
+    """The server does not know this client, or does not allow it to act as this resource manager."""
 
 
 class ProtocolError(LicorneError):
     """The server does not support the protocol of this client; the text describes the difference.
 
-    A message was refused, sent again and refused again, and nothing was processed in between. The error's
-    note gives advice.
+    Or a message was refused twice, with no message processed in between. The error's note gives advice.
     """
 
 
@@ -39,7 +38,7 @@ class RegistrationInvalid(LicorneError):
 
 
 class ConfigInvalid(LicorneError):
-    """The server refused the queue configuration. `problems` are all that it found."""
+    """The server refused the queue configuration; `problems` has all problems."""
 
     def __init__(self, text: str, problems: Sequence[str]) -> None:
         """Store the problems, one text each, as the server worded them."""
@@ -77,7 +76,7 @@ class EventsMissed(LicorneError):
 
 
 class CallFailed(LicorneError):
-    """The server refused a call of `State` or `Admin`, or failed on it.
+    """The server refused a call of `State` or `Admin`, or failed.
 
     `reason` is for programs: the reason of the server, such as ``RM_CONNECTED``, or else the name of the
     status of gRPC, such as ``INVALID_ARGUMENT``.

@@ -37,7 +37,7 @@ class EventCalls(OfOneRm):
     async def kept_events(self, start: int = 0, count: int = 0) -> pb.ListEventsResponse:
         """Past events of the RM from the id `start` on, and the range of ids in the log.
 
-        There are at most `count` of them; 0 means as many as fit into one answer.
+        There are at most `count` events; 0 means as many as fit into one answer.
         """
         check_arguments(start=start, count=count)
         request = pb.ListEventsRequest(rm_id=self.rm_id, start=start, count=count)
@@ -48,13 +48,13 @@ class EventCalls(OfOneRm):
     ) -> AsyncGenerator[EventRecord, None]:
         """Events of the RM as they happen, from the id `start` on, by default from now on.
 
-        A lost connection is opened again, as often as necessary, and no event is left out. A restarted
-        server is called until the RM has registered again. `instance` is that of the `kept_events` that
-        `start` was taken from.
+        A lost connection is opened again, as often as necessary, and no event is left out. A restarted server
+        is called until the RM has registered again. `instance` is that of the `kept_events` that contained
+        `start`.
 
-        Raises EventsMissed where expected events were dropped, and after a restart of the server or a
-        registration of the RM, after which ids start over. Leave the loop by `contextlib.aclosing`, or the
-        call stays open until the iterator is collected.
+        Raises EventsMissed if expected events were dropped, and after a restart of the server or a
+        registration of the RM, as ids start over. Leave the loop by `contextlib.aclosing`, or the call stays
+        open until the iterator is collected.
         """
         check_arguments(start=0 if start is None else start, instance=instance)
         if start is None:

@@ -74,8 +74,8 @@ class ReleaseRequested:
     """The scheduler wants an allocation to end. Stop it, then call `Client.release` with its key
     and this `termination`; until then nothing is freed.
 
-    Nothing is left to do if the client has `confirmed` it by itself, see `Confirm`. After a replay
-    the server may ask for the same once more.
+    Nothing is left to do if the client has `confirmed` it by itself, see `Confirm`. After a replay the server
+    may repeat the request.
     """
 
     key: str
@@ -91,8 +91,8 @@ class ReleaseRequested:
 class AskDropped:
     """The server has dropped an ask, because the placeholders of its gang have waited too long.
 
-    The client has forgotten it. If it is `resubmitted` the client asks for it again as soon as the
-    application is Accepted.
+    The client has forgotten it. If it is `resubmitted`, the client submits it again once the application is
+    Accepted.
     """
 
     key: str
@@ -106,7 +106,7 @@ class AskDropped:
 class AskRejected:
     """The server refused an ask or a reported allocation, and the client has forgotten it.
 
-    If the server refused a change of an ask, the client keeps the ask from before that change.
+    After a refused change, the client keeps the former ask instead.
     """
 
     key: str
@@ -127,8 +127,8 @@ class Drained:
 class Reconnected:
     """A lost stream was replaced.
 
-    With `resumed` the session continues at the point of the break. Otherwise the whole state was sent again
-    by a replay.
+    With `resumed` the session continues where it broke off. Otherwise the whole state was sent again by a
+    replay.
     """
 
     resumed: bool
@@ -170,11 +170,11 @@ class KnownApplication:
 
     application: Application
     number: int
-    """Rises with every application that is submitted; a replay sends them in this order."""
+    """Rises with every submitted application; a replay sends them in this order."""
     accepted: bool = False
     """True if the server has accepted it since the last registration."""
     told_accepted: bool = False
-    """True if the caller has had the event of an acceptance; there is one at most."""
+    """True if the caller has received the event of acceptance; there is at most one."""
     told_state: str = ""
     """The state in the caller's last event."""
     heard: ApplicationStateChanged | None = None

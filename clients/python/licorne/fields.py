@@ -41,7 +41,7 @@ _NODE: Mapping[str, Check] = {
 }
 STYLES = ("", "Soft", "Hard")
 MAX_GROUPS = 1000
-"""Task groups of an application that the server takes."""
+"""Maximum number of task groups of an application that the server accepts."""
 
 
 def _group_name(field: str, value: object) -> str:

@@ -28,11 +28,11 @@ class TaskGroup:
     """Equal members of a gang. A placeholder holds the room of each member until its ask."""
 
     name: str
-    """The members' asks name it in `task_group`. Unique in its application."""
+    """The members' asks have it as `task_group`. Unique in its application."""
     members: int
     """Number of placeholders; 1 or more."""
     resources: Mapping[str, int]
-    """Resources of one placeholder. A member that needs more of anything cannot replace one."""
+    """Resources of one placeholder. A member that needs more of any type cannot replace it."""
     priority: int = 0
     tags: Mapping[str, str] = field(default_factory=lambda: _NO_TAGS)
     """Tags of every placeholder, such as node constraints."""
@@ -54,16 +54,19 @@ class Application:
     task_groups: tuple[TaskGroup, ...] = ()
     """For a gang: its groups. The client asks for their placeholders; see `licorne.model`."""
     placeholder_resources: Mapping[str, int] = field(default_factory=dict)
-    """For a gang with placeholders of your own: their total resources. Without task groups only, as
-    the client adds up those."""
+    """For a gang with placeholders of your own: their total resources. Only without task groups, whose total
+    the client computes.
+    """
     placeholder_timeout: float = 0
     """For a gang: seconds that its placeholders may wait; 0 for the 900 s of the server."""
     gang_style: str = ""
-    """For a gang whose placeholders have timed out: ``Hard`` fails it, ``Soft`` lets it run on
-    without them. Empty means ``Soft``."""
+    """For a gang whose placeholders have timed out: ``Hard`` fails it, ``Soft`` lets it continue without
+    them. Empty means ``Soft``.
+    """
     runtime: int = 0
-    """Seconds that each of its asks runs, unless the ask has its own; 0 for unknown. Decisions are based on
-    this promise, but it is not enforced."""
+    """Seconds that each of its asks runs, unless the ask has a runtime of its own; 0 for unknown. Decisions
+    are based on this promise, but it is not enforced.
+    """
     start_by: int = 0
     """The latest wanted start of its asks, in unix seconds; 0 for none."""
     topology: str = ""
@@ -111,8 +114,9 @@ class Ask:
     """The only node on which it may run, drained or not; empty for any. At most 512 characters,
     all printable."""
     predicate_class: str = ""
-    """Asks of equal classes share the results of predicate checks, see `ClassBy`. The same bounds
-    hold for it."""
+    """Asks of equal classes share the results of predicate checks, see `ClassBy`. Same bounds as
+    `required_node`.
+    """
     traceparent: str = ""
     """The trace that it belongs to, as W3C Trace Context writes it:
     ``00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01``; empty for none."""
@@ -121,7 +125,7 @@ class Ask:
     start_by: int = 0
     """The latest wanted start, in unix seconds, in place of its application's; 0 for the application's."""
     started: int = 0
-    """When it began, in unix seconds, if it runs already; 0 for unknown. It is not in the future."""
+    """Time at which it began, in unix seconds, if it runs already; 0 for unknown. Not in the future."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,13 +140,13 @@ class Termination(Enum):
     """Reason for the end of an allocation. The numbers are those of the wire."""
 
     STOPPED = 1
-    """The resource manager does not want it any more, or it has ended by itself."""
+    """The resource manager no longer wants it, or it has ended by itself."""
     TIMEOUT = 2
     """It has waited as a placeholder for too long, or cannot be replaced."""
     PREEMPTED = 3
-    """The scheduler needs its room for an ask that is more entitled to it."""
+    """The scheduler needs its room for an ask with a higher entitlement."""
     REPLACED = 4
-    """It was a placeholder, and a member of its task group takes its place."""
+    """It was a placeholder, which a member of its task group replaces."""
 
 
 def placeholder_key(application_id: str, group: str, number: int) -> str:
@@ -151,7 +155,7 @@ def placeholder_key(application_id: str, group: str, number: int) -> str:
 
 
 def placeholder_ask(application: Application) -> Mapping[str, int]:
-    """Total resources of the application's placeholders; empty if it is no gang."""
+    """Total resources of the application's placeholders; empty without a gang."""
     if not application.task_groups:
         return application.placeholder_resources
     total: Counter[str] = Counter()

@@ -29,7 +29,7 @@ class TlsConfig:
     """The name to expect in the server's certificate; empty for the host of the target."""
 
     def credentials(self) -> grpc.ChannelCredentials:
-        """The credentials as the files are now. Raises OSError when one cannot be read."""
+        """The credentials from the present files. Raises OSError if a file cannot be read."""
         return grpc.ssl_channel_credentials(
             root_certificates=_read(self.ca),
             private_key=_read(self.key),
@@ -88,10 +88,10 @@ def _read(path: Path | None) -> bytes | None:
 class RetryConfig:
     """The back-off between tries. All times are in seconds.
 
-    The wait is random, between 0 and three quarters of a ceiling. The ceiling starts at `initial`
-    and doubles with every failure. With the defaults no wait is longer than 1.5 s, so that a server
-    that is back is joined within 2 s. A wait requested by the server is observed: it takes that
-    long, and up to half as much more.
+    The wait is random, between 0 and three quarters of a ceiling. The ceiling starts at `initial` and doubles
+    with every failure. With the defaults no wait is longer than 1.5 s, so that clients return within 2 s of a
+    server's return. A wait requested by the server is observed: it takes that long, and up to half as much
+    more.
 
     Raises ValueError for a time that is negative or no number.
     """
@@ -101,11 +101,13 @@ class RetryConfig:
     maximum: float = 2.0
     """The last ceiling, in seconds."""
     exhausted: float = 30.0
-    """The last ceiling while the server answers that it has no room (``RESOURCE_EXHAUSTED``), if
-    that is more than `maximum`."""
+    """The last ceiling while the server answers that it has no capacity (``RESOURCE_EXHAUSTED``), if higher
+    than `maximum`.
+    """
     stable: float = 2.0
-    """A welcome takes the ceiling back to `initial`, but not if its stream is lost sooner than
-    this. Otherwise a server that welcomes and drops its clients would be overrun by them."""
+    """Seconds that a stream must last before its welcome resets the ceiling to `initial`. Otherwise clients
+    would overrun a server that welcomes and then drops them.
+    """
     give_up_after: float | None = None
     """Seconds without a session until the client fails with `ConnectionLost`; None for never."""
 
@@ -121,16 +123,16 @@ class RetryConfig:
 class Confirm(Enum):
     """Allocations whose end the client confirms by itself when the scheduler requests it.
 
-    It confirms at once, and the scheduler reuses the room at once. So it must not confirm for an allocation
-    that has to be stopped first.
+    It confirms at once, and the scheduler reuses the room at once. So allocations that have to be stopped
+    first must not be included.
     """
 
     NOTHING = "nothing"
-    """None: for a resource manager that runs pods, such as pause pods, in placeholders."""
+    """None: for a resource manager that runs pods, such as pause pods, in its placeholders."""
     PLACEHOLDERS = "placeholders"
-    """Placeholders: for one that runs nothing in them. This is the default."""
+    """Placeholders: for a resource manager that runs nothing in them. This is the default."""
     EVERYTHING = "everything"
-    """Also real allocations, when they are preempted: for simulations and tests."""
+    """Preempted real allocations too: for simulations and tests."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +143,7 @@ class GangOptions:
     """
 
     confirm: Confirm = Confirm.PLACEHOLDERS
-    """Allocations that it gives up by itself."""
+    """Allocations whose end it confirms by itself."""
     resubmit: bool = False
     """True to ask again for the members of a ``Soft`` gang that the server has dropped."""
 
@@ -155,7 +157,7 @@ class GangOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Bounds of the client's memory on the way out and on the way in.
+    """Bounds of the client's memory for outgoing and incoming items.
 
     Raises ValueError for a limit that is no whole number or below 1.
     """
@@ -165,8 +167,9 @@ class Limits:
     resend: int = 1_000
     """Sent requests retained for a resumption. Beyond it a lost stream costs a replay."""
     events: int = 50_000
-    """Events that may wait for their reader. Beyond it the client reads no more from the server,
-    which in the end stops scheduling for this RM."""
+    """Events that may wait for their reader. Beyond it the client stops reading from the server, which then
+    stops scheduling for this RM.
+    """
 
     def __post_init__(self) -> None:
         """Check the limits."""

@@ -22,16 +22,16 @@ from licorne.v1.session_pb2 import (
 )
 
 MAX_BYTES = 512 * 1024
-"""Bytes of items in one request. Servers accept a few MiB; smaller ones block them for less."""
+"""Bytes of items in one request. Servers accept a few MiB; smaller requests block them for less time."""
 
 
 class Packer:
-    """A queue of requests. Items are joined into the last request as far as that keeps their order.
+    """A queue of requests. Items are joined into the last request as long as their order is kept.
 
-    An item joins the last request if that has items of the same kind, has room, and has no removal that the
-    item would follow as an addition: the server handles the additions of a request before its removals, and
-    each of them in order. Otherwise it begins a request of its own. No item joins an earlier request, so no
-    item overtakes another. `clients/conformance/joining.json` has cases for all languages.
+    An item joins the last request if that has items of the same kind and room, unless it would be an addition
+    after a removal: the server handles the additions of a request before its removals, and each of them in
+    order. Otherwise it begins a request of its own. No item joins an earlier request, so no item overtakes
+    another. `clients/conformance/joining.json` has cases for all languages.
     """
 
     def __init__(self, max_items: int = 1000) -> None:
@@ -131,15 +131,16 @@ MAX_JOIN_WINDOW = 0.002
 """Seconds: the longest window. It is short beside the deadline of any predicate check."""
 
 BUSY = 8
-"""Items in one request, or requests that the server has not processed, at which a window begins. An RM
-that waits for the answer to one ask before it makes the next never has as many under way."""
+"""Items in one request, or requests that the server has not processed, at which a window begins. An RM that
+waits for each answer before the next ask never has as many under way.
+"""
 
 
 class JoinWindow:
     """Delays requests by a window while many items are unprocessed.
 
-    A request without load opens no window: the next one is sent at once. So one ask at a
-    time never waits. Times are those of one monotonic clock.
+    Without load no window is opened: the next request is sent at once, so single asks never wait. Times are
+    those of one monotonic clock.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -171,7 +172,7 @@ class Outgoing:
     """
 
     def __init__(self, limit: int, join_window: float) -> None:
-        """Queue about `limit` items, and join those that are added within a window, in seconds."""
+        """Queue about `limit` items, and join those added within a window, in seconds."""
         self._window = JoinWindow(join_window)
         self._holds = False
         """True while the writer waits for the end of the window with one request queued."""
@@ -234,7 +235,7 @@ class Outgoing:
         self._dump = dump
 
     def hold(self, now: float) -> float:
-        """Seconds for which the writer holds the only queued request for more items; 0 to send it."""
+        """Seconds for which the writer holds a single queued request for more items; 0 to send it."""
         left = self._window.left(now)
         self._holds = left > 0 and self._may_wait
         return left if self._holds else 0.0
@@ -248,7 +249,7 @@ class Outgoing:
     def _may_wait(self) -> bool:
         """True unless a request has to be sent now.
 
-        A full request need not wait, nor one with another queued after it, nor one that a caller waits for.
+        A full request need not wait, nor one with a successor in the queue, nor one for which a caller waits.
         Answers and dumps never wait.
         """
         return (
@@ -277,7 +278,7 @@ class Outgoing:
         return request
 
     async def room(self) -> bool:
-        """Wait until there is room. Return False at once if there is no stream to send anything."""
+        """Wait until there is room. Return False at once if no stream can send."""
         if self.packer.items < self._limit:
             return True
         if not self.streaming:

@@ -49,8 +49,8 @@ class PreemptionCalls:
     async def checkpoint(self, key: str, time: int) -> None:
         """Report the time up to which the work of a running allocation is saved, in unix seconds.
 
-        Preemption compares what would be lost (`preemption.victim.order: cost`), and bounds it
-        (`preemption.loss.limit`). Nothing is done for a key that is not that of an allocation.
+        Preemption compares the work that would be lost (`preemption.victim.order: cost`), and bounds it
+        (`preemption.loss.limit`). Keys without an allocation are ignored.
         """
         if problem := whole(MOMENT, "time", time):
             raise ValueError(problem)

@@ -1,8 +1,8 @@
 """Numbers, acknowledgements and resumption of one session, without stream and loop; counters of a client.
 
-Both sides number their messages from 1 on, across all streams of a session. Each acknowledges the
-number up to which it has processed the other's messages. A request is retained until the server has
-processed it, and is sent again when the session is resumed.
+Both sides number their messages from 1, across all streams of a session. Each acknowledges the number up to
+which it has processed the messages of its peer. A request is retained until the server has processed it, and
+is sent again when the session is resumed.
 """
 
 from collections import deque
@@ -112,10 +112,10 @@ class Session:
     def welcome(self, response: UpdateResponse) -> list[UpdateRequest] | None:
         """Take the server's answer to the hello.
 
-        Returns the requests to send again if the session is resumed, and None if it is new, so
-        that a replay is needed. Raises ConnectionLost for a lower stamp than the last one: it
-        is from a server that no longer owns this resource manager. Raises it too if the session
-        was given up after the hello and is resumed: its queued requests were dropped, and a replay is needed.
+        Returns the requests to send again if the session is resumed, and None if it is new, so that a replay
+        is needed. Raises ConnectionLost for a lower stamp than the last one: it is from a server that no
+        longer owns this resource manager. Also raised if the session was given up after the hello but is
+        resumed: its queued requests were dropped, and a replay is needed.
         """
         stamp = (response.epoch, response.session)
         if stamp < self.stamp:
@@ -160,10 +160,10 @@ class Session:
     def accepts(self, response: UpdateResponse) -> bool:
         """True to apply a response. Repeats and responses of an older session are dropped.
 
-        Raises ConnectionLost if a response is missing before it, or if it acknowledges a message
-        that was never sent. It makes the next hello ask for a new session then, as only a replay
-        can make that good. Raises it too for a stamp above that of the welcome, which no server
-        sends: such a response was changed on the way, and is repeated when the session is resumed.
+        Raises ConnectionLost if a response is missing before it, or if it acknowledges a message that was
+        never sent. Then the next hello requests a new session, as only a replay restores the state. Also
+        raised for a stamp above that of the welcome, which no server sends: such a response was corrupted on
+        its way, and is repeated when the session is resumed.
         """
         stamp = (response.epoch, response.session)
         if stamp < self.stamp:
@@ -205,12 +205,12 @@ class Stats:
     """Counts since the client was made."""
 
     streams: int = 0
-    """Streams that were opened, also those without a welcome."""
+    """Opened streams, including those without a welcome."""
     welcomed: int = 0
-    """Streams that a server has welcomed, to a new session or a resumed one."""
+    """Streams that a server has welcomed, to a new or a resumed session."""
     resumed: int = 0
     """Sessions that were resumed."""
     replayed: int = 0
-    """Replays that were complete, the first one included."""
+    """Completed replays, including the first."""
     unanswered: int = 0
     """Checks of nodes and of victims without an answer in time, or with a failed function."""

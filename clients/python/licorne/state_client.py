@@ -47,9 +47,9 @@ def _owner(find: Callable[[str], AppKey | None] | None, key: str) -> AppKey:
 class StateCalls(EventCalls):
     """Reads of the scheduler's state. `Client.state` is one, and `State` is used alone.
 
-    Answers are the messages of ``licorne/v1/state.proto``, where every field is described: amounts
-    are bytes, milli-cores or counts, times are nanoseconds since 1970. Lists are whole: the client
-    asks for page after page. A list shows each item as it was when the server read it.
+    Answers are the messages of ``licorne/v1/state.proto``, where every field is described: amounts are bytes,
+    milli-cores or counts, times are nanoseconds since 1970. Lists are complete: the client requests all
+    pages. Each item of a list is as of the time when the server read it.
 
     A partition is that of the named RM, or ``[rm1]default``. Without an RM a bare name means the
     partition of the RM that registered first.
@@ -149,9 +149,8 @@ class StateCalls(EventCalls):
     ) -> pb.ListTopologyResponse:
         """Free room by topology domain, of one level or of all, with slots for members of that shape.
 
-        Without `shape`, that of the first pending topology gang is used, or of the largest pending ask that
-        a node has room for now, or of the largest.
-        Without levels there are no domains.
+        Without `shape`, that of the first pending topology gang is used, or of the largest pending ask for
+        which a node has room now, or of the largest pending ask. Without levels there are no domains.
         """
         check_arguments(level=level, shape={} if shape is None else shape)
         request = pb.ListTopologyRequest(partition=self._partition(partition), level=level, shape=shape)
@@ -190,11 +189,11 @@ class StateCalls(EventCalls):
         return await self._calls.call(lambda channel: _stub(channel).Explain, request)
 
     async def users(self, name: str = "", *, partition: str = DEFAULT_PARTITION) -> list[pb.Usage]:
-        """Usage and limits of one user or all of them, queue by queue."""
+        """Usage and limits of one user or of all users, queue by queue."""
         return await _usage(self._calls, self._partition(partition), pb.USAGE_OF_USERS, name)
 
     async def groups(self, name: str = "", *, partition: str = DEFAULT_PARTITION) -> list[pb.Usage]:
-        """Usage and limits of one group or all of them, queue by queue."""
+        """Usage and limits of one group or of all groups, queue by queue."""
         return await _usage(self._calls, self._partition(partition), pb.USAGE_OF_GROUPS, name)
 
     async def reservations(self, *, partition: str = DEFAULT_PARTITION) -> list[pb.Reservation]:
@@ -243,7 +242,8 @@ class StateCalls(EventCalls):
     async def reasons(self, *, queue: str = "", partition: str = "") -> pb.ListReasonsResponse:
         """Why asks wait: their number by the first check that blocks them, the most frequent first.
 
-        The result is for a partition, for all that the caller may see, or for one queue and its descendants.
+        The result is for a partition, for all partitions that the caller may see, or for one queue and its
+        descendants.
         """
         check_arguments(queue=queue, partition=partition)
         named = self._partition(partition) if partition else ""
@@ -253,10 +253,10 @@ class StateCalls(EventCalls):
     async def resource_hours(
         self, *, by: str = "queue", since: int = 0, until: int = 0, partition: str = ""
     ) -> list[pb.ResourceHours]:
-        """Amounts times hours by queue, user or group, of a partition or of all that the caller may see.
+        """Amounts times hours by queue, user or group, of one partition or of all visible ones.
 
-        The result is from the hour of `since` until `until`, in nanoseconds since 1970; 0 for all retained
-        hours, and for now.
+        The result is from the hour of `since` until `until`, in nanoseconds since 1970; 0 means the first
+        retained hour, or now.
         """
         check_arguments(by=by, since=since, until=until, partition=partition)
         named = self._partition(partition) if partition else ""
@@ -292,12 +292,11 @@ class State(Standalone, StateCalls):
         timeout: float = TIMEOUT,
         retry: RetryConfig | None = None,
     ) -> None:
-        """Connect with the first call; `target` is ``host:port``, or several of a deployment, of which the
-        first one with a server is asked: separated by commas, or as a list.
+        """Connect with the first call; `target` is ``host:port``, or several addresses of a deployment,
+        separated by commas or as a list: the first one with a server is used.
 
-        `rm_id` names the RM that the calls are about; without it they are about all, or about the
-        one that registered first. `timeout` is in seconds, for each call. `retry` says how soon
-        `watch_events` connects again.
+        `rm_id` names the RM of the calls; without it they concern all RMs, or the one that registered first.
+        `timeout` is in seconds, for each call. `retry` is the back-off of `watch_events`.
 
         Raises ValueError for a token that would travel without TLS, and for a bad timeout.
         """

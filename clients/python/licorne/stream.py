@@ -1,7 +1,7 @@
 """One stream: hello, welcome, replay or resumption, and then both directions at once.
 
-One task reads and one writes, each for as long as the stream lasts. gRPC allows only one writer
-at a time, and no reader that is cancelled and replaced.
+One task reads and one writes, each for as long as the stream lasts. gRPC allows only one writer at a time,
+and no replacement of a cancelled reader.
 """
 
 import asyncio

@@ -153,7 +153,7 @@ def contradiction(item: Ask | Application) -> tuple[str, str] | None:
 
 
 def all_tags(item: Ask | Application) -> Mapping[str, str]:
-    """The tags of an item, with those of its fields. A field with an equal tag adds nothing."""
+    """The tags of an item, including those of its fields. A field with an equal tag adds nothing."""
     given = _given(item)
     if not given:
         return item.tags

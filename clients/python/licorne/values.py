@@ -38,12 +38,12 @@ AMOUNT = Range(0, MOST, "0 and 2^63 - 1", "an amount")
 INT32 = Range(-(2**31), 2**31 - 1, "-2^31 and 2^31 - 1")
 MEMBERS = Range(1, 1_000_000, "1 and 1000000")
 MAX_TIMEOUT = 1e9
-"""Seconds, some thirty years; the server counts in nanoseconds, of which it has 2^63."""
+"""Seconds, some thirty years: the server counts nanoseconds up to 2^63."""
 INSTANCE = Range(1, 2**64 - 1, "1 and 2^64 - 1")
 
 
 def shown(value: object) -> str:
-    """A value as an error repeats it: short, on one line, and in characters of any encoding."""
+    """A value as quoted in errors: short, on one line, and in characters of any encoding."""
     if isinstance(value, int) and value.bit_length() > 200:
         # Python refuses to print a number of thousands of digits.
         return f"a number of {value.bit_length()} bits"

@@ -20,7 +20,7 @@ CREATION_TIME_TAG = "creationTime"
 FORCE_TAG = "application.create.force"
 FOREIGN_TAG = "foreign"
 MAX_ITEM_BYTES = 6 * 1024 * 1024
-"""Bytes of one item. A larger one could end the stream that carries it, in every replay anew."""
+"""Bytes of one item. A larger item could end the stream that carries it, again in every replay."""
 
 TERMINATIONS: Mapping[Termination, si.TerminationType.ValueType] = {
     Termination.STOPPED: si.STOPPED_BY_RM,
@@ -99,7 +99,7 @@ def node(item: Node, action: si.NodeInfo.ActionFromRM.ValueType) -> si.NodeInfo:
 
 
 def node_change(item: Node, action: si.NodeInfo.ActionFromRM.ValueType) -> si.NodeInfo:
-    """A change that leaves the capacity alone: it carries only the identity of the node."""
+    """A change without the capacity: it carries only the identity of the node."""
     message = si.NodeInfo(nodeID=item.node_id, action=action)
     if item.partition != DEFAULT_PARTITION:
         message.attributes[PARTITION_ATTRIBUTE] = item.partition
@@ -136,7 +136,8 @@ def application(item: Application, *, force: bool = False) -> si.AddApplicationR
 def allocation(ask: Ask, node_id: str = "", asked_at: int | None = None) -> si.Allocation:
     """An ask, or with `node_id` an existing allocation.
 
-    `asked_at` (unix seconds) is the creation time of the ask, for a replay to a server without the ask.
+    `asked_at` (unix seconds) is the creation time of the ask, for the replay to a server that does not have
+    it.
     """
     if not ask.key:
         raise Rejected("", f"an ask of application {ask.application_id!r} has no key")

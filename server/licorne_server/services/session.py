@@ -48,7 +48,7 @@ from licorne_server.wire.responses import Envelopes, Kind, Payload
 _feed_log = structlog.get_logger("core.event_feed")
 
 FEED_SECONDS = 2.0
-"""Seconds that events gather between two messages, unless they fill one."""
+"""Seconds for which events are gathered between two messages, unless they fill one."""
 
 FEED_BYTES = 64 * 1024
 
@@ -103,7 +103,7 @@ class Feed:
             self._session.next_event = self._watch.next_id
 
     async def _due(self) -> None:
-        """Wait for an event, and then until a message is full or `FEED_SECONDS` have passed.
+        """Wait for an event, then until a message is full or `FEED_SECONDS` have passed.
 
         Raises:
             Over: the log has ended.
@@ -128,7 +128,7 @@ class Feed:
 log = structlog.get_logger("core.session")
 
 COMES_BACK = 0.25
-"""Seconds after which an RM whose owner does not answer should try again."""
+"""Seconds after which an RM whose owner does not answer should retry."""
 
 PROTOCOL = 1
 """Supported version of the session's protocol."""
@@ -298,7 +298,7 @@ class SessionService:
     async def _register(
         self, hello: Hello, command: RegisterRm | None, caller: Caller, farewell: CallError
     ) -> None:
-        """Register the RM; nothing of it is scheduled before its replay has ended.
+        """Register the RM; none of its asks is scheduled before its replay has ended.
 
         Its open stream continues if this is refused, and ends with the farewell otherwise.
 

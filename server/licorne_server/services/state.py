@@ -322,8 +322,8 @@ class StateService:
     def _partition(self, name: str, context: Any) -> PartitionName:
         """The partition of a request.
 
-        A bare name means the first RM's partition of that name. To a caller who may not see all RMs
-        it means that of its own RM.
+        A bare name means the first RM's partition of that name; for a caller that may not see all RMs, that
+        of its own RM.
 
         Raises:
             NotFound: there is no such partition.
@@ -360,7 +360,7 @@ class _Answer(NamedTuple):
     making: asyncio.Task[Message]
 
     def is_wanted(self, since: float) -> bool:
-        """True if it is being made, or was made without a failure since that time."""
+        """True if the answer is being made, or was made without a failure since that time."""
         if not self.making.done():
             return True
         return self.time > since and not self.making.cancelled() and not self.making.exception()

@@ -79,7 +79,7 @@ class Calls:
 
 
 KEPT = 1_024
-"""Messages with unanswered checks that are retained in any case; older ones may be dropped."""
+"""Messages with unanswered checks that are always retained; older ones may be dropped."""
 
 
 class CheckTimes:
@@ -161,7 +161,7 @@ class RmMeasures:
     is_refused: bool
     """True if the last configuration was refused, and an older one is in force."""
     connections: int
-    """Number of times that the RM has connected when it had no stream."""
+    """Number of times that the RM has connected without an open stream."""
     checks: CheckTimes
     """Write times of this registration's checks."""
 
@@ -190,7 +190,7 @@ class RmMeasures:
     def allocated(self, allocations: Sequence[Allocation], now: float) -> None:
         """Record allocations put into the outbox, except those made by the RM itself.
 
-        Asks of one message share their read time, so most allocations come in runs.
+        Asks of one message share their read time, so most allocations are in runs with equal times.
         """
         times = 0
         last = -1.0

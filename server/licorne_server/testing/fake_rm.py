@@ -167,7 +167,7 @@ class FakeRM:
     def is_settled(self) -> bool:
         """True if server and RM have no work for each other before the clock is moved.
 
-        Also true if no work is possible: the RM has failed, or reaches no server of this process.
+        Also true if no work is possible: the RM has failed, or cannot reach a server of this process.
         """
         served = served_at(self._target)
         if served is None or self._failure is not None or self._listener is None or self._listener.done():

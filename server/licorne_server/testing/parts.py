@@ -142,7 +142,7 @@ class WatchedClient(Client):
     """A client that reports the progress of its session, for an RM in the process of its server."""
 
     def is_settled(self, server: Progress, *, reads: bool, held: int) -> bool:
-        """True if neither side has work for the other, apart from work that the RM withholds.
+        """True if neither side has work for the other, except work that the RM withholds.
 
         The RM withholds the answers to `held` checks, and processes responses only if it `reads`.
         """

@@ -35,7 +35,7 @@ class Party(Protocol):
 
     @property
     def is_settled(self) -> bool:
-        """True if it does nothing before the clock is moved."""
+        """True if the party does nothing before the clock is moved."""
         ...
 
 
@@ -59,7 +59,7 @@ class VirtualClock:
         self._parties.append(party)
 
     def leave(self, party: Party) -> None:
-        """Stop waiting for the party; does nothing for one that does not attend."""
+        """Stop waiting for the party; no effect if it was not waited for."""
         if party in self._parties:
             self._parties.remove(party)
 
@@ -160,7 +160,7 @@ _HERE: dict[str, Callable[[], "Served | None"]] = {}
 
 
 def served_at(target: str) -> "Served | None":
-    """The server that a connection to the target reaches now; None if it is down or in another process."""
+    """The server that a connection to the target reaches now; None for none, or one in another process."""
     found = _HERE.get(target)
     return None if found is None else found()
 
@@ -200,7 +200,7 @@ class Served:
         return self._up().scheduler.views
 
     async def start(self) -> None:
-        """Start a server without state, after the first time on the same ports.
+        """Start a server without state; after the first start, on the same ports.
 
         Raises ValueError if a server is running, SettingsError if another program has the ports.
         """

@@ -337,11 +337,11 @@ class AskingReader(AskReader):
         self._class_by = class_by
 
     def read(self, raw: bytes) -> Ask:
-        """Read an ask; one that shares answers with no other gets a unique key."""
+        """Read an ask; an ask that shares answers with no other gets a unique key."""
         return self._distinct(super().read(raw))
 
     def read_large(self, large: Large) -> Ask:
-        """Read a large ask; one that shares answers with no other gets a unique key."""
+        """Read a large ask; an ask that shares answers with no other gets a unique key."""
         return self._distinct(super().read_large(large))
 
     @staticmethod

@@ -14,7 +14,7 @@ LARGEST = 16
 """Divisor of a table's bound: an entry larger than this share is not cached."""
 
 WIDE = 4
-"""Estimated bytes of memory for a byte of text on the wire: with one emoji all characters take as many."""
+"""Estimated bytes of memory for a byte of text on the wire: with one emoji, each character takes as many."""
 
 KIB = 1024
 

@@ -65,7 +65,7 @@ MAX_REFUSALS = 1_000
 """Nodes refused by one answer; no predicate check names more."""
 
 MAX_ALL_REFUSALS = 400_000
-"""Nodes refused in one request; the ids and reasons of more would hardly fit into a message."""
+"""Nodes refused in one request; more ids and reasons would hardly fit into a message."""
 
 MAX_NEEDS = 100
 """Nodes named by one answer to a preemption check; no check names more."""

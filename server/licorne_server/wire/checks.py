@@ -286,7 +286,7 @@ def _preemption_answer(raw: bytes) -> PreemptionAnswer:
 def _reason(text: str, known: dict[str, str]) -> str:
     """The reason for users, never empty. Equal reasons share one object.
 
-    Line breaks and other control characters become blanks, so that it fits on one line.
+    Line breaks and other control characters become blanks, so that the reason fits on one line.
     """
     reason = known.get(text)
     if reason is None:

@@ -116,7 +116,7 @@ class RestList(NamedTuple):
 
 
 class PageList(NamedTuple):
-    """The same list on the page: fields of `own` by name, and further columns, with a type for their format.
+    """The same list on the page: fields of `own` by name, and further columns, with types for their format.
 
     A search covers the fields of `texts`; rows are identified by those of `named_by`.
     """
@@ -149,7 +149,7 @@ class Reports(NamedTuple):
     many: bool = False
 
     def unit(self, form: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """The conversion of the field, given that of each report."""
+        """The conversion of the field, given the conversion of each report."""
         if self.many:
             return lambda reports: list(map(form, reports))
         return lambda report: None if report is None else form(report)

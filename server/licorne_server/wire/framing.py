@@ -252,7 +252,7 @@ def delimited(number: int, payload: bytes) -> bytes:
 
 
 async def split(raw: bytes, layout: Layout, pace: Pace) -> "Split":
-    """Split a request into its items, part by part.
+    """Split a request into its items, step by step.
 
     Raises:
         Malformed: the bytes are no message.

@@ -73,8 +73,9 @@ class Layout(NamedTuple):
     nested: tuple[int, ...] = ()
     """Numbers of the fields that hold a message with entries of its own."""
     counted: int = 0
-    """Number of a field; an item with it has to be counted in any case. So it is accepted without most
-    of its texts if it cannot be accepted with all; 0 for none."""
+    """Number of a field whose items have to be counted in any case, 0 for none. Such an item is accepted
+    without most of its texts if it cannot be accepted with all.
+    """
     meant: Container[str] = ()
     """Keys of texts with a meaning for the server, in lower case; all others only describe."""
 
@@ -93,7 +94,7 @@ class Large:
     problem: str = ""
     """Reason for refusing the whole item; empty for none."""
     light: bytes = b""
-    """The item without its texts; empty if it cannot be accepted without them either."""
+    """The item without its texts; empty if it cannot be accepted that way either."""
     texts: dict[str, str] = field(default_factory=dict)
     """All its texts, if there is no problem."""
     meant: dict[str, str] = field(default_factory=dict)

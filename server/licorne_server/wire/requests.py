@@ -130,8 +130,9 @@ COMMAND_BYTES = 256 * 1024
 """Most bytes of items in one command; it may be exceeded by a single item."""
 
 COMMAND_AMOUNTS = 2_000
-"""Most amounts of resources in items of one command; it may be exceeded by a single item. Those of asks in a
-row that have the same amounts cost the core little."""
+"""Most amounts of resources in items of one command; it may be exceeded by a single item. Consecutive asks
+with the same amounts cost the core little.
+"""
 
 _AGAIN = 4
 """Weight of a refused item's bytes, because it is read twice."""
@@ -227,9 +228,9 @@ def _runs(
 
 
 def registration(wire: si.RegisterResourceManagerRequest) -> RegisterRm:
-    """An RM that introduces itself, without its configuration, which is parsed by the admission.
+    """The registration of an RM without its configuration, which the admission parses.
 
-    It has none of the options that only a session can carry.
+    It lacks the options that only a session can have.
 
     Raises:
         CallError: INVALID_ARGUMENT, naming the field.

@@ -95,7 +95,7 @@ LAST_NANOSECOND: Final = 2**63 - 1
 
 
 def nanoseconds(seconds: float) -> int:
-    """Convert unix seconds, or a duration in seconds, to nanoseconds, exact to the microsecond.
+    """Convert unix seconds, or a duration in seconds, to nanoseconds, precise to the microsecond.
 
     Later times become `LAST_NANOSECOND`.
     """

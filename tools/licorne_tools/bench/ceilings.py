@@ -1,10 +1,9 @@
 """Ceilings: the rate of the same client with a bare gRPC server and the same messages.
 
-`bare_server` starts that server in a process of its own. It is made as the real one is, with the same caps
-and event loop, and decides nothing: bytes in, bytes out. The program reads its messages from stdin, each
-behind its length. The command line has their number, and the behaviour of every method: `stream` sends all
-messages for a number of rounds, and `echo` sends one message for each one that it reads. The program ends
-with its parent.
+`bare_server` starts that server in a process of its own. It has the caps and the event loop of the real one,
+but decides nothing: bytes in, bytes out. The program reads its messages from stdin, each after its length.
+The command line has their number, and the behaviour of all methods: `stream` sends all messages for a number
+of rounds, and `echo` sends one message for each one that it reads. The program ends with its parent.
 """
 
 import asyncio
@@ -113,7 +112,7 @@ class EveryMethod(grpc.GenericRpcHandler):
 
 
 async def serve(behaviour: Behaviour) -> None:
-    """Print the address, then serve until the process is ended."""
+    """Print the address, then serve until the process is stopped."""
     settings = Settings(listen=Address(host="127.0.0.1", port=0))
     options = Connections(settings.peers).options()
     server = server_of(settings, (), options, TimeSlices(lambda: False))
@@ -169,7 +168,7 @@ async def echo(wire: Wire, requests: list[bytes], responses: Iterable[bytes], ba
 
 
 def client(wire: Wire, target: str, batch: int, progress: Progress = UNSEEN) -> BenchRm | SessionRm:
-    """The client of the scenario, which here only sends and counts."""
+    """The client of the scenario, which only sends and counts here."""
     if wire is Wire.SESSION:
         return SessionRm(target, RM, progress=progress)
     return BenchRm(target, RM, batch, progress)
@@ -189,7 +188,7 @@ def answered(wire: Wire, batches: Iterable[list[Allocation]]) -> Iterator[bytes]
 
 PARTITION = f"[{RM}]default"
 WHY = "allocation remove as per RM request"
-"""What the server writes with a release, given here for its length."""
+"""The server's reason for a release, needed here for its length."""
 
 
 def answers_of(scenario: Scenario) -> list[bytes]:
@@ -237,7 +236,7 @@ async def ceiling(responses: list[bytes]) -> float:
 
 
 async def receive(target: str, expected: int) -> float:
-    """Read the whole stream and count, as the benchmark's driver does; the seconds it took."""
+    """Read the whole stream and count, like the driver of the benchmark; returns the seconds."""
     async with grpc.aio.insecure_channel(target, options=OPTIONS) as channel:
         # Connect before the clock starts.
         await channel.channel_ready()

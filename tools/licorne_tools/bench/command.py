@@ -3,11 +3,11 @@
     python -P command.py [--root FOLDER]... [--pure] [--grpc] [--profile FILE] COMMAND...
     python -P command.py [--root FOLDER]... [--pure] --about
 
-The file is run by its path, by the interpreter of any checkout. So it imports nothing of ours
-before it is settled where that is found, and then only what every checkout has.
+The file is run by its path, by the interpreter of any checkout. So it imports no package of ours before its
+place is settled, and then only modules that every checkout has.
 
-With `--profile` the command runs under the profiler, and the file is for `python -m pstats`. Times
-of a profiled server are two to three times those of a free one; it is the shares that tell.
+With `--profile` the command runs under the profiler, and the file is for `python -m pstats`. Times are two to
+three times those of a server without the profiler; only the shares are meaningful.
 """
 
 import argparse
@@ -30,7 +30,7 @@ CHILD = SERVER / "commands/child.py"
 
 
 def prefer_sources() -> None:
-    """Import what may be compiled from its sources; to be called before any of it is imported."""
+    """Import the sources of compiled packages; to be called before any import of them."""
     ours = [
         Path(folder)
         for package in COMPILED
@@ -49,7 +49,7 @@ def prefer_sources() -> None:
 
 
 def about() -> None:
-    """Print as JSON what would be run, and the folder of the core."""
+    """Print as JSON the build that would run, and the folder of the core."""
     import licorne_core
 
     import_module("licorne_server.__main__")  # fails here if the server lacks a package

@@ -1,8 +1,8 @@
 """Loads in which the RM confirms releases: gangs, and preemption.
 
-Gangs come together: placeholders keep the room, and real allocations take their places. The RM asks
-for all placeholders at once. As soon as a gang has all of its placeholders the RM asks for the real
-ones, and it confirms at once each placeholder that it is told to stop.
+Gangs start with placeholders, which real allocations replace. The RM asks for all placeholders at once. When
+a gang has all its placeholders, the RM submits the real asks, and confirms each requested stop of a
+placeholder at once.
 
 The loads of preemption have asks with victims, or an ask that preemption cannot help. In each of these
 worlds the *lender* is a queue above its guarantee. Its allocations allow preemption, and are of one size,
@@ -78,7 +78,7 @@ def claim() -> Size:
 
 
 def storm_configuration(scenario: Scenario) -> str:
-    """A lender whose surplus is less than the shortage of the greedy ask on any node; leaves for the asks."""
+    """A lender whose surplus is less than the shortage of the greedy ask on any node; and other leaves."""
     kept = times(room(scenario), LENT * scenario.nodes - SPARE)
     leaves = [leaf(LENDER, kept), leaf(GREEDY, greed(scenario))]
     return workload.config([*leaves, *map(leaf, workload.queue_names(scenario))])
@@ -177,7 +177,7 @@ async def preempt(server: ServerProcess, scenario: Scenario, options: Options) -
 
 
 async def notice(server: ServerProcess, scenario: Scenario, options: Options) -> LoadResult:
-    """The same over a session, by an RM whose victims are stopped at once, and by one that gets notices."""
+    """The same load over a session: by an RM whose victims are stopped at once, and by one with notices."""
     quiet = await claimed(server, scenario, QUIET_RM, "", options.progress)
     load = await claimed(server, scenario, RM, LONG_NOTICE, options.progress)
     rates = [each.allocations / each.seconds for each in (quiet, load)]
@@ -213,7 +213,7 @@ async def claimed(
 
 
 async def storm(server: ServerProcess, scenario: Scenario, options: Options) -> LoadResult:
-    """The same asks of two RMs; one RM has an ask ahead that preemption cannot help."""
+    """The same asks of two RMs; one of the RMs has an ask ahead of them that preemption cannot help."""
     async with storming(server, scenario, QUIET_RM, options.progress) as rm:
         quiet = await burst(server, rm, scenario, ())
     async with storming(server, scenario, RM, options.progress) as rm:
@@ -226,7 +226,7 @@ async def storm(server: ServerProcess, scenario: Scenario, options: Options) -> 
 async def storming(
     server: ServerProcess, scenario: Scenario, rm_id: str, progress: Progress
 ) -> AsyncIterator[BenchRm]:
-    """An RM whose lender has its guarantee and the surplus."""
+    """An RM whose lender has its guarantee, and the surplus on top."""
     greedy = workload.application(GREEDY, GREEDY)
     async with joined(
         server.target,
@@ -260,7 +260,7 @@ async def burst(
 class Claims:
     """The RM of a full cluster: it claims its guarantees, and confirms victims at once.
 
-    At most every other node is claimed at a time, so that a search always finds one.
+    At most every other node is claimed at a time, so that a search always finds a node.
     """
 
     def __init__(self, rm: Allocating, scenario: Scenario) -> None:
@@ -302,11 +302,11 @@ class Claims:
 
 
 async def gang(server: ServerProcess, scenario: Scenario, options: Options) -> LoadResult:
-    """From the first placeholder sent to the last real allocation received.
+    """The time from the first placeholder sent to the last real allocation received.
 
-    Both count as allocations: two for each member. The messages of a member are the ask for a
-    placeholder and its allocation, the real ask, the release of the placeholder and its confirmation,
-    and the real allocation.
+    Both kinds count as allocations: two for each member. The messages of a member are the ask for a
+    placeholder and its allocation, the real ask, the release of the placeholder and its confirmation, and the
+    real allocation.
     """
     own = applications(scenario)
     async with joined(server.target, scenario, progress=options.progress, applications=own) as rm:
@@ -373,7 +373,7 @@ class Gangs:
         return responses
 
     def _hear(self, placed: Iterable[Allocation]) -> list[Allocation]:
-        """The real asks of gangs whose placeholders are complete with these allocations."""
+        """The real asks of the gangs whose placeholders are complete with these allocations."""
         due: list[Allocation] = []
         for allocation in placed:
             if not allocation.placeholder:

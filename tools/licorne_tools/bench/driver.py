@@ -257,7 +257,7 @@ class BenchRm:
     async def steady(self, asks: Iterable[Allocation], rate: float) -> tuple[list[float], list[bytes]]:
         """Send all asks at `rate` a second without waiting for allocations, which are released at once.
 
-        Returns the seconds from each send to its allocation, and the raw responses.
+        Returns the seconds from each send to the allocation, and the raw responses.
         """
         sent: dict[str, float] = {}
         finished = asyncio.Event()
@@ -276,8 +276,8 @@ class BenchRm:
     ) -> tuple[list[float], list[bytes]]:
         """Read until all sent asks are placed.
 
-        The end cannot be missed: the sender is done right after a send, and an answer to that
-        send, or to the following release, is still to come.
+        The end is always noticed: the sender finishes right after a send, whose answer, or that of the
+        following release, has yet to arrive.
         """
         latencies: list[float] = []
         responses: list[bytes] = []

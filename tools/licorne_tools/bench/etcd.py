@@ -1,4 +1,4 @@
-"""A real etcd of one server on loopback, with its data in memory where that is possible."""
+"""A real etcd with one server on loopback, with its data in memory if possible."""
 
 import asyncio
 import os

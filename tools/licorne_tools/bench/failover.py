@@ -38,7 +38,7 @@ LIMIT_OF_ONE = 240.0
 
 POLL_SECONDS = 0.05
 GLANCE_SECONDS = 0.002
-"""Seconds between two looks at the client's counters, which is how precise its times are."""
+"""Seconds between two reads of the client's counters: the precision of its times."""
 
 RM = "bench"
 DOOR = "door"
@@ -120,7 +120,7 @@ class MembersWithEtcd(Deployment):
     """Members that share an etcd, each a server by itself, and the one that the RM dials."""
 
     def __init__(self, url: str, processes: AsyncExitStack) -> None:
-        """Over the store of that address; what is started ends with `processes`."""
+        """Over the store of that address; started servers end with `processes`."""
         self._url = url
         self._processes = processes
         self._store = EtcdStore(read_coordination(url))
@@ -175,7 +175,7 @@ async def workers(count: int) -> AsyncIterator[Deployment]:
 
 @asynccontextmanager
 async def members(count: int) -> AsyncIterator[Deployment]:
-    """A number of members with an etcd of their own, and one more that the RM dials.
+    """A number of members with an etcd of their own, and a further member that the RM dials.
 
     Raises:
         BenchError: there is no etcd, or it does not start.
@@ -221,7 +221,7 @@ async def failover(
 
 
 async def _one(deployment: Deployment, rm: "_Rm", key: str) -> Sequence[float]:
-    """Kill the owner once all members are there; the seconds to each of the stages."""
+    """Kill the owner once all members are present; returns the seconds to each of the stages."""
     rm.mark()
     name = await deployment.kill_owner()
     start = perf_counter()
@@ -278,7 +278,7 @@ class _Rm:
         await self._until(set(keys))
 
     def mark(self) -> None:
-        """Let `welcomed` and `replayed` wait for those that come after this."""
+        """Let `welcomed` and `replayed` wait for events after this call."""
         self._before = replace(self._client.stats)
 
     async def welcomed(self) -> None:

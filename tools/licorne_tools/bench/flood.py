@@ -47,7 +47,7 @@ async def flooded(program: Program) -> Flooded:
 
 
 async def flood(target: str, rm_id: str, scenario: Scenario) -> None:
-    """Send all asks as one RM when told to, and wait for their allocations."""
+    """Send all asks as one RM after a signal, and wait for their allocations."""
     async with joined(target, scenario, rm_id) as rm:
         messages = workload.requests(rm_id, workload.asks(scenario), scenario.batch)
         await told_to_begin()

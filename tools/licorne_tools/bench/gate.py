@@ -28,7 +28,7 @@ LIMIT = 1.25
 FIRST, SECOND, ALL = 3, 6, 9
 """Pairs of the first look, and the minimum and maximum of pairs after the second look."""
 SECONDS = 75.0
-"""Seconds after which no pair beyond the minimum of the second look begins."""
+"""Seconds after which no further pair is begun beyond the minimum of the second look."""
 MEASURE = "cpu_us_per_allocation"
 SCENARIO = SCENARIOS["shim"].scaled(pods=20_000)
 ROOT = Path(licorne_core.__file__).parents[2]

@@ -56,7 +56,7 @@ class Spent:
 
 
 class WorkersMeter:
-    """Measures a supervisor and its workers from its creation on. Without workers it is the server."""
+    """Measures a supervisor and its workers from its creation on, or a server without workers."""
 
     def __init__(self, server: ServerProcess) -> None:
         """Note the CPU seconds that the processes have used already."""
@@ -73,7 +73,7 @@ class WorkersMeter:
 
 
 async def shared(workers: int, rms: int, scenario: Scenario, progress: Progress = UNSEEN) -> dict[str, float]:
-    """A number of RMs with the same scenario at the same time, each in a process, on a number of workers.
+    """Several RMs with the same scenario at the same time, each in a process, on a number of workers.
 
     Returns the measures by name.
 

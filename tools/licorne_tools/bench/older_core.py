@@ -1,7 +1,7 @@
-"""The benchmarks that have the older core beside this server: of Kubernetes' shim, and of asks over gRPC.
+"""Benchmarks that compare the older core with this server: of Kubernetes' shim, and of asks over gRPC.
 
-They are in the tests of the Go module `clients/go/shimtest`, which depends on that core. A run is a process
-of its own, and so is its server.
+They are tests of the Go module `clients/go/shimtest`, which depends on that core. A run is a process of its
+own, and so is its server.
 """
 
 import os
@@ -31,7 +31,7 @@ SHOWN_LINES = 15
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Benchmark:
-    """A benchmark of the module: its name, and those of both cores in it.
+    """A benchmark of the module: its name, and the names that it gives to the two cores.
 
     `measures` are by their units there; the first one is the rate.
     """
@@ -100,7 +100,7 @@ def go() -> str | None:
 
 @contextmanager
 def built(command: str, *how: str, module: Path = MODULE, package: str = ".") -> Iterator[Path]:
-    """A program of a Go module, for the time of the block: `how` is of Go's commands, by which it is built.
+    """A program of a Go module, which exists inside the block; `command` and `package` are arguments of `go`.
 
     Raises:
         BenchError: it cannot be built.

@@ -26,7 +26,7 @@ class ScenarioKind(Enum):
 
 
 BARE = (ScenarioKind.WIRE, ScenarioKind.WIRE_LATENCY)
-"""The kinds with an echo in place of the server."""
+"""The kinds of scenarios with an echo in place of the server."""
 
 
 class Wire(Enum):
@@ -60,7 +60,7 @@ class Asking:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A shape: `queues` leaves with `apps` applications each with `asks` asks each.
+    """A shape: `queues` leaves, each with `apps` applications, each with `asks` asks.
 
     `batch` is the number of items in each request.
     """
@@ -91,7 +91,7 @@ class Scenario:
         sort: str | None = None,
         batch: int | None = None,
     ) -> "Scenario":
-        """The same shape in another size: fewer asks first, then fewer applications and queues."""
+        """The same shape in another size: first with fewer asks, then with fewer applications and queues."""
         shape = replace(
             self,
             nodes=nodes or self.nodes,
@@ -228,7 +228,7 @@ SCENARIOS = {
 }
 
 SINGLE = ("shim1", "core1", "wire")
-"""The scenarios with one item a request. They are run over both wires, unless one is named."""
+"""The scenarios with one item per request. They run over both wires, unless one is given."""
 
 PREDICATE_SHAPES = ((100, 5), (1000, 5), (3000, 5), (3000, 50), (10_000, 5000))
 """Numbers of asks and of nodes."""

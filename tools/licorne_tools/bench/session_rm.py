@@ -121,7 +121,7 @@ class SessionRm:
     ) -> None:
         """Register, and replay nodes and applications, `batch` of them in each request.
 
-        With `asked` the RM requests predicate checks. It hears notices of preemption.
+        With `asked` the RM requests predicate checks. It receives notices of preemption.
         """
         hello = Hello(
             rm_id=self.rm_id,

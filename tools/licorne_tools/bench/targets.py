@@ -1,4 +1,4 @@
-"""The targets of speed: what is measured for each, beside the bare wire and the older core."""
+"""The targets of speed: the measurements for each, compared with the bare wire and the older core."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ COSTS = {
 RATES = {"Allocations/s": "allocations_per_second", **COSTS}
 MESSAGES = {**RATES, "Requests": "requests", "Responses": "responses"}
 LATENCIES = {"Median, ms": "latency_p50_ms", "99th percentile, ms": "latency_p99_ms", **COSTS}
-"""Columns of tables, and the measures in them. A cost is that of an allocation."""
+"""Columns of tables, and the measures in them. A cost is per allocation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ COMPARISONS = (
 
 @dataclass(frozen=True, slots=True)
 class TargetTable:
-    """A table with its title, and what it is about."""
+    """A table with its title and its subject."""
 
     title: str
     about: str

@@ -63,7 +63,7 @@ RETRY = 5.0
 """Seconds after which the RM resubmits an application that a stopped queue has refused."""
 
 UNSTEADY = 0.1
-"""Random deviation of the run time of an allocation from that of its application, as a share."""
+"""Random deviation of an allocation's run time from its application's, as a share."""
 
 LARGE = 0.5
 """Share of the cores of the smallest node from which on an ask is large."""
@@ -81,8 +81,9 @@ class UtilisationFigures:
     warm_cores_percent: float
     """The same average after the warm-up."""
     below_guarantee_seconds: float
-    """Seconds in which a queue had an ask that its guarantee, all maxima and the free cores of the
-    cluster would let through; summed over queues."""
+    """Seconds in which a queue had an ask that its guarantee, all maxima and the free cores of the cluster
+    admitted; summed over queues.
+    """
     backlog_asks: int
     backlog_per_minute: float
     """Growth of the backlog in asks a minute, over the second half."""
@@ -128,7 +129,7 @@ class _Usage:
 
 
 class Simulation:
-    """A core, and the RM of one load against it."""
+    """A core, and the RM of one load that uses it."""
 
     def __init__(self, load: LoadWorld, *, seed: int, reservations: bool) -> None:
         """Register the RM and its nodes.
@@ -236,7 +237,7 @@ class Simulation:
         )
 
     def _handle(self, command: Command) -> None:
-        """Pass a command and its rest to the core, and let the RM act on the effects.
+        """Pass a command and its remainder to the core, and let the RM react to the effects.
 
         Raises:
             BenchError: the core refused an item.

@@ -71,7 +71,7 @@ def config(
     partitions: Sequence[str] = ("default",),
     properties: Mapping[str, str] | None = None,
 ) -> str:
-    """A configuration with these queues below root, open to everybody.
+    """A configuration with these queues below root, open to all users.
 
     `limits` and `properties` are those of root, and `rules` the placement rules. All partitions are equal.
     """
@@ -96,8 +96,8 @@ def nodes(
 ) -> Iterator[NodeInfo]:
     """The nodes: large enough for everything, or with `full_at` asks of the larger size full.
 
-    A full node has half an ask's room left, so that the cluster as a whole is not full: then it
-    is the nodes that stop the next ask, and not the maximum of root.
+    A full node has half an ask's room left, so that the cluster as a whole is not full: so the nodes stop the
+    next ask, not the maximum of root.
     """
     vcore, memory = LARGEST
     if full_at:
@@ -139,7 +139,7 @@ def user_name(number: int) -> str:
 
 
 def application(queue: str, name: str, number: int = 0) -> AddApplicationRequest:
-    """One application; the number says whose."""
+    """One application; its user follows from `number`."""
     user = user_name(number)
     return AddApplicationRequest(
         applicationID=name,
@@ -160,7 +160,7 @@ def asks(
     sizes: tuple[tuple[int, int], ...] = SIZES,
     tags: Mapping[str, str] | None = None,
 ) -> Iterator[Allocation]:
-    """All asks, those of all applications mixed, the sizes in turn."""
+    """All asks, alternating between the applications and between the sizes."""
     resources = [resource(vcore, memory) for vcore, memory in sizes]
     apps = [name for _, name in app_names(scenario)]
     for number in range(scenario.asks):
@@ -174,7 +174,7 @@ def asks(
 
 
 def ahead_names() -> list[str]:
-    """The applications that come before all others and get nothing."""
+    """The applications ahead of all others, whose asks are never placed."""
     return [f"ahead-{number}" for number in range(APPS_AHEAD)]
 
 
@@ -192,7 +192,7 @@ def unplaceable(app: str) -> Iterator[Allocation]:
 
 
 def requests(rm_id: str, items: Iterable[Allocation], batch: int) -> list[bytes]:
-    """Asks as messages on the wire, so that making them costs nothing later."""
+    """Asks as messages on the wire, made in advance of the measurement."""
     return [
         AllocationRequest(rmID=rm_id, allocations=some).SerializeToString() for some in batched(items, batch)
     ]

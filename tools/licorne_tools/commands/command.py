@@ -85,7 +85,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_size_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the size of a scenario, and the way it is run."""
+    """Add the size of a scenario, and the options of its runs."""
     add = parser.add_argument
     add("--nodes", type=positive, metavar="N", help="so many nodes instead")
     add("--pods", type=positive, metavar="N", help="so many asks instead")

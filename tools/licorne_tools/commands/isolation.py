@@ -61,7 +61,8 @@ COLUMNS = {
     },
 }
 """The columns of the tables, and the measures in them. Times are in milliseconds; US is microseconds of CPU
-for an ask, and % the share of a core, while nobody asks and while many do."""
+for an ask, and % the share of a core, without asks and with many.
+"""
 
 ALONE = Alone(
     ISOLATION,

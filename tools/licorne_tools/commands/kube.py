@@ -102,7 +102,7 @@ async def measure(
     results: Mapping[SchedulerKind, list[Found]],
     progress: Progress,
 ) -> None:
-    """Make all runs of a line on one control plane, and say each as it ends.
+    """Make all runs of a line on one control plane, and print each one at its end.
 
     Raises:
         BenchError: a run fails; those before are in the results.
@@ -122,7 +122,7 @@ async def measure(
 
 
 def told(found: Found) -> str:
-    """The main figures of a run, in one line of text."""
+    """The main figures of a run, as one line of text."""
     one: Callable[[str], float] = found.figures.__getitem__
     missing = f", {one('not_bound'):,.0f} not bound" if one("not_bound") else ""
     return (

@@ -20,7 +20,7 @@ from licorne_tools.commands.outcome import Alone, Outcome, each, shown
 
 WORKERS, FAILOVER = "workers", "failover"
 COUNTS = {WORKERS: (1, 2, 4), FAILOVER: (2,)}
-"""Numbers of workers, or of members that may own the RM, unless one is named."""
+"""Numbers of workers, or of members that may own the RM, unless one number is given."""
 
 LOCAL, ETCD = "local", "etcd"
 

@@ -21,8 +21,8 @@ INTERRUPTED = 130
 class Outcome:
     """The exit code so far. Each piece of work is a block `with outcome:`.
 
-    A failure of the bench, or Ctrl-C, ends the block and is reported; the code after the block runs.
-    Any other exception is a defect, and leaves the block.
+    A failure of the bench, or Ctrl-C, ends the block and is reported; execution continues after the block.
+    Any other exception is a defect, and is raised.
     """
 
     code: int
@@ -114,7 +114,7 @@ class Alone:
     refused: tuple[str, ...]
 
     def check(self, args: argparse.Namespace) -> None:
-        """Check the options where one of these scenarios was chosen.
+        """Check the options that depend on one of these scenarios.
 
         Raises:
             UsageError: the options contradict each other.
@@ -127,9 +127,9 @@ class Alone:
 
 
 def chosen_alone(args: argparse.Namespace, every: Sequence[Alone]) -> int | None:
-    """The place of what was chosen among scenarios that are run alone; None if it is another one.
+    """The index of the chosen scenario among those that run alone; None for any other.
 
-    An option may be of several of them.
+    An option may belong to several of them.
 
     Raises:
         UsageError: the options contradict each other.

@@ -110,7 +110,7 @@ def need_matplotlib() -> None:
 
 
 def need_folder(folder: Path) -> None:
-    """Refuse a folder that cannot be written into, before anything is measured. No file is left there.
+    """Refuse a folder without write access, before anything is measured. No file is left there.
 
     Raises:
         UsageError: no file can be made in the folder, or where the folder is to be made.

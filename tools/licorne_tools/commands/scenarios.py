@@ -1,6 +1,6 @@
 """The scenarios chosen by the arguments of `licorne bench`, and their runs.
 
-With `--against` they are measured in turn with another checkout or form.
+With `--against` another checkout or form is measured in turn.
 """
 
 import argparse
@@ -187,9 +187,9 @@ def one_run(scenario: Scenario, options: Options, which: str) -> Run:
 
 
 def show(results: Sequence[Result], *, as_data: bool, several: bool) -> None:
-    """Print all results: of one scenario in full, of several a line each.
+    """Print all results: of one scenario completely, of several one line each.
 
-    Data is complete either way: an object, or an array of objects.
+    Data is complete in any case: an object, or an array of objects.
     """
     if as_data:
         objects = [as_json(scenario, runs) for scenario, runs in results]
@@ -289,9 +289,9 @@ def builds(this: Build, other: Build) -> list[str]:
 def show_pairs(
     results: Sequence[Compared], this: Build, other: Build, *, as_data: bool, several: bool
 ) -> None:
-    """Print the builds, and a table: of one scenario in full, of several the measures of an overview.
+    """Print the builds, and a table: of one scenario completely, of several the measures of an overview.
 
-    Data is complete either way: an object, or an array of objects.
+    Data is complete in any case: an object, or an array of objects.
     """
     if as_data:
         objects = [pairs_as_json(scenario, found, this, other) for scenario, found in results]

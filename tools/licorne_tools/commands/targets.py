@@ -1,4 +1,4 @@
-"""`licorne bench targets`: all that has a target, with the bare wire and the older core beside it."""
+"""`licorne bench targets`: everything with a target, compared with the bare wire and the older core."""
 
 import argparse
 from collections.abc import Sequence
@@ -27,8 +27,8 @@ ALONE = Alone(
 def run(args: argparse.Namespace) -> int:
     """Measure and print; returns the exit code of `licorne bench`.
 
-    A report is written only if all was measured; without Go that is all but the two benchmarks of the
-    older core.
+    A report is written only if everything was measured; without Go, except the two benchmarks of the older
+    core.
 
     Raises:
         UsageError: the report cannot be written.
@@ -71,7 +71,7 @@ def measure(
 
 
 def compare(shapes: Sequence[Shape], pairs: int, progress: Progress, results: dict[Shape, Pairs]) -> None:
-    """Measure both cores in turn, in each shape; with a word instead if there is no Go."""
+    """Measure both cores in turn, in each shape; without Go, only print a note."""
     command = go()
     if command is None:
         say("without the older core: its benchmarks need Go, and no program go is on the PATH")

@@ -33,7 +33,7 @@ class ApiRefused(BenchError):
 
 
 class Api:
-    """A client with one token. Use `api` to make one."""
+    """A client with one token; the function `api` creates it."""
 
     def __init__(self, session: aiohttp.ClientSession, url: str) -> None:
         """Use an open session to the API server at `url`."""
@@ -93,7 +93,7 @@ class Api:
         return document
 
     async def text(self, path: str) -> str:
-        """What a path says that is no JSON, such as `/readyz` or `/metrics`; empty if there is no answer."""
+        """The text of a path that is not JSON, such as `/readyz` or `/metrics`; empty without an answer."""
         try:
             async with self._session.get(self._url + path) as answer:
                 return await answer.text() if answer.status == 200 else ""
@@ -103,7 +103,7 @@ class Api:
     async def watch(self, path: str, **query: str) -> AsyncGenerator[tuple[str, Json], None]:
         """Changes of a list, with the kind of each, until the server ends the watch.
 
-        A list without `resourceVersion` begins with what is there.
+        Without `resourceVersion` the existing objects come first.
 
         Raises:
             ApiRefused: the watch cannot be had, or cannot continue: with 410 it is too old.

@@ -1,4 +1,4 @@
-"""`make kube`: a control plane with Licorne on it, for `kubectl` on this machine, until it is interrupted."""
+"""`make kube`: a control plane with Licorne on it, for `kubectl` on this machine, until an interrupt."""
 
 import argparse
 import asyncio
@@ -17,7 +17,7 @@ NODES = 10
 
 
 def told(plane: Plane, scheduler: Scheduler, kubectl: Path, nodes: int) -> str:
-    """What a user needs to know of what runs."""
+    """Instructions for the user of the running control plane."""
     lines = [
         f"Kubernetes {VERSION} at {plane.url}, with {nodes} nodes whose pods only seem to run.",
         "",
@@ -41,7 +41,7 @@ def told(plane: Plane, scheduler: Scheduler, kubectl: Path, nodes: int) -> str:
 
 
 async def run(nodes: int, kind: SchedulerKind) -> None:
-    """Start all, say how it is used, and wait until a program ends.
+    """Start everything, print instructions, and wait until a program ends.
 
     Raises:
         BenchError: something is missing, does not start, or has ended by itself.

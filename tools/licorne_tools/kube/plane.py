@@ -1,7 +1,7 @@
 """A control plane on free ports of loopback: etcd, API server, controllers, and KWOK in place of kubelets.
 
-The API server is as it comes, with RBAC and all admission plugins of its defaults. Its caller is an
-administrator with a token of its own. KWOK says that nodes are ready, and that pods run once they are bound.
+The API server has its default admission plugins, and RBAC. Its caller is an administrator with a token of its
+own. KWOK reports that nodes are ready, and that bound pods run.
 """
 
 import asyncio
@@ -30,12 +30,12 @@ MEMORY = Path("/dev/shm")
 STAGES = Path(__file__).with_name("stages.yml")
 ADMIN = "admin"
 NODE = {"cpu": "32", "memory": "256Gi", "pods": "110"}
-"""What a node has, where nothing else is wanted."""
+"""The default capacity of a node."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlaneOptions:
-    """What may differ between control planes.
+    """Options of a control plane.
 
     Attributes:
         flags: flags of programs more, by their names.
@@ -73,7 +73,7 @@ class Plane:
     processes: Processes
 
     async def add_nodes(self, number: int, *, first: int = 0, capacity: Mapping[str, str] = NODE) -> None:
-        """Add nodes `node-00000` and so on, and wait until the last one is ready.
+        """Add nodes `node-00000` and so on, and wait until the last of them is ready.
 
         Raises:
             BenchError: the API server refuses one.
@@ -90,7 +90,7 @@ class Plane:
         await self.api.patch(f"/api/v1/nodes/{name}/status", status)
 
     async def _until_ready(self, names: set[str]) -> None:
-        """Wait until all these nodes are ready, and have no taint of a new node any more."""
+        """Wait until all these nodes are ready, and no longer have the taint of new nodes."""
         async with aclosing(self.api.watch("/api/v1/nodes")) as changes:
             async for _, found in changes:
                 conditions = {one["type"]: one["status"] for one in found["status"].get("conditions", ())}
@@ -104,7 +104,7 @@ class Plane:
 async def running_plane(
     options: PlaneOptions | None = None, progress: Progress | None = None
 ) -> AsyncIterator[Plane]:
-    """Start a control plane, for the time of the block; the programs are built where they are missing.
+    """Start a control plane for the time of the block; missing programs are built.
 
     Raises:
         BenchError: a program is missing, cannot be built, or does not start.
@@ -214,7 +214,7 @@ async def _is_there(client: Api, path: str) -> bool:
 
 
 async def says(url: str, text: str) -> bool:
-    """True if a page has that in it. Of the certificate nothing is known yet."""
+    """True if a page contains that text. The certificate is not verified yet."""
     anybody = ssl.create_default_context()
     anybody.check_hostname, anybody.verify_mode = False, ssl.CERT_NONE
     try:

@@ -25,7 +25,7 @@ Check = Callable[[], Coroutine[Any, Any, bool]]
 
 @dataclass(slots=True)
 class Program:
-    """A program that runs, or has run: its command line, and how to see that it can be used."""
+    """A running or ended program: its command line, and a test of its readiness."""
 
     name: str
     command: Sequence[str]
@@ -39,7 +39,7 @@ class Program:
 
 
 class Processes:
-    """Programs by name. The last one that was started is the first to end."""
+    """Programs by name. The one started last is ended first."""
 
     def __init__(self, folder: Path) -> None:
         """Logs are written into the folder, a file for each program."""
@@ -51,7 +51,7 @@ class Processes:
         return self._folder / f"{name}.log"
 
     async def start(self, program: Program) -> None:
-        """Start a program, and wait until it can be used.
+        """Start a program, and wait until it is ready.
 
         Raises:
             BenchError: it ends, or cannot be used in time; with the last lines of its log.
@@ -62,7 +62,7 @@ class Processes:
         await self.restart(program.name)
 
     async def restart(self, name: str) -> None:
-        """Start a program again, once it has ended. See `start`."""
+        """Start an ended program again. See `start`."""
         program = self._programs[name]
         with self.log(name).open("ab") as log:
             program.begun = log.tell()
@@ -87,7 +87,7 @@ class Processes:
             raise BenchError(text) from None
 
     async def stop(self, name: str, *, kill: bool = False) -> None:
-        """End a program, in order unless it is to be killed; nothing if it does not run."""
+        """End a program, gracefully or with a kill; no effect if it does not run."""
         program = self._programs[name]
         process = program.process
         if process is None or process.returncode is not None:
@@ -106,7 +106,7 @@ class Processes:
             await process.wait()
 
     def signal(self, name: str, number: signal.Signals) -> None:
-        """Send a signal to a program: SIGSTOP pauses it, SIGCONT lets it go on."""
+        """Send a signal to a program: SIGSTOP pauses it, SIGCONT resumes it."""
         process = self._programs[name].process
         assert process is not None
         process.send_signal(number)
@@ -117,14 +117,14 @@ class Processes:
         return program is not None and program.process is not None and program.process.returncode is None
 
     def cpu_seconds(self, name: str) -> float:
-        """Seconds of CPU of all processes of a program so far."""
+        """CPU seconds of all processes of a program so far."""
         program = self._programs[name]
         process = program.process
         runs = process is not None and process.returncode is None
         return program.spent + (cpu_seconds(process.pid) if runs and process is not None else 0.0)
 
     async def has_logged(self, name: str, text: str) -> bool:
-        """True if a program's log has the text since it was started last."""
+        """True if a program's log has the text since its last start."""
         return await asyncio.to_thread(self._has_logged, name, text.encode())
 
     def _has_logged(self, name: str, text: bytes) -> bool:
@@ -133,7 +133,7 @@ class Processes:
             return text in log.read()
 
     async def ended(self) -> str:
-        """Wait until one of the programs that run now ends; its name."""
+        """Wait until one of the present programs ends; returns its name."""
         waits = {
             asyncio.ensure_future(program.process.wait()): name
             for name, program in self._programs.items()

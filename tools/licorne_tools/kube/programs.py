@@ -1,4 +1,4 @@
-"""The programs of a control plane, built from their Go modules and kept for the next time."""
+"""The programs of a control plane, built from their Go modules and cached."""
 
 import hashlib
 import os
@@ -75,7 +75,7 @@ def check() -> None:
 
 
 def built(names: Sequence[str], progress: Progress | None = None) -> dict[str, Path]:
-    """The programs of these names, built where that was not done before: some minutes the first time.
+    """The programs of these names, built unless cached: some minutes the first time.
 
     Raises:
         BenchError: Go is not installed, or a program cannot be built.
@@ -120,7 +120,7 @@ def cache() -> Path:
 
 
 def _digest(module: Path) -> str:
-    """What a program of the module depends on: versions of modules and of Go, and how it is linked."""
+    """Digest of everything that a program depends on: versions of modules and of Go, and link options."""
     digest = hashlib.sha256(LINKED.encode())
     for name in ("go.mod", "go.sum"):
         digest.update((module / name).read_bytes())

@@ -18,7 +18,7 @@ LICORNE = "licorne"
 NAMESPACE = "yunikorn"
 """Of the shim and its config maps."""
 STARTED = "scheduler state initialized"
-"""What both shims log once they know the cluster."""
+"""Log message of both shims once they have the state of the cluster."""
 
 
 class SchedulerKind(Enum):
@@ -31,7 +31,7 @@ class SchedulerKind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scheduler:
-    """A scheduler that runs.
+    """A running scheduler.
 
     Attributes:
         name: that pods give as their `schedulerName`.
@@ -65,10 +65,10 @@ async def begin(
     serve: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> Scheduler:
-    """Start a scheduler on the plane; it ends with the plane, if not before.
+    """Start a scheduler on the plane; it ends with the plane at the latest.
 
-    `kubeconfig` is of its account, the administrator unless one is given. `environment` is for a shim,
-    and `serve` are options of Licorne's server.
+    `kubeconfig` is that of its account, by default the administrator. `environment` is for a shim, and
+    `serve` are options of Licorne's server.
 
     Raises:
         BenchError: a program cannot be built, or does not start.

@@ -124,7 +124,7 @@ def refused_by_line(name: str, stale: Callable[[grpc.RpcError], list[str]] | Non
 
 
 def _located(name: str, path: str, description: str) -> str:
-    """``file:line:column: path: message``, with the place that the message begins with, if any."""
+    """``file:line:column: path: message``, with the place from the beginning of the message, if any."""
     line, _, rest = description.partition(":")
     column, _, message = rest.partition(": ")
     if line.isdecimal() and column.isdecimal():

@@ -243,7 +243,7 @@ def _after(seconds: float) -> str:
 def _grouped(
     items: Iterable[T], key: Callable[[T], tuple[object, ...]], line: Callable[[Sequence[T]], str]
 ) -> Iterator[list[str]]:
-    """A line for each group of equal asks or victims, in the order of their first ones."""
+    """A line for each group of equal asks or victims, ordered by their first members."""
     groups: dict[tuple[object, ...], list[T]] = {}
     for item in items:
         groups.setdefault(key(item), []).append(item)

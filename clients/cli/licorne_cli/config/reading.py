@@ -40,7 +40,7 @@ FORMS = ("text", *DATA_FORMS)
 
 
 def get(channel: grpc.Channel, args: argparse.Namespace) -> None:
-    """Print the configuration in force for an RM, exactly as it was given."""
+    """Print the configuration in force for an RM, exactly as submitted."""
     stub = AdminStub(channel)
     rm_id = chosen_rm(channel, args)
     found = (

@@ -336,12 +336,12 @@ def naming_what_is_missing(channel: grpc.Channel, args: argparse.Namespace) -> I
 
 
 MOST_COMPARED = 5000
-"""Names among which a similar one is looked for."""
+"""Maximum number of names that are searched for a similar one."""
 
 
 @contextmanager
 def suggesting(name: str, names: Callable[[], Iterable[str]]) -> Iterator[None]:
-    """Name the most similar of these names where the server does not know a name.
+    """Suggest the most similar of these names if the server does not know a name.
 
     Raises:
         NotFoundError: the server's refusal, with a similar name.

@@ -81,7 +81,7 @@ def path() -> Path:
 
 
 class _Loader(yaml.BaseLoader):
-    """Every value is a text, a null is as if it were not there, and a key is given once."""
+    """Every value is a text, a null counts as absent, and a key may appear only once."""
 
     def construct_scalar(self, node: yaml.ScalarNode) -> Any:
         """The text of a node; None for a plain null."""
@@ -89,7 +89,7 @@ class _Loader(yaml.BaseLoader):
         return None if node.style is None and found in NULLS else found
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """The mapping of a node, with all that is in it."""
+        """The mapping of a node, with all its descendants."""
         found = super().construct_mapping(node, deep=True)
         seen: set[str] = set()
         for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
@@ -298,7 +298,7 @@ def use(found: Contexts, args: argparse.Namespace) -> int:
 
 
 def delete(found: Contexts, args: argparse.Namespace) -> int:
-    """Delete a context; without it, no context may be current."""
+    """Delete a context; if it was the current one, there is none afterwards."""
     found.get(args.name)
     del found.by_name[args.name]
     if found.current == args.name:

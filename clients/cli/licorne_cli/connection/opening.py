@@ -36,7 +36,7 @@ class _Bearer(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientIntercepto
 
 
 def open_channel(args: argparse.Namespace) -> grpc.Channel:
-    """A channel to the target, with the token if any. Of several targets it is the first with a server.
+    """A channel to the target, with the token if any; to the first of several targets with a server.
 
     Raises:
         TlsFilesError: a file of the TLS options is unusable.
@@ -57,7 +57,7 @@ def open_channel(args: argparse.Namespace) -> grpc.Channel:
 
 
 def _first_channel(args: argparse.Namespace, tls: TlsConfig | None) -> grpc.Channel:
-    """A channel to the first target that has a server, which becomes the one in use."""
+    """A channel to the first target with a server, which becomes the one in use."""
     if len(args.targets) > 1:
         for target in args.targets:
             channel = _channel(target, tls)

@@ -183,7 +183,7 @@ def _current_context() -> Iterator[_OptionSource]:
 
 
 def _home(values: Mapping[str, Any]) -> Collection[str] | None:
-    """The targets among the values, or None; invalid ones are reported only if they are used."""
+    """The targets among the values, or None; invalid targets are reported only if they are used."""
     named = values.get("target")
     with suppress(ContextError):
         return with_ports(named) if named else None
@@ -191,7 +191,7 @@ def _home(values: Mapping[str, Any]) -> Collection[str] | None:
 
 
 def _values(name: str) -> Mapping[str, Any]:
-    """The values of a context; without a target it is for the server of this machine."""
+    """The values of a context; a context without a target is for the server of this machine."""
     found = {"target": DEFAULT_TARGET, **contexts.read().get(name)}
     return {key: contexts.resolved(key, value) for key, value in found.items()}
 

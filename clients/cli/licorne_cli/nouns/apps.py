@@ -122,7 +122,7 @@ EXAMPLES = (
 
 
 def reason(app: Application) -> str:
-    """The reason why it waits or was rejected, for people; a dash if reasons were not requested."""
+    """The reason why it waits or was rejected, as text; a dash if reasons were not requested."""
     return human_text(app.reason or app.rejected_message) or NOTHING
 
 

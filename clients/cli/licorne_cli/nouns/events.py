@@ -1,7 +1,7 @@
 """`licorne events`: the retained events of an RM; with -w also future ones.
 
-An event names its object, but not the queue and the user of an application. Filters by these query the
-server at the beginning, and for each new application.
+An event names its object, but not the queue and the user of an application. Filters by queue or user query
+the server at the beginning, and for each new application.
 """
 
 import argparse

@@ -183,7 +183,7 @@ def names(stub: StateStub, args: argparse.Namespace) -> Iterator[str]:
 def nothing_waits(
     stub: StateStub, args: argparse.Namespace, partitions: Iterable[str] = ()
 ) -> ExplainResponse | None:
-    """The answer for an application of which no ask waits; None if it does not exist, or an ask was named."""
+    """The answer for an application without waiting asks; None if it does not exist, or an ask was named."""
     if args.ask:
         return None
     for partition in partitions or partitions_of(stub, args):
@@ -203,7 +203,7 @@ def nothing_waits(
 
 
 def most_specific(refusals: Sequence[grpc.RpcError]) -> grpc.RpcError:
-    """A refusal with more information than that the application does not exist, if there is one."""
+    """The first refusal that says more than that the application does not exist, or else the first."""
     ends = "not found"
     return next((error for error in refusals if not (error.details() or "").endswith(ends)), refusals[0])
 

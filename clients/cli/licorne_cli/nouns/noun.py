@@ -43,7 +43,7 @@ class Scope(NamedTuple):
 
 
 def place_of(channel: grpc.Channel, args: argparse.Namespace) -> Scope:
-    """The RM and the partition of the arguments; one of several has to be named.
+    """The RM and the partition of the arguments; if there are several, one has to be named.
 
     Raises:
         NotFoundError: there is no such RM or partition.
@@ -207,7 +207,7 @@ class Noun(Generic[T]):
         print_or_watch(self.listing, lambda: self.found(stub, args, partition, name), args)
 
     def found(self, stub: Any, args: argparse.Namespace, partition: str, name: str) -> Sequence[T]:
-        """The items that pass the filters, or those of a name.
+        """The items that pass the filters, or those with a name.
 
         Raises:
             NotFoundError: there is no item of that name.

@@ -1,4 +1,4 @@
-"""`licorne queues`: the queues of a partition, or one with its descendants; `stop` and `start` them."""
+"""`licorne queues`: the queues of a partition, or one queue and its descendants; `stop` and `start` them."""
 
 import argparse
 from collections.abc import Iterator, Sequence

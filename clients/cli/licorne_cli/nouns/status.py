@@ -31,7 +31,7 @@ from licorne_cli.output.text import (
 from licorne_cli.parsing.parser import Command, argument
 
 NAMED = 3
-"""Things that are named in one line; the others are counted."""
+"""Items named in one line; the others are counted."""
 
 
 LOOK_AT = {
@@ -136,7 +136,7 @@ def change_text(change: Change) -> str:
 
 
 def named(found: Sequence[Of], shown: Callable[[Of], str]) -> str:
-    """The first of these things, and the number of the others; empty for none."""
+    """The first of these items, and the number of the others; empty for none."""
     if not found:
         return ""
     more = [f"{len(found) - NAMED:,} more"] if len(found) > NAMED else []
@@ -198,7 +198,7 @@ def print_screen(facts: Facts, lines: Sequence[Line], args: argparse.Namespace, 
 
 
 def laid_out(lines: Sequence[Line], bad: int) -> Iterator[list[tuple[str, str]]]:
-    """Each line with its command in parentheses; a terminal breaks it, below its first word.
+    """Each line with its command in parentheses; on a terminal, long lines are broken and indented.
 
     The first `bad` lines are marked.
     """

@@ -37,7 +37,7 @@ MOST = 20_000
 """Queues, nodes and applications, each, that are read."""
 
 MOST_PARTITIONS = 50
-"""Partitions whose queues, nodes and applications are read, those with most waiting asks."""
+"""Partitions whose queues, nodes and applications are read: those with most waiting asks."""
 
 MOST_RMS = 20
 """RMs whose configurations are asked for."""
@@ -51,7 +51,7 @@ NOT_FOR_US = frozenset(
         grpc.StatusCode.NOT_FOUND,
     }
 )
-"""Codes of what the caller may not see, or what this server does not have."""
+"""Codes for facts that the caller may not see, or that this server does not have."""
 M = TypeVar("M", bound=Message)
 
 
@@ -127,7 +127,7 @@ def gathered(channel: grpc.Channel, args: argparse.Namespace) -> Facts:
 
 
 def if_allowed(call: Callable[[], M]) -> M | None:
-    """The answer of a call; None if the caller may not make it here."""
+    """The answer of a call; None if the caller may not make this call here."""
     try:
         return call()
     except grpc.RpcError as error:

@@ -1,4 +1,4 @@
-"""`licorne topology`: free room by topology domain, and the largest gang that would start in each now."""
+"""`licorne topology`: free room by topology domain, and the largest gang that could start in each now."""
 
 import argparse
 import re
@@ -139,7 +139,7 @@ run = served(show)
 
 
 def whole_topology(stub: StateStub, args: argparse.Namespace, partition: str) -> ListTopologyResponse:
-    """The topology of a partition, page by page; all pages are of the shape of the first one."""
+    """The topology of a partition, page by page; all pages are for the shape of the first page."""
     request = ListTopologyRequest(partition=partition, level=args.level, shape=args.shape)
     whole = ListTopologyResponse()
     for page in pages(stub.ListTopology, request, args.timeout):
@@ -152,7 +152,7 @@ def whole_topology(stub: StateStub, args: argparse.Namespace, partition: str) ->
 
 
 def is_inside(path: str, domain: str) -> bool:
-    """True for a domain and those inside it; the empty path contains all."""
+    """True for a domain and its descendants; the empty path contains all."""
     return not domain or path == domain or path.startswith(f"{domain}/")
 
 

@@ -66,7 +66,7 @@ def add_filters(parser: argparse.ArgumentParser) -> None:
 
 
 def found_usages(stub: StateStub, args: argparse.Namespace, partition: str) -> Iterator[Usage]:
-    """The usage of all users or groups, or of a named one, root before the queues below it."""
+    """The usage of all users or groups, or of a named one, root before its descendants."""
     request = ListUsageRequest(
         partition=partition,
         kind=USAGE_OF_GROUPS if args.groups else USAGE_OF_USERS,

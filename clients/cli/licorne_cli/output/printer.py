@@ -154,7 +154,7 @@ def print_or_watch(listing: Listing[T], look: Callable[[], Sequence[T]], args: a
 
 
 def look_again(look: Callable[[], Sequence[T]], args: argparse.Namespace) -> Sequence[T]:
-    """The items of the next successful look: a server may restart, an RM register again."""
+    """The items of the next successful read: a server may restart, an RM register again."""
     lost = False
     while True:
         try:

@@ -174,10 +174,9 @@ def reason_text(reason: "HolderReason") -> str:
 def to_plain(value: Any) -> Any:
     """A message as a dict under its proto JSON names, with all fields; other values unchanged.
 
-    A message or an optional number that is not there is None.
-    An enum's value is its name, or its number if it is unknown. 64-bit numbers stay numbers, where
-    proto JSON would write strings: parsers of proto JSON accept both, and other programs can
-    calculate with numbers.
+    A missing message or optional number is None. An enum's value is its name, or its number if it is unknown.
+    64-bit numbers stay numbers, where proto JSON would write strings: parsers of proto JSON accept both, and
+    other programs can calculate with numbers.
     """
     if isinstance(value, Message):
         return {
@@ -245,9 +244,9 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, heads:
 class Table:
     """A table on stdout that may grow. All cells are made printable.
 
-    Without a terminal nothing is cut, as in kubectl. On a terminal that is too narrow long names lack
-    their middle. If that is not enough the table becomes a list: the first `heads` cells of a row in a
-    line, and below it the other cells that are not empty, with their headers. The first rows decide.
+    Without a terminal nothing is cut, as in kubectl. On a narrow terminal, the middle of long names is cut.
+    If that is not enough, the table becomes a list: a line with the first `heads` cells of a row, and below
+    it the other non-empty cells with their headers. The first rows decide.
     """
 
     def __init__(

@@ -48,10 +48,10 @@ PARTITION, FILE = "PARTITION", "FILE"
 PATIENCE = 1.0
 """Timeout in seconds, unless `--timeout` was typed."""
 SPECIAL = re.compile(r"([^\w@%+=:,./-])")
-"""Characters of a word that a shell would not take as they are."""
+"""Special characters of the shell, which a word must escape."""
 
 Place = Callable[[Sequence[str]], tuple[Parser, list[str]]]
-"""Finds the parser of a command line, and the words that are left for it."""
+"""Finds the parser of a command line, and the words left for it."""
 Run = Callable[[list[str], argparse.Namespace], object]
 """Runs a command, with other values of its options."""
 

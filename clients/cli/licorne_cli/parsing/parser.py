@@ -15,7 +15,7 @@ ForCommands = argparse._SubParsersAction
 
 
 class ForVerbs(ForCommands):  # type: ignore[type-arg]
-    """Subcommands of a parser that has arguments of its own too: ``nodes n1`` and ``nodes drain n1``.
+    """Subcommands of a parser that also has arguments: ``nodes n1`` and ``nodes drain n1``.
 
     argparse does not support both; `Parser` chooses the subcommand before argparse gets the words.
     """
@@ -62,7 +62,7 @@ class Parser(argparse.ArgumentParser):
     def descend(
         self, given: Sequence[str], known: argparse.Namespace
     ) -> tuple[list["Parser"], "Parser", list[str]]:
-        """The parsers above that of the command in these words, that parser, and the words for it.
+        """The parsers above the command's, the parser of the command in these words, and the remaining words.
 
         `known` gets the command and its verb.
         """
@@ -128,7 +128,7 @@ class Parser(argparse.ArgumentParser):
         return f"unrecognized arguments: {' '.join(unknown)}{self._meant(unknown)}"
 
     def _meant(self, unknown: Iterable[str]) -> str:
-        """A suggestion for the first unknown option that is similar to a supported one."""
+        """A suggestion for the first unknown option that resembles a supported one."""
         options = (word.partition("=")[0] for word in unknown if word.startswith("-"))
         texts = (did_you_mean(option, self._flags()) for option in options)
         return next(filter(None, texts), "")
@@ -320,7 +320,7 @@ def argument(*names: str, **how: Any) -> Arguments:
 
 
 def add_yes(parser: argparse.ArgumentParser, *, asks: bool = True) -> None:
-    """Add ``--yes``, for a command that asks before it acts, and for one that scripts treat alike."""
+    """Add ``--yes``, to a command that asks before it acts, and to one that scripts call in the same way."""
     text = "do it without being asked" if asks else "accepted as elsewhere: this asks nothing"
     parser.add_argument("-y", "--yes", action="store_true", help=text)
 

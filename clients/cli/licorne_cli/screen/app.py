@@ -261,7 +261,7 @@ class TopApp(App[None]):
         self.show()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """A filter is for the table, and may have a slash in it."""
+        """Allow the keys of the filter only in their widgets, as a filter may contain a slash."""
         del parameters
         if action == "keep_filter":
             return isinstance(self.focused, Typing)

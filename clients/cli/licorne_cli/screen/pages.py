@@ -17,7 +17,7 @@ ASKING = "asking for its applications"
 
 
 def queue_facts(node: QueueNode, width: int) -> Group:
-    """The path and the marks of a queue, and a line for each resource that it uses, waits for or limits."""
+    """The path and the marks of a queue, and a line for each of its used, requested or limited resources."""
     queue = node.queue
     maps = (queue.allocated, queue.guaranteed, queue.max, queue.pending)
     names = sorted({name for amounts in maps for name in amounts} or node.limit, key=rank)
@@ -51,7 +51,7 @@ def application_cells(app: Application) -> list[Text]:
 
 
 def count_of(node: QueueNode, inside: Inside | None) -> str:
-    """The number of listed applications and of all, or the reason why there are none."""
+    """The number of listed applications and of all, or the reason why none are listed."""
     if inside is None:
         return ASKING
     if not node.queue.is_leaf:

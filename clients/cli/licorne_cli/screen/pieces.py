@@ -62,7 +62,7 @@ def _is_full_parent(node: QueueNode) -> bool:
 
 
 def amount(resources: Mapping[str, int], shown: str) -> str:
-    """An amount of the displayed resource, or else of another one, with its name."""
+    """An amount of the displayed resource, or else of another resource, with its name."""
     if resources.get(shown):
         return human_amount(shown, resources[shown])
     name = min(name for name, value in resources.items() if value)

@@ -143,7 +143,7 @@ class Applications(Rows):
 
 
 class OpenedQueue(VerticalScroll):
-    """A queue with its resources, its applications, and why the chosen one waits."""
+    """A queue with its resources, its applications, and the reason why the chosen one waits."""
 
     def __init__(self, *, has_keys: bool) -> None:
         """Without keys there is no cursor."""
@@ -174,7 +174,7 @@ class OpenedQueue(VerticalScroll):
 
 
 class Help(VerticalScroll):
-    """The help, which every key closes that does not scroll it."""
+    """The help, which is closed by every key that does not scroll it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         COMMON[0],
@@ -189,7 +189,7 @@ class Help(VerticalScroll):
         super().__init__(Static(help_text()), id="help")
 
     async def on_key(self, event: events.Key) -> None:
-        """Close it, unless the key means something."""
+        """Close the help, unless the key scrolls."""
         if event.key not in self.screen.active_bindings:
             event.stop()
             await self.run_action("app.leave")

@@ -72,7 +72,7 @@ def _context(authority: Path | None, *, skip: bool) -> ssl.SSLContext:
 
 
 def _reason(error: urllib.error.HTTPError) -> str:
-    """The first line of the answer, with the reason why a server is not well; empty if there is none."""
+    """The first line of the answer, with the reason why a server is unhealthy; empty if there is none."""
     try:
         line = error.read(MOST_READ).decode(errors="replace").partition("\n")[0]
     except (OSError, HTTPException):
@@ -81,7 +81,7 @@ def _reason(error: urllib.error.HTTPError) -> str:
 
 
 def _problem(url: str, context: ssl.SSLContext) -> str:
-    """The reason why the server does not count as alive; empty if it is."""
+    """The reason why the server does not count as alive; empty if it does."""
     try:
         with urllib.request.urlopen(url, timeout=PATIENCE, context=context) as response:
             return "" if response.status == 200 else f"status {response.status}"

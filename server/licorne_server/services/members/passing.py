@@ -195,7 +195,8 @@ class Passing:
     def drain(self, reason: str, retry_after: float) -> list[Stream]:
         """Have the owners end the passed streams in order; returns these streams.
 
-        Only the owner can: it has the queued messages, and the numbers of a session. It may be stopping too.
+        Only the owner can: it has the queued messages, and the numbers of a session. An owner may be stopping
+        too.
         """
         leave = pb.Leave(reason=reason, retry_after_milliseconds=int(retry_after * 1000))
         for call in self._streams:
@@ -254,7 +255,7 @@ class Passing:
     async def pass_stream(
         self, member: Member, method: str, context: Any, stream: Stream, first: bytes, rm_id: str
     ) -> None:
-        """Pass on a stream of an RM, whose `first` message was read, until it ends.
+        """Pass on a stream of an RM, whose `first` message is already read, until the stream ends.
 
         Raises:
             CallError: see `call`.

@@ -90,7 +90,7 @@ class StoredLevels:
 
 
 def _levels_in(document: Document) -> dict[str, StoredLevel]:
-    """The levels in a document; raises Unreadable for one that holds none."""
+    """The levels in a document; raises Unreadable for an invalid one."""
     return decode(document.value, dict[str, StoredLevel]) if document.revision else {}
 
 
@@ -203,9 +203,9 @@ class Configurations:
     ) -> Revisions | None:
         """Revisions after a registration of the RM; None if the configuration is unusable.
 
-        `text` and `extra` are the RM's own; `config` is the one of its registration. An
-        applied configuration stays in force, unless it is `unusable`: then the RM's own comes into
-        force instead, and the new revision records the replacement.
+        `text` and `extra` are the RM's own; `config` is the parsed one for its registration. An applied
+        configuration stays in force, unless it is `unusable`: then the RM's own comes into force instead, and
+        the new revision records the replacement.
         """
         before = self._of.get(rm_id) or Revisions(rm_id=rm_id)
         if not isinstance(config, Configuration):

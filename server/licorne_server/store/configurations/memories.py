@@ -34,7 +34,7 @@ PART_OF_LIFE = 0.005
 """Time between two writes, in half-lives: a killed server loses the changes since the last write."""
 
 FORMAT = 2
-"""Documents of format 3 exist: servers of some days wrote them before any release."""
+"""Format 3 is taken: unreleased servers wrote such documents."""
 PEER = "memories"
 
 

@@ -161,7 +161,7 @@ class Revisions:
         return marks_of_core(self.marks)
 
     def marking(self, mark: Mark, *, on: bool) -> "Revisions":
-        """Revisions with a mark, which replaces an earlier one, or without it if not `on`."""
+        """Revisions with a mark in place of an earlier one, or without it if `on` is false."""
         others = tuple(other for other in self.marks if other.key != mark.key)
         return replace(self, marks=(*others, mark) if on else others)
 
@@ -251,7 +251,7 @@ def _size(text: str) -> int:
 
 
 FORMAT = 2
-"""Documents of format 3 exist: servers of some days wrote them before any release."""
+"""Format 3 is taken: unreleased servers wrote such documents."""
 
 
 class RevisionsForm(DocumentForm[Revisions]):

@@ -19,7 +19,7 @@ from licorne_server.store.documents.documents import Conflict, StoreError
 from licorne_server.wire.errors import unavailable
 
 End = Callable[[RmId, str], Awaitable[None]]
-"""Ends an RM, with the reason; after it returns no message is sent to the RM."""
+"""Ends an RM, with the reason; after it returns, no message is sent to the RM."""
 
 
 RETRY_END = 1.0
@@ -45,7 +45,7 @@ class Holdings:
         return lock
 
     def end(self, rm_id: RmId, reason: str, *, in_order: bool = False) -> None:
-        """Stop serving the RM, from now on. `ended` waits until no message is sent to it any more.
+        """Stop serving the RM, from now on. `ended` waits until no more messages are sent to it.
 
         An end `in_order` first sends all decisions.
         """
@@ -60,14 +60,14 @@ class Holdings:
             await asyncio.wait([task])
 
     async def end_all(self, reason: str) -> None:
-        """End all RMs; returns when no message is sent to them any more."""
+        """End all RMs; returns when no more messages are sent to them."""
         for rm_id in list(self.served):
             self.end(rm_id, reason)
         if self._ending:
             await asyncio.wait(self._ending.values())
 
     async def _end(self, rm_id: RmId, reason: str, end: End) -> None:
-        """End an RM; retried after a failure, as until then messages may still be sent to it."""
+        """End an RM; retried after a failure, as messages may be sent to it until then."""
         while True:
             try:
                 await end(rm_id, reason)
@@ -151,9 +151,9 @@ class Claiming:
     async def claim(self, rm_id: RmId, target: Member, seen: Ownership | None, at_least: int) -> Ownership:
         """Make `target` the owner of the RM, under an epoch that was never used.
 
-        A store that was wiped or restored counts from a lower number, and an RM may not know
-        the last epoch. So epochs are not below the microseconds of the wall clock, and rise by a
-        random number: two histories of a store do not assign the same one.
+        A wiped or restored store counts from a lower number, and an RM may not know the last epoch. So epochs
+        are not below the microseconds of the wall clock, and rise by a random number: two histories of a
+        store do not assign the same one.
         """
         floor = max(at_least, seen.epoch if seen else 0, int(self._clock.unix() * 1e6))
         floor += self._randomness.getrandbits(GAP_BITS)

@@ -2,7 +2,7 @@
 
 Keys, below the prefix of the deployment; ids and keys of documents are percent-encoded:
 
-- `members/ID`: what a member publishes, under its lease.
+- `members/ID`: the published state of a member, under its lease.
 - `rms/ID`: the record of an RM, without a lease.
 - `shared/KEY`: a document that snapshots contain.
 - `documents/KEY`: any other document.
@@ -10,11 +10,11 @@ Keys, below the prefix of the deployment; ids and keys of documents are percent-
 A renewal counts only if the leader that has renewed the lease was the leader afterwards: a leader that was
 deposed meanwhile without noticing renews a lease that its successor may let end. A linearizable read after
 the renewal proves that, by the term in both answers. The same transaction reads the member's own key, and
-writes it if there is news to publish.
+writes it if there are changes to publish.
 
-Revisions start anew in a store that was wiped or restored, so an equal revision proves little. A record
-is therefore read before it is replaced. A wipe between the two removes the member's own key, on which
-the transaction of a claim depends.
+Revisions restart in a wiped or restored store, so equal revisions prove little. A record is therefore read
+before it is replaced. A wipe between these steps removes the member's own key, on which the transaction of a
+claim depends.
 """
 
 import asyncio
@@ -166,7 +166,7 @@ class EtcdStore(Store):
             await _revoke(self._etcd, found.lease)
 
     async def claim(self, rm_id: RmId, owner: MemberId, seen: Ownership | None, at_least: int) -> Ownership:
-        """Write the new record in one transaction with all that must hold."""
+        """Write the new record, in one transaction with all conditions."""
         record = claimed(rm_id, owner, seen, at_least, self._me, time.time())
         if not self._lease_id:
             raise Conflict(f"RM {rm_id!r} is claimed by a member without a lease")

@@ -33,11 +33,12 @@ MAX_BYTES = 128 * 1024 * 1024
 """Keys and bytes of a snapshot, at most. A larger store gives no snapshot."""
 
 MOST_FREE = 10_000
-"""Records of RMs without an owner, at most. Beyond that those released first are removed: ids that are
-refused, or never return, do not fill the store. Even without records epochs rise, with the time."""
+"""Records of RMs without an owner, at most. Beyond that those released first are removed: so ids that are
+refused or never return do not fill the store. Epochs rise even without records.
+"""
 
 SWEPT = 100
-"""Records that are removed at once, at most: etcd takes 128 operations in a transaction."""
+"""Maximum number of records removed at once: etcd accepts 128 operations in a transaction."""
 
 RETRY = 0.5
 """Seconds before a read or a watch that has failed is repeated."""

@@ -27,8 +27,8 @@ MEMORY_SECONDS = 120.0
 class Load:
     """CPU of each RM over the last minutes, in cores.
 
-    The process's CPU is divided in proportion to the engine's work for each RM: the work around
-    it, reading and writing messages, grows with that.
+    The process's CPU is divided in proportion to the engine's work for each RM: other work, reading and
+    writing messages, grows with it.
     """
 
     def __init__(

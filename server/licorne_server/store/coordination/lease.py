@@ -14,10 +14,10 @@ are within 1 ± r (`RATE_ERROR`):
    The member does so only after `on_lost` has returned. An epoch is served only after an own claim that
    succeeded under the present id, so that old snapshots and answers prove nothing.
 
-The clock is read for each message. So a process that was paused needs no timer to stop deciding. A
-pause between that check and the write is not covered: there the receiver's check of the epoch is the
-guard. Neither is a lease that somebody has removed, or a store that was wiped: the member continues
-until its next renewal, at most the interval of renewals plus their time-out.
+The clock is read for each message. So a process that was paused needs no timer to stop deciding. A pause
+between that check and the write is not covered: there the receiver's check of the epoch is the guard. A
+removed lease and a wiped store are not covered either: the member continues until its next renewal, at most
+the interval of renewals plus their time-out.
 """
 
 import asyncio

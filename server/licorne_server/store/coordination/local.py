@@ -91,7 +91,7 @@ def snapshot_of(message: pb.Snapshot, known: Mapping[str, Document]) -> Snapshot
 
 
 TIMEOUT = 5.0
-"""Seconds of a call, at most: the supervisor does little else than answer."""
+"""Maximum seconds of a call: the supervisor does little but answer."""
 
 DISK_TIMEOUT = 20.0
 """Seconds of a call that may wait for the disk, at most. A backup may delay a write by five."""

@@ -1,7 +1,7 @@
 """The service of the backend `local`: the store of a supervisor, served over a Unix socket.
 
-Its records, leases and owners of RMs, are in memory. They do no I/O and read no clock: calls that need the
-time get it, in unix seconds that never decrease. The end of a lease is noticed by the next call.
+Its records (leases and owners of RMs) are in memory. They do no I/O and read no clock: the time is an
+argument, in unix seconds that never decrease. The end of a lease is noticed by the next call.
 """
 
 import asyncio
@@ -100,7 +100,7 @@ class Records:
             self.end(member_id)
 
     def next_end(self) -> float | None:
-        """Time at which the next lease ends if it is not renewed; None without members."""
+        """Time of the next end of a lease that is not renewed; None without members."""
         return min(self._ends.values(), default=None)
 
     def claim(

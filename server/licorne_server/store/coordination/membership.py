@@ -40,7 +40,7 @@ class Membership(Ownership):
         renew: float = 1.0,
     ) -> None:
         """`me` is published under new ids. `load` returns the CPU of each RM that is served here over the
-        last minutes, in cores. The lease is the store's, `renew` is in seconds.
+        last minutes, in cores. The duration of the lease is the store's; `renew` is in seconds.
         """
         self.store: Store = store
         self._call = StoreCalls(store)
@@ -116,7 +116,7 @@ class Membership(Ownership):
     def forget(self, rm_id: RmId) -> None:
         """Release the RM; its record keeps the epoch. Without the store it remains this member's.
 
-        It is not served from now on: a later `take` makes a new claim.
+        The RM is not served from now on: a later `take` makes a new claim.
         """
         owned = self._holdings.served.pop(rm_id, None)
         if owned is not None:
@@ -163,7 +163,7 @@ class Membership(Ownership):
             self._doubt = asyncio.get_running_loop().create_task(self._look_again())
 
     async def _look_again(self) -> None:
-        """End RMs whose record was removed, after a new read: an old snapshot proves nothing."""
+        """End RMs whose record was removed, after a new read, as an old snapshot proves nothing."""
         served = dict(self._holdings.served)
         try:
             snapshot = await self._snapshots.afresh()

@@ -36,10 +36,10 @@ TICK = 1.0
 """Seconds between two checks for RMs to move."""
 
 FREE_SECONDS = 60.0
-"""Seconds after which RMs of a member that is gone and not missed are freed: most have another one then."""
+"""Seconds after which RMs of a departed, not missed member are freed: most have another owner by then."""
 
 MOST_FREED = 50
-"""RMs of members that are gone that are freed in one check, at most."""
+"""Maximum number of RMs of departed members that are freed in one check."""
 
 TRIES = 3
 """Attempts to claim an RM for its new owner, before it is left without one."""
@@ -124,7 +124,7 @@ class Moves:
             self._lease.publish(draining=is_told)
 
     async def drain(self) -> None:
-        """Hand all RMs over, one by one, to the other members. Without others they stay."""
+        """Hand all RMs over, one by one, to the other members. If there are none, the RMs stay."""
         for rm_id in sorted(self._holdings.served):
             if not self._others():
                 return
@@ -173,7 +173,7 @@ class Moves:
                 return
 
     async def _free(self) -> None:
-        """Remove the owners of RMs whose member has left without being missed; one member does so for all.
+        """Remove the owners of RMs whose member has departed and is not missed; one member does so for all.
 
         The RM is claimed first, which only succeeds while its owner has no lease. It gets an owner when it
         connects.

@@ -32,7 +32,7 @@ class Counts:
     failures: int = 0
     """Renewals that failed."""
     fenced: int = 0
-    """Times that it stopped deciding because it could not renew its lease in time."""
+    """Number of times that it stopped deciding because it could not renew its lease in time."""
     moved: int = 0
     """RMs that it gave to other members."""
 
@@ -41,7 +41,7 @@ class Ownership(ABC):
     """Decides which RMs this server serves, and under which epoch."""
 
     gone: Mapping[MemberId, Gone] = MappingProxyType({})
-    """Members whose lease has ended, by the last snapshot: those that are missed, and former owners."""
+    """Members whose lease has ended, by the last snapshot: missed ones, and former owners."""
     store: Store | None = None
     """The store of the deployment; None for a server without others."""
     on_lost: Callable[[RmId, str], Awaitable[None]]
@@ -76,7 +76,7 @@ class Ownership(ABC):
 
     @abstractmethod
     def owner_of(self, rm_id: RmId) -> Member | None:
-        """The other member that serves the RM, by the last snapshot; None if this one or none does."""
+        """The other member that serves the RM, by the last snapshot; None if this or no member does."""
 
     def others(self) -> list[Member]:
         """The other members with a living lease, by the last snapshot."""
@@ -166,7 +166,7 @@ class Alone(Ownership):
         """Do nothing: there are no other members."""
 
     def forget(self, rm_id: RmId) -> None:
-        """Drop the epoch that the RM raised: it will name it again."""
+        """Drop the raised epoch of the RM: the RM will name it again."""
         self._raised.pop(rm_id, None)
 
 

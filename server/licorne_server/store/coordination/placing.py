@@ -43,8 +43,8 @@ class Move:
 def candidates(snapshot: Snapshot, me: Member) -> list[Member]:
     """The members that may be given an RM; `me` replaces this member's entry in the snapshot.
 
-    They do not drain, and support a version of the protocol that this member supports. Of members at one
-    address only the latest can live.
+    They do not drain, and support a version of the protocol that this member supports. Of several members at
+    one address only the latest can be alive.
     """
     at: dict[str, Member] = {}
     for member in snapshot.members.values():
@@ -79,7 +79,7 @@ def told_to(rm_id: RmId, snapshot: Snapshot, me: MemberId) -> tuple[str, ...]:
 
 
 def _draw(rm_id: RmId, member: Member) -> float:
-    """The member's draw for the RM: with twice the weight it is the lowest twice as often."""
+    """The member's draw for the RM: twice the weight wins twice as often."""
     text = f"{len(rm_id)} {rm_id} {member.address}".encode()
     number = int.from_bytes(blake2b(text, digest_size=8).digest())
     weight = max(LEAST_WEIGHT, 1.0 - load_of(member))

@@ -58,7 +58,7 @@ class Secret:
     """The secret of the deployment, and a count of callers that have sent another one."""
 
     value: str
-    """The secret; empty while it is not known, when no caller is accepted."""
+    """The secret; empty while unknown, when no caller is accepted."""
 
     def __init__(self, value: str = "") -> None:
         """Start with a secret, or without one, to be set later."""

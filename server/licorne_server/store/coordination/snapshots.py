@@ -21,7 +21,7 @@ PAUSE = 1.0
 """Seconds before a watch that has ended is opened again."""
 
 GONE_SECONDS = 600.0
-"""Seconds for which a member that is gone, and has not left by itself, is missed."""
+"""Seconds for which a departed member that has not left by itself is missed."""
 
 
 class Snapshots:

@@ -50,11 +50,11 @@ class Gone:
     """A member whose lease has ended."""
 
     member: Member
-    """As last published; of one that this member has never seen the id alone."""
+    """The member as last published; only its id if this member has never seen it."""
     since: float
     """When its lease was first found ended, in unix seconds."""
     is_over: bool = False
-    """True if this member does not miss it: it left in order, is back, long gone, or was never seen."""
+    """True if this member does not miss it: it left in order, has returned, is long gone, or is unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,7 @@ class Ownership:
     owner: MemberId
     """Id of the owner; empty without one."""
     epoch: Count
-    """Epoch of the owner; without an owner, that of the last one."""
+    """Epoch of the owner; without an owner, of the last one."""
     moved: Amount = 0.0
     """Time of the last voluntary move, in unix seconds; 0 for none."""
     revision: int = 0
@@ -90,8 +90,7 @@ class Store(Documents):
     """
 
     lease: float
-    """Seconds after the last renewal, by the time of its arrival, before which no other member may
-    consider the member gone."""
+    """Seconds after the arrival of the last renewal for which no other member may consider it gone."""
 
     @abstractmethod
     async def join(self, member: Member) -> None:
@@ -113,10 +112,10 @@ class Store(Documents):
     async def claim(self, rm_id: RmId, owner: MemberId, seen: Ownership | None, at_least: int) -> Ownership:
         """Make a member the owner of an RM; returns the new record.
 
-        The new epoch is one above the larger of the record's epoch and `at_least`. `seen` is the
-        record that the caller has read, None for none; it must be the present one. Its owner must
-        be empty, gone, or the member of this store, which may hand an RM on. The new owner must have
-        a living lease, and so must the member of this store.
+        The new epoch is one above the larger of the record's epoch and `at_least`. `seen` is the record that
+        the caller has read, None for none; it must be the present one. Its owner must be empty, departed, or
+        the member of this store, which may hand an RM over. The new owner must have a living lease, and so
+        must the member of this store.
 
         Raises:
             Conflict: one of these does not hold.
@@ -134,7 +133,7 @@ class Store(Documents):
     def watch(self) -> AsyncIterator[Snapshot]:
         """Snapshots: one that is read after this call, then one after each change and every few seconds.
 
-        It ends only when it is closed. While the store does not answer, it waits.
+        The watch ends only when it is closed. While the store does not answer, it waits.
         """
 
     async def evict(self, member: MemberId) -> None:

@@ -6,8 +6,8 @@
     state.sqlite    the documents
 
 Each write is one transaction: the database has the old or the new document, even if the process is killed.
-Contents are stored apart from the documents that refer to them, so a prepared one takes effect without more
-room.
+Contents are stored apart from the documents that refer to them, so a prepared content takes effect without
+more room.
 """
 
 import os

@@ -63,7 +63,7 @@ class Documents(ABC):
     """Seconds to wait for pending writes when the server stops, or before an operator gets an answer."""
 
     trouble: str = ""
-    """Problem with writes, while reads and leases go on, for people; empty for none."""
+    """Problem with writes, while reads and leases continue, in a text for operators; empty for none."""
 
     @property
     def are_read_again(self) -> bool:

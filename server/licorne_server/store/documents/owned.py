@@ -2,8 +2,8 @@
 
 A document begins with the epoch of its owner, as ``epoch N`` in its first line; the owner writes it under
 compare-and-set when it reads the document. From then on a write of an earlier owner fails, and its caller
-gets the error that nothing was stored. The epoch also decides if the revision of the document cannot: after
-a write whose answer was lost, and after a late one of an earlier owner.
+gets the error that nothing was stored. The epoch also decides in cases where the revision cannot: after a
+write whose answer was lost, and after a late write of an earlier owner.
 """
 
 import asyncio
@@ -65,7 +65,7 @@ class Damaged(Exception):
 
 
 class AnotherOwner(Conflict):
-    """The RM's document belongs to another owner by now. Nothing was changed."""
+    """The RM's document now belongs to another owner. Nothing was changed."""
 
 
 class DocumentForm(ABC, Generic[T]):
@@ -217,7 +217,7 @@ class Owned(Generic[T]):
         return await asyncio.shield(self._writes.begin(rm_id, self._write_value(rm_id, value)))
 
     def drop(self, rm_id: RmId) -> None:
-        """Delete the document, unless it belongs to another owner by now."""
+        """Delete the document, unless another owner has it by now."""
         self._latest.pop(rm_id, None)
         self._writes.begin(rm_id, self._write_content(rm_id, None))
 
@@ -310,7 +310,7 @@ class Owned(Generic[T]):
         return await asyncio.to_thread(self._form.encode, rm_id, value, self.documents.largest - MAX_HEAD)
 
     def _failed(self, rm_id: RmId, error: StoreError) -> None:
-        """Log once that the RM's document is not written; nothing if the RM has another owner."""
+        """Log once that the RM's document is not written; not if the RM has another owner."""
         if not isinstance(error, AnotherOwner) and rm_id not in self._failing:
             self._failing.add(rm_id)
             log.error(f"{self._form.what} not stored", rm_id=rm_id, reason=str(error))

@@ -1,13 +1,13 @@
 """Levels of the server's loggers, changed while it runs.
 
-The name of a logger is a part of the server: `core.engine`, `core.http.stream`. The level of a name
-also holds for all loggers below it; the most specific name counts (spec § 12.5).
+The name of a logger is a part of the server: `core.engine`, `core.http.stream`. The level of a name also
+applies to all loggers below it; the most specific name counts (spec § 12.5).
 
 Operators set levels, and RMs request levels (spec § 2.8). An operator's level overrides all requests.
 Without one, the most verbose of the RMs' requests and the server's initial level counts. So no RM
 suppresses lines of others, and an operator can silence an RM.
 
-The names of loggers are published: operators use them, so they stay when code moves. The details of
+The names of loggers are published: operators use them, so they do not change when code moves. The details of
 scheduling are below `core.scheduler`, as in the older core (spec § 12.5).
 """
 
@@ -114,7 +114,7 @@ def _with_ancestors(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 NAMES = _with_ancestors(LOGGERS)
-"""Names that may have a level: those of loggers, and all names above them."""
+"""Names that may have a level: those of loggers, and all their ancestors."""
 
 _KNOWN = frozenset(NAMES)
 # Names are compared without their common prefix, and by their last part.

@@ -85,7 +85,7 @@ class Limits:
     def admits_from(self, cause: str, kind: str, one: Allowance, every: Allowance | None) -> bool:
         """True if one more line of the cause and kind may be written; then the line is counted.
 
-        `one` is the allowance of the cause, `every` that of all causes together; None for no limit.
+        `one` is the allowance of the cause, `every` that of all causes together, None for no limit.
         """
         with self._lock:
             bucket = self._of_cause(cause, kind, one)

@@ -46,7 +46,7 @@ class Console:
     """
 
     def __init__(self, *, colours: bool) -> None:
-        """`colours`: the terminal has colours, and they are not turned off."""
+        """`colours` is true if the terminal has colours, and they are not turned off."""
         self._colours = colours
 
     def __call__(self, entry: EventDict) -> str:
@@ -167,10 +167,9 @@ def process_logs(
 ) -> Iterator[Callable[[], None]]:
     """Redirect the logs of the server, of its libraries and of the interpreter inside the block.
 
-    Only for a process that is nothing but a server: descriptor 2, the hooks of the interpreter
-    and `logging` belong to the whole process. `form` is one of `FORMATS`. Each line has the
-    fields `always`. The block gets a function that waits a bounded time for unwritten lines. After the
-    call nothing is logged any more.
+    Only for a process that is nothing but a server: descriptor 2, the hooks of the interpreter and `logging`
+    belong to the whole process. `form` is one of `FORMATS`. Each line has the fields `always`. The block gets
+    a function that waits for unwritten lines, for a bounded time. After that call nothing is logged any more.
     """
     is_open = sys.stderr is not None
     lines = Lines(DROPS, _console(form), always)

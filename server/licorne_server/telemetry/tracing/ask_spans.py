@@ -155,7 +155,7 @@ class AskSpans:
         self._counts.followed += 1
 
     def told(self, effect: Effect) -> list[Span]:
-        """Record an effect sent to an RM; returns the spans of asks that it has placed."""
+        """Record an effect sent to an RM; returns the spans of the asks that the effect has placed."""
         rm_id = effect.rm_id
         placed: list[Span] = []
         match effect:

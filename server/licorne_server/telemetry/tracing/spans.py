@@ -92,8 +92,8 @@ class Spans:
     ) -> None:
         """Pass ended spans to `take`. `now` returns unix seconds.
 
-        `sample` is the fraction of work traced without a caller's decision. `draw` returns random numbers
-        from 0 up to, not including, 1.
+        `sample` is the fraction of work traced without a caller's decision. `draw` returns random numbers in
+        [0, 1).
         """
         self._take = take
         self._sample = sample

@@ -26,7 +26,7 @@ from licorne_server.transport.loop.metadata import (
 log = structlog.get_logger("core.transport")
 
 TELL_BYTES = 32 * 1024
-"""Bytes of messages that are consumed before the peer gets credit for them, while others wait."""
+"""Bytes of consumed messages before the peer gets credit for them, while others wait."""
 
 IN_A_ROW, BYTES_IN_A_ROW = 64, 256 * 1024
 """Messages, and their bytes, that are read in a row before other tasks of the loop get their turn."""
@@ -73,7 +73,7 @@ class ServerTransport(Protocol):
         ...
 
     def finish(self, stream: int, head: list[tuple[str, str]], metadata: list[tuple[str, str]]) -> None:
-        """End a response with its status, in `metadata`; `head` is sent first if it was not yet."""
+        """End a response with its status, in `metadata`; `head` is sent first, unless it was sent before."""
         ...
 
 

@@ -99,8 +99,8 @@ class Connection(asyncio.BufferedProtocol):
     def _end(self) -> None:
         """End all calls and send nothing more; drop what is received until the peer closes the connection.
 
-        A connection that is closed while bytes are unread is reset by the system, and what the peer has not
-        received by then is lost (RFC 9293, section 3.6.1). TLS has no end in one direction.
+        A connection that is closed while bytes are unread is reset by the system, and data that the peer has
+        not received is lost (RFC 9293, section 3.6.1). TLS has no end in one direction.
         """
         transport, has_ended = self._transport, self.ended_at is not None
         self._forget()
@@ -165,7 +165,7 @@ class Connection(asyncio.BufferedProtocol):
         self._read_or_not()
 
     def resume_writing(self) -> None:
-        """Read again, as the peer does: that also shows that it is alive."""
+        """Read again, as the peer reads: that also shows that it is alive."""
         self.heard_at = monotonic()
         self._is_paused = False
         self._read_or_not()

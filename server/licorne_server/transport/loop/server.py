@@ -224,7 +224,7 @@ class LoopTransport:
             self._limits.hold(connection, now)
 
     def _is_busy(self) -> bool:
-        """True while a call is under way, or a response is not completely sent."""
+        """True while a call is under way, or a response is not sent completely."""
         return bool(self._tasks) or any(not each.streams.is_idle for each in self._connections)
 
     async def _close(self) -> None:

@@ -46,8 +46,9 @@ class Streams:
     host: str
     """The peer's host, for bounds by host."""
     line: Line
-    """Connections that take turns as one: those of a host, or separately those of a host whose
-    peer is authenticated: by a certificate, or because a caller was authenticated."""
+    """Connections that take turns as one: those of a host. Those with an authenticated peer, by its
+    certificate or by a caller, take turns separately.
+    """
     begun: int
     """Calls that have begun."""
     idle_since: float

@@ -1,9 +1,9 @@
 """Bounds the memory of incomplete messages of peers without a certificate.
 
-Before the first message of a call is complete, nothing is known of it except perhaps its token. Until then
-its bytes are in memory, for up to `bounds.first_message`; those of later messages of unauthenticated peers
-for as long as they like. So they are bounded, for each host and in total. Beyond that the connection that has
-had incomplete messages for longest loses their calls: of the host, or of the host with the most bytes.
+Before the first message of a call is complete, at most its token is known. Until then its bytes are in
+memory, for up to `bounds.first_message`; bytes of later messages of unauthenticated peers stay without a time
+limit. So all are bounded, for each host and in total. Beyond the bound, calls are dropped from the connection
+that has had incomplete messages for longest: of that host, or of the host with the most bytes.
 """
 
 from collections.abc import Callable

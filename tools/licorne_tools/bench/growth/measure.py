@@ -16,9 +16,8 @@ WORK = 10_000
 """Default number of allocations measured at each size."""
 
 PER_TENFOLD = 0.5
-"""Share of the first cost that may be added with each tenfold of the size.
-
-A cost of log n grows so from 100 on: it doubles until 10,000.
+"""Share of the first cost that may be added with each tenfold of the size: the growth of log n from 100 on,
+which doubles until 10,000.
 """
 
 Measure = Callable[[int, int], Cost]
@@ -41,7 +40,7 @@ class Dimension:
 
 
 def allowed(first: int, last: int) -> float:
-    """The factor by which the cost may grow from the first size to the last, that of log n."""
+    """The factor by which log n grows from the first size to the last: that of the allowed cost."""
     return 1 + PER_TENFOLD * log10(last / first)
 
 
@@ -133,7 +132,7 @@ class Growth:
 
 
 def grown(dimension: Dimension, runs: int = 1, tell: Callable[[Point], None] = lambda _: None) -> Growth:
-    """Measure a dimension; the least of each figure over all runs counts.
+    """Measure a dimension; of each figure the minimum of all runs counts.
 
     The sizes are measured in turn, so that slow times of the machine affect all of them.
 

@@ -56,9 +56,9 @@ def nodes(size: int, work: int) -> World:
 
 
 def waiting_sizes(size: int, work: int) -> World:
-    """A full cluster, and asks of many sizes, each of which fits after a release.
+    """A full cluster, and asks of many sizes, each of which fits only after a release.
 
-    `release_each` makes room one by one.
+    `release_each` frees room step by step.
     """
     count = min(RELEASES, work)
     world = World(config([leaf()]))
@@ -234,7 +234,7 @@ def confirming(effect: Effect) -> Iterable[Command]:
 
 
 def idle_rms(size: int, work: int) -> World:
-    """RMs with nodes and without asks, beside the one that works."""
+    """RMs with nodes and without asks, in addition to the busy one."""
     text = config([leaf()])
     world = World(text)
     for name in numbered("idle", size):

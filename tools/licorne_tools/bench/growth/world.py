@@ -76,12 +76,12 @@ def parsed(text: str) -> SubmittedConfig:
 
 
 class World:
-    """A core with one RM: its nodes, applications, and asks to send."""
+    """A core with one RM, its nodes and applications, and the asks to send."""
 
     waiting: list[Ask]
     """The asks that are sent during the measurement."""
     wanted: int
-    """Expected number of allocations; 0 for one for each ask."""
+    """Expected number of allocations; 0 means one for each ask."""
     placed: list[Allocation]
     """All allocations so far, in order."""
     hear: Callable[[Effect], Iterable[Command]] | None
@@ -101,7 +101,7 @@ class World:
         self.register(self.rm_id, text, predicates)
 
     def register(self, rm_id: RmId, text: str, predicates: PredicatePolicy | None = None) -> None:
-        """Register an RM, that of the world or another one."""
+        """Register an RM, that of the world or a further one."""
         self.handle(RegisterRm(rm_id=rm_id, config=parsed(text), predicates=predicates))
 
     def add_nodes(
@@ -160,7 +160,7 @@ class World:
         self.now = end
 
     def handle(self, command: Command) -> None:
-        """Pass a command and its rest to the core, then the reactions of the RM to the effects."""
+        """Pass a command and its remainder to the core, then the reactions of the RM to the effects."""
         begin = process_time()
         effects = self.scheduler.handle(command, self.now)
         self._deciding += process_time() - begin

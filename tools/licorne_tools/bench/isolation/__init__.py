@@ -1,5 +1,5 @@
-"""What one RM's acts do to another one's latency: the scenarios `neighbour` and `manyrms`.
+"""Effects of one RM on the latency of another: the scenarios `neighbour` and `manyrms`.
 
-`latency` measures. `catalogue` names the attacks, and is the process of each; the modules that it
-imports have them, and `attack` has what they share and starts and stops that process.
+`latency` measures. `catalogue` lists the attacks, and is the program of their processes; it imports the
+modules with the attacks. `attack` has their common parts, and starts and stops the process.
 """

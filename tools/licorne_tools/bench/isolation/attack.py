@@ -108,7 +108,7 @@ def numbers(site: Site, full: int) -> Iterator[int]:
 
 
 STOP_SECONDS = 600.0
-"""An attack is nicer than what it attacks, so that a busy machine gives it little time to end."""
+"""Seconds for the end of an attack: on a busy machine its low priority gives it little time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -78,7 +78,7 @@ def arguments() -> tuple[Attack, Site]:
 
 
 def main() -> None:
-    """Run one attack, and print what it did as JSON."""
+    """Run one attack, and print its counts as JSON."""
     # A background priority: the bench is about the fairness of the server, not about the number of cores.
     os.nice(15)
     attack, site = arguments()

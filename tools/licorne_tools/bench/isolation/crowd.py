@@ -1,6 +1,6 @@
-"""The RMs of `manyrms`: in Go, in a process of their own, where Go is installed; or else in this process.
+"""The RMs of `manyrms`: a Go program in a process of its own, if Go is installed; or else in this process.
 
-Those in Go need a fraction of the CPU, so that it is the server that is measured.
+RMs in Go need a fraction of the CPU, so that the measurement is of the server.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ class Crowd(Protocol):
     """RMs that have joined, each with a connection, nodes and an application of its own."""
 
     async def ask(self, rms: int, number: int, rate: float) -> CrowdWaits:
-        """Have the first `rms` of them send `number` asks each, at `rate` a second, and wait for the last."""
+        """Have the first `rms` RMs send `number` asks each, at `rate` a second, and wait for the last one."""
         ...
 
 
@@ -90,7 +90,7 @@ async def joined_crowd(
 
 @dataclass(frozen=True, slots=True)
 class InGo:
-    """RMs in the Go program, which takes a line for each phase, and answers with a line."""
+    """RMs in the Go program, which reads a line for each phase, and answers with a line."""
 
     program: Program
 

@@ -17,21 +17,21 @@ INITIAL_WINDOW, USUAL_WINDOW = 0x4, 65535
 """The setting of the window of a stream, and its value before it is set (RFC 9113 § 6.5.2)."""
 LARGEST_FRAME = 16384
 DATA_AT_ONCE = 2 * LARGEST_FRAME
-"""Bytes for which a window has to have room before they are sent: less than it has in the beginning."""
+"""Bytes of one send, for which the window must have room: less than the initial window."""
 PING_BYTES = 8
 
 FRAMES = 5_000_000
 FRAMES_AT_ONCE = 1000
 CONNECTIONS = 5000
 ROUNDS = 50
-"""Connections that one of several attackers makes one after the other, at most."""
+"""Maximum number of connections that one of several attackers makes one after the other."""
 
 CALLS = 200_000
 CALLS_AT_ONCE = 16
 COSTLY = ("a-bin", ",".join(["AA"] * 1333))
-"""Metadata of 4,000 bytes with as many values as fit in: it has room in HPACK's table."""
+"""Metadata of 4,000 bytes, which fits into HPACK's table, with as many values as possible."""
 NAMED = 4
-"""How often a call names them: more are refused for their size."""
+"""Number of times that a call refers to them: more are refused for their size."""
 HELD, HELD_BYTES = 100, 4 * 1024 * 1024
 DRIPPING = 4
 GET_SERVER = "/licorne.v1.State/GetServer"
@@ -72,7 +72,7 @@ def head(path: str) -> bytes:
 
 
 def costly(*, first: bool) -> bytes:
-    """The metadata: put into HPACK's table by the first call of a connection, and named from there."""
+    """The metadata: the first call of a connection adds it to HPACK's table, later calls refer to it."""
     name, value = COSTLY
     entry = number(0x40, 6, 0) + text(name) + text(value)
     index = number(0x80, 7, 62)
@@ -103,7 +103,7 @@ class Peer:
         await self._writer.drain()
 
     async def data(self, stream: int, content: bytes, size: int) -> None:
-        """Send content in frames of `size` bytes, as far as the windows go, and wait for the rest of them."""
+        """Send content in frames of `size` bytes, as the windows allow; returns when all is sent."""
         step = size * max(1, min(FRAMES_AT_ONCE, DATA_AT_ONCE // size))
         for start in range(0, len(content), step):
             some = content[start : start + step]
@@ -147,7 +147,7 @@ Acting = Callable[[Peer], Awaitable[None]]
 
 
 async def connected(site: Site, rounds: int, act: Acting) -> None:
-    """Act on one connection after the other; one that the server cuts counts as a refusal."""
+    """Act on one connection after the other; a connection cut by the server counts as a refusal."""
     host, _, port = site.target.rpartition(":")
     for _ in range(rounds):
         reader, writer = await asyncio.open_connection(host, int(port))
@@ -199,7 +199,7 @@ many_costly = asynccontextmanager(metadata(20))
 
 @asynccontextmanager
 async def unfinished(site: Site) -> AsyncIterator[Act]:
-    """Messages of 4 MiB over as many connections, whose last bytes never come."""
+    """Messages of 4 MiB over as many connections, whose last bytes are never sent."""
 
     async def hold(peer: Peer) -> None:
         await peer.write(peer.begin(1, head(GET_SERVER)))

@@ -176,7 +176,7 @@ async def planned(site: Site) -> AsyncIterator[Act]:
 
 
 def ask_for(app: str, key: str, vcore: int, number: int) -> Allocation:
-    """An ask that tells its runtime; all of them differ."""
+    """An ask that declares its runtime; all runtimes differ."""
     ask = wanted(app, key, vcore)
     ask.allocationTags[RUNTIME] = str(3600 + number % 1000 * 7)
     return ask

@@ -53,7 +53,7 @@ def filled(one: bytes, size: int) -> bytes:
 
 
 def si_messages(site: Site) -> list[tuple[str, bytes]]:
-    """Methods with messages, each of which is refused as a whole or in its items."""
+    """Methods with messages, each of which is refused as a whole or in all its items."""
     whole = site.part(MAX_MESSAGE_BYTES) - ROOM
     item = site.part(MAX_ITEM_BYTES) - ROOM
     some = min(ITEM_OF_MANY, item)

@@ -33,7 +33,7 @@ APPS, MISFITS, NODES = 1000, 5000, 1000
 WATCHERS = 100
 STREAMS_PER_CONNECTION = 16
 WATCHES = 1000
-"""Maximum of streams that a watcher opens one after the other."""
+"""Maximum number of streams that a watcher opens one after the other."""
 ROUNDS = 2000
 # The most streams of events of one RM, all from one host.
 EXTRA = {"event.maxStreamsPerHost": str(WATCHERS)}

@@ -14,16 +14,16 @@ SHAPES: Mapping[str, str] = {
     "anti-affinity": "the same; each pod of a Deployment must be on a node of its own",
     "priority": "the same, of three priority classes",
 }
-"""The shapes of pods by name, as the load has them too."""
+"""The shapes of pods by name; the load has the same names."""
 REPLICAS = 50
 ZONES = 3
 FLOOD = 0
-"""The rate of pods that are created as fast as the API server takes them."""
+"""The rate for pods that are created as fast as the API server accepts them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of what is measured. `rate` is pods a second, or `FLOOD`."""
+    """A line of the measurements. `rate` is in pods a second, or `FLOOD`."""
 
     shape: str
     nodes: int
@@ -57,13 +57,13 @@ LINES = (
 
 
 def lines(shape: str, rate: int, nodes: int | None, pods: int | None) -> list[Line]:
-    """One line of a shape, the first one's size where it is not given."""
+    """The lines of a shape; by default of the first one's size."""
     usual = LINES[0]
     return [Line(shape, nodes or usual.nodes, pods or usual.pods, rate)]
 
 
 def every(nodes: int | None, pods: int | None) -> list[Line]:
-    """All lines, of the given size if there is one, and no two alike."""
+    """All lines, of the given size if there is one, without duplicates."""
     scaled = (replace(each, nodes=nodes or each.nodes, pods=pods or each.pods) for each in LINES)
     return list(dict.fromkeys(scaled))
 
@@ -75,8 +75,8 @@ TURN = (SchedulerKind.KUBE, SchedulerKind.LICORNE, SchedulerKind.OLDER)
 def turns(kinds: tuple[SchedulerKind, ...], runs: int) -> Iterator[tuple[int, SchedulerKind]]:
     """The scheduler of each turn, with the number of the run from 1.
 
-    The order is reversed with each run, as a machine that becomes slower would be to the disadvantage of
-    the last one.
+    The order is reversed with each run: on a machine that becomes slower the last scheduler would always
+    lose.
     """
     for number in range(1, runs + 1):
         for kind in kinds if number % 2 else reversed(kinds):

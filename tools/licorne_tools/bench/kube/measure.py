@@ -1,4 +1,4 @@
-"""One run: a scheduler starts, pods are created and bound, the cluster is left alone, and all goes again."""
+"""One run: a scheduler starts, pods are created and bound, the cluster idles, and all objects are deleted."""
 
 import asyncio
 import json
@@ -21,14 +21,15 @@ from licorne_tools.kube.schedulers import NAMESPACE, Scheduler, SchedulerKind, b
 USER, GROUP = "bench-scheduler", "bench-schedulers"
 """The user of the schedulers. Its calls fall under a FlowSchema of its name."""
 TAIL_SECONDS = 5.0
-"""CPU is counted until so long after the last pod was bound, as statuses and events come behind. After as
-long again the cluster counts as idle."""
+"""Seconds after the binding of the last pod until which CPU is counted, as statuses and events follow later.
+After the same time again the cluster counts as idle.
+"""
 POLL_SECONDS = 0.5
 PATIENCE_SECONDS = 60
 """A run ends when no pod was bound for this time, in seconds."""
 ZONE, TAINT = "topology.kubernetes.io/zone", "licorne.dev/bench"
 PRIORITIES = {"bench-low": 100, "bench-middle": 1_000, "bench-high": 10_000}
-"""Priority classes, which the load knows by name."""
+"""Priority classes, whose names the load knows."""
 PODS = "/api/v1/namespaces/default/pods"
 MADE = (
     "/apis/apps/v1/namespaces/default/deployments",
@@ -36,7 +37,7 @@ MADE = (
     PODS,
     "/api/v1/namespaces/default/events",
 )
-"""What is there after a run, owners before what they own."""
+"""The objects of a run, owners before the objects that they own."""
 DELETERS = 16
 DELETED_AT_ONCE = 1_000
 CLEAN_SECONDS = 600.0
@@ -84,7 +85,7 @@ async def prepared(line: Line, progress: Progress) -> AsyncIterator[Bench]:
 
 
 async def dress(plane: Plane, line: Line) -> None:
-    """Give nodes their zones, and what else the shape needs; and make the priority classes."""
+    """Give nodes their zones, and further labels and taints of the shape; and create the priority classes."""
     names = [node["metadata"]["name"] for node in (await plane.api.get("/api/v1/nodes"))["items"]]
     taints = [{"key": TAINT, "effect": "NoSchedule"}] if line.shape == "tolerations" else []
 
@@ -137,7 +138,7 @@ async def allow(plane: Plane) -> None:
 async def one_run(
     bench: Bench, line: Line, kind: SchedulerKind, name: str, idle_seconds: float, progress: Progress
 ) -> Found:
-    """Make a run with a scheduler, which is started for it; `name` is that of the load.
+    """Make a run with a scheduler, which is started for it; `name` is the name of the load.
 
     Raises:
         BenchError: the scheduler does not start, or the load fails.
@@ -205,7 +206,7 @@ def spent(plane: Plane, scheduler: Scheduler) -> dict[str, float]:
 
 
 async def loaded(bench: Bench, line: Line, scheduler: str, name: str) -> Json:
-    """Have the load create its pods and follow them; what it prints.
+    """Have the load create its pods and follow them; returns its output.
 
     Raises:
         BenchError: it fails.

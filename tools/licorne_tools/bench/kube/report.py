@@ -119,7 +119,7 @@ def row(results: Results, measure: str) -> list[str]:
 
 
 def has_ratio(results: Results, kind: SchedulerKind) -> bool:
-    """True for those beside kube-scheduler, if that was measured."""
+    """True for those compared with kube-scheduler, if that was measured."""
     return kind is not BASE and BASE in results
 
 

@@ -225,8 +225,8 @@ def _lease(metadata: Json, spec: Json) -> Json:
 def _metadata(
     deployment: str, kind: str, key: str, annotations: Mapping[str, str], before: Mapping[str, Any] | None
 ) -> Json:
-    """The metadata of all our objects. Each write has an id: an update without a change would keep the
-    resourceVersion, and the wall clock of a renewal may stand still.
+    """The metadata of all our objects. Each write has its own id: without it, an update without a change
+    would keep the resourceVersion, as the wall clock of a renewal may stand still.
     """
     return {
         "name": object_name(deployment, kind, key),

@@ -8,9 +8,8 @@ that has just begun waits for a whole lease.
 The same applies to an absent Lease, which may have been deleted while its member continues until its next
 renewal fails.
 
-Only time in which the observer could read counts. After a long outage of the API server, or a pause of
-this process, every member gets a whole lease to renew, so the first observer does not take the others for
-gone.
+Only time in which the observer could read counts. After a long outage of the API server, or a pause of this
+process, every member gets a whole lease to renew, so the first observer does not consider the others gone.
 """
 
 from collections.abc import Iterable

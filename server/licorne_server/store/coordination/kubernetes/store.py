@@ -8,33 +8,33 @@ one run. So a Lease that was marked as ended, or deleted, remains ended for its 
 fails. A version alone is not enough for that, as an update of an absent Lease creates it: every update of a
 Lease also names the uid.
 
-*End.* An observer considers a Lease ended if its version has not changed for a whole lease by the
-observer's own clock (`sightings`). That alone would let a member renew between the observer's read
-and its next write, so that an RM had two owners. So before `claim` takes an RM from a member it
-marks that member's Lease as ended, by the very version that it saw unchanged. Either the mark comes
-first, and no renewal follows it; or a renewal came first, the mark is a conflict, and so is the claim. A
-member counts its time from the *sending* of its last good renewal, before which no observer can have
-seen it, so it has stopped by itself before any observer may set the mark.
+*End.* An observer considers a Lease ended if its version has not changed for a whole lease by the observer's
+own clock (`sightings`). That alone would let a member renew between the observer's read and its next write,
+so that an RM had two owners. So before `claim` takes an RM from a member it marks that member's Lease as
+ended, by the very version that it saw unchanged. Either the mark comes first, and no renewal succeeds after
+it; or a renewal came first, and the mark and the claim are conflicts. A member counts its time from the
+*sending* of its last good renewal, before which no observer can have seen it, so it has stopped by itself
+before any observer may set the mark.
 
 *Claim.* The order of the writes is: mark the old owner's Lease, then update the record of the RM by the
-version that the caller has read. A member that is paused between the two, for any time, finds the record
-at another version if another member has claimed the RM. If none has, the claim is carried out for a
-member that may have ended meanwhile: the record then names an owner without a Lease, which has stopped
-by its own clock, and others take the RM from it under a higher epoch. The checks of the claiming and of
-the new owner's Lease are made before, and keep such records rare; correctness does not depend on them.
+version that the caller has read. A member that is paused between the two, for any time, finds the record at
+another version if another member has claimed the RM. If none has, the claim is carried out for a member that
+may have ended meanwhile: the record then names an owner without a Lease, which has stopped by its own clock,
+and others claim the RM under a higher epoch. Earlier checks of the Leases of the claiming member and of the
+new owner keep such records rare; correctness does not depend on them.
 
 *Epochs* are an annotation of the RM's record: one above the larger of it and of the epoch that the RM
 names. A deleted record is created anew above the epoch that the RM names. The receivers drop effects
 of lower epochs; those that do not check epochs are guarded by the owner's stop alone.
 
-*A Lease deleted by hand.* Its member continues until its next renewal, so others wait for a whole lease
-from the first time that they did not find it, as if that were its last change. `leave` and `evict` mark the
-Lease and do not delete it, so that their RMs may be taken at once. Readers remove marked
-Leases later, once no record names them.
+*A Lease deleted by hand.* Its member continues until its next renewal, so others wait for a whole lease from
+the time when they first found it missing, as from a last change. `leave` and `evict` mark the Lease and do
+not delete it, so that their RMs may be taken at once. Readers remove marked Leases later, once no record
+names them.
 
 *Time-outs.* A write without an answer may have been carried out, or may be carried out later. It names a
 version, so it is carried out once, and never after another write of the object. Each write has an id of its
-own: a conflict with the same write, which HTTP has repeated, is none.
+own: a conflict with the same write, repeated by HTTP, is not an error.
 """
 
 import asyncio
