@@ -104,7 +104,7 @@ _OF_ITEMS = (
 
 
 MOST_TIMERS = 64
-"""Most deadlines of one RM that are handled in one tick."""
+"""Maximum number of deadlines of one RM that are handled in one tick."""
 
 _SLICED = (UpdateAllocations, UpdateApplications, UpdateNodes, UpdateConfiguration, ExtensionCommand)
 """Commands that may leave a remainder (`Unfinished`)."""

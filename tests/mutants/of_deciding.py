@@ -315,7 +315,7 @@ DECIDING = (
         "Points.close",
         drop("clear"),
         "a removed partition holds on to its extensions",
-        ("core/partitions/test_disposal::test_a_placeholder_that_was_cancelled_goes_with_its_rm",),
+        ("core/partitions/test_disposal::test_a_cancelled_placeholder_is_freed_with_its_rm",),
     ),
     Defect(
         "default-points-are-called",

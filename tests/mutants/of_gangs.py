@@ -53,7 +53,7 @@ GANGS = (
         "end_placeholder_time",
         without("is_open"),
         "placeholders that keep no room yet wait without an end once the others are replaced",
-        ("handlers/test_gangs::test_placeholders_that_wait_time_out_when_the_others_are_replaced",),
+        ("handlers/test_gangs::test_pending_placeholders_time_out_after_the_others_are_replaced",),
     ),
     Defect(
         "soft-fails",

@@ -12,7 +12,7 @@ from itertools import islice
 from licorne.values import shown
 
 MOST_TOLD = 16
-"""Most addresses of other members that are used."""
+"""Maximum number of addresses of other members that are used."""
 LONGEST_TOLD = 260
 """Characters of such an address: a name of DNS with a port."""
 PASSED_OVER = 15.0

@@ -161,7 +161,7 @@ class JoinWindow:
 A = TypeVar("A")
 
 MAX_ANSWERS = 1000
-"""Most answers in one request."""
+"""Maximum number of answers in one request."""
 
 
 class Outgoing:

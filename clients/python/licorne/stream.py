@@ -52,7 +52,7 @@ class Stream:
         self._heartbeat = 30.0
         """Seconds between two heartbeats of either side, from the welcome."""
         self._max_items = 1000
-        """Most items of a request, from the welcome."""
+        """Maximum number of items of a request, from the welcome."""
         self._repeats: list[UpdateRequest] = []
         """The requests of former streams that a resumption sends again."""
         self._replaying = False

@@ -31,7 +31,7 @@ _QUOTA_PREFIXES = ("requests.", "limits.")
 _HYPHENS = dict.fromkeys(map(ord, "-_ "))
 
 _LONG_ENOUGH = 5
-"""Fewest letters of a name that is recognized with one letter wrong: shorter words resemble too many."""
+"""Minimum length of a name that is recognized with one letter wrong: shorter words resemble too many."""
 
 
 def meant_by(name: str) -> str:
@@ -84,7 +84,7 @@ def _is_slip(word: str, usual: str) -> bool:
 
 
 MOST = 1000
-"""Most words of one text that are compared, as a comparison takes some microseconds."""
+"""Maximum number of words of one text that are compared, as a comparison takes some microseconds."""
 ALIKE = 0.75
 """Least similarity of two words, from 0 to 1, for a suggestion."""
 

@@ -12,11 +12,11 @@ from licorne_core.values.resources import EMPTY, INT64_MAX, MAX_RESOURCE_TYPES, 
 from licorne_core.values.rm_caps import RmCaps
 
 MOST_SIZES, MOST_TYPES = 1000, 16
-"""Most sizes of asks that a partition caches, and most types of each: they take so little memory that
+"""Bound on sizes of asks that a partition caches, and most types of each: they take so little memory that
 they count for no cap."""
 
 MAX_TASK_GROUPS = 1000
-"""Most task groups that an application may ever name: all of them are kept until it ends."""
+"""Maximum number of task groups that an application may ever name: all of them are kept until it ends."""
 
 
 def check_task_group(app: Application, ask: Ask) -> None:

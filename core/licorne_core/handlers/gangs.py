@@ -40,7 +40,7 @@ from licorne_core.values.slices import PART
 from licorne_core.values.timers import Due
 
 LEAST_TIMEOUT = 0.001
-"""Fewest seconds until the timeout, for placeholders that arrive after it."""
+"""Minimum number of seconds until the timeout, for placeholders that arrive after it."""
 
 CREATION_TAG = "yunikorn.apache.org/creationTime"
 """The tag of an application with the unix seconds at which its timeout starts."""

@@ -31,7 +31,7 @@ from licorne_core.values.slices import PART
 from licorne_core.values.timers import Due, Timer
 
 MOST = 500
-"""Most queues that are examined, and removed, at a time."""
+"""Maximum number of queues that are examined, and removed, at a time."""
 
 
 def clean_queues(job: TimerJob) -> Iterator[int]:
@@ -124,7 +124,7 @@ STOPS = 8
 """Number of stopped requests that cost as much as another deadline."""
 
 MOST_TRIES = 512
-"""Most tries of a turn: they take 10 to 20 ms if no node is found for any."""
+"""Maximum number of tries of a turn: they take 10 to 20 ms if no node is found for any."""
 
 
 def fire_timers(partition: Partition, now: float, part: Slice) -> list[Effect]:

@@ -132,7 +132,7 @@ class Promise:
 
 
 MOST_TRIES = 3
-"""Most times that victims are stopped for an ask on nodes that the RM then refuses."""
+"""Maximum number of times that victims are stopped for an ask on nodes that the RM then refuses."""
 
 
 class RefusedStops:

@@ -13,7 +13,7 @@ from licorne_core.values.ids import AllocationKey, AppId
 from licorne_core.values.resources import EMPTY
 
 KEPT = 10_000
-"""Most records in a ledger."""
+"""Maximum number of records in a ledger."""
 
 
 def numbers_of(queue: Queue) -> QueueNumbers:

@@ -86,7 +86,7 @@ class LimitBook:
         return named | self.of_kind(kind).keys()
 
     def most_running(self, kind: str, name: str, queue: Queue) -> int:
-        """Most running applications that the queue's limit allows the user or group; 0 for no limit."""
+        """Running applications that the queue's limit allows the user or group; 0 for no limit."""
         limit = queue.limits.of(kind, name) if name else None
         tracker = self.of_kind(kind).get(name, {}).get(queue.path)
         if limit is None or tracker is None or len(tracker.applications) < limit.max_applications:

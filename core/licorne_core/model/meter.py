@@ -11,7 +11,7 @@ from licorne_core.values.ids import QueuePath
 from licorne_core.values.resources import Items, Resources
 
 MOST_OWNERS = 5_000
-"""Most combinations of queue, user and group; all others of a queue count for `OTHERS` together."""
+"""Bound on combinations of queue, user and group; all others of a queue count for `OTHERS` together."""
 
 MOST_QUEUES = 20_000
 """Maximum number of accounts, including those of `OTHERS`; beyond it, one account counts everything."""

@@ -54,7 +54,7 @@ class Quota:
     max: Resources | None
     """The most that may be booked; None for no bound at all."""
     max_applications: int
-    """Most applications that may run; 0 for no bound."""
+    """Maximum number of applications that may run; 0 for no bound."""
     strict: bool
     """True if types that the maximum does not name are forbidden."""
 

@@ -18,7 +18,7 @@ AT_ONCE = 0.0
 """A deadline in the past: the work is due now."""
 
 MAX_DEPARTED = 1024
-"""Most departed RMs whose last turns are recorded."""
+"""Maximum number of departed RMs whose last turns are recorded."""
 
 _SLACK = 64
 

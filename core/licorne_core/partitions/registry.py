@@ -134,13 +134,13 @@ def _let_go(app: Application, wakeups: Wakeups) -> Iterator[int]:
 
 
 MAX_DEPARTED = 1024
-"""Most departed RMs whose session numbers are recorded."""
+"""Maximum number of departed RMs whose session numbers are recorded."""
 
 MAX_REMOVED = 1024
-"""Most partitions of one RM that are recorded as dropped by its configuration."""
+"""Maximum number of partitions of one RM that are recorded as dropped by its configuration."""
 
 MAX_FAILED_NODES = 1024
-"""Most nodes of one RM that are recorded as rejected for an unknown partition."""
+"""Maximum number of nodes of one RM that are recorded as rejected for an unknown partition."""
 
 
 class ReplayCounts:

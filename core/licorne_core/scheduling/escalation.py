@@ -14,7 +14,7 @@ from licorne_core.scheduling.waiting.waiting import Waiting
 from licorne_core.values.timers import Due, Timer, Timers
 
 MOST_AT_ONCE = 16
-"""Most deadlines of one application that are handled in a row, so that other timers are not delayed."""
+"""Bound on deadlines of one application that are handled in a row, so that other timers are not delayed."""
 
 
 class Escalation:

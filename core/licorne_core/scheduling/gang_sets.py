@@ -22,7 +22,7 @@ from licorne_core.values.asks import AskClass
 from licorne_core.values.ids import AppId
 
 STEPS = 20_000
-"""Most steps of one search in addition to one for each room and kind of each packing that is tried."""
+"""Bound on steps of one search in addition to one for each room and kind of each packing that is tried."""
 
 
 class MemberKind(NamedTuple):

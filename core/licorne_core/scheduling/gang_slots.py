@@ -15,7 +15,7 @@ from licorne_core.scheduling.node_search.index import StillLooking
 from licorne_core.values.asks import AskClass
 
 MAX_KINDS = 16
-"""Most kinds of members of one gang, and most tables."""
+"""Maximum number of kinds of members of one gang, and most tables."""
 
 
 class Slots:

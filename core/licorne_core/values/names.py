@@ -14,10 +14,10 @@ from licorne_core.values.errors import ConfigError, Problem, shown
 from licorne_core.values.ids import UserGroup
 
 MAX_INSTRUCTIONS = 4_096
-"""Most instructions of a compiled expression. The time of a match is proportional to them."""
+"""Maximum number of instructions of a compiled expression. The time of a match is proportional to them."""
 
 _MAX_MEMORY = 2 * 1024 * 1024
-"""Most bytes of memory for compiling one expression; they bound its time."""
+"""Maximum number of bytes of memory for compiling one expression; they bound its time."""
 
 
 def _options() -> Any:

@@ -17,7 +17,7 @@ INT64_MAX: Final = 2**63 - 1
 INT64_MIN: Final = -(2**63)
 EMPTY: Resources = {}
 MAX_RESOURCE_TYPES = 4096
-"""Most resource types that may ever be named in a partition: every queue's sort key has all of them."""
+"""Bound on resource types ever named in a partition: every queue's sort key has all of them."""
 BOUNDLESS: Final = 2**44
 """Amount of a floating resource that each node offers: more than all asks need, and no sum exceeds int64."""
 

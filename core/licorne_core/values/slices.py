@@ -28,7 +28,7 @@ class Tuning:
     Only reports of a lack of nodes need the scan: simulations run it seldom.
     """
     timeout_size: int = 500
-    """Most requests that a deadline stops or drops in one slice.
+    """Maximum number of requests that a deadline stops or drops in one slice.
 
     Unlike the other settings it affects the order of turns, so all tests with random worlds use this value.
     """

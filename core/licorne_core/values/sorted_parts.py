@@ -7,7 +7,7 @@ from typing import Any, Final, Generic, TypeVar
 T = TypeVar("T")
 
 MOST: Final = 512
-"""Most values in a part. A change moves the values of one part only, and a longer part is halved."""
+"""Bound on values in a part. A change moves the values of one part only, and a longer part is halved."""
 
 
 class SortedParts(Generic[T]):

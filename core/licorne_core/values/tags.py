@@ -24,7 +24,7 @@ LOST_WORK: Final = "licorne/lost-work"
 """Seconds of work that a running allocation would lose if it was stopped now."""
 
 MOST_DIGITS: Final = 10
-"""Most digits of a number of seconds: ten digits are three hundred years."""
+"""Maximum number of digits of a number of seconds: ten digits are three hundred years."""
 
 
 def read_seconds(tags: Mapping[str, str], name: str, *, zero: bool = False) -> int | None:

@@ -41,7 +41,7 @@ _DROPS_ASKS = frozenset({AppState.RESUMING, AppState.FAILING})
 """States of an application that has lost its asks at the timeout of its gang."""
 
 ROUNDS = 5
-"""Most restarts after changes of the ask during the explanation."""
+"""Maximum number of restarts after changes of the ask during the explanation."""
 
 
 def explain(partition: Partition, app: Application, key: str) -> Iterator[Explanation | None]:

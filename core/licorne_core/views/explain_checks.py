@@ -22,13 +22,13 @@ from licorne_core.values.ids import NodeId, QueuePath
 from licorne_core.values.resources import charge
 
 MOST_QUEUES = 5
-"""Most queues that are named; the others are counted."""
+"""Maximum number of queues that are named; the others are counted."""
 
 MOST_CLOSED = 3
-"""Most closed nodes that are named; the others are counted."""
+"""Maximum number of closed nodes that are named; the others are counted."""
 
 MOST_ON_A_NODE = 16
-"""Most reservations of one node that are examined; asks that require it may have very many."""
+"""Maximum number of reservations of one node that are examined; asks that require it may have very many."""
 
 STEP = 500
 """Nodes, queues, applications and asks that are examined before the reader may pause."""

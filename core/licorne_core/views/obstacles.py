@@ -25,7 +25,7 @@ from licorne_core.views.census import (
 from licorne_core.views.explain import applications_ahead, asks_ahead, first_failing, subject_of
 
 MOST_GROUPS = 64
-"""Most ask groups of one application that are examined."""
+"""Maximum number of ask groups of one application that are examined."""
 
 _TEXTS = {
     NO_NODE_FITS: "no node has room for the ask",

@@ -30,7 +30,7 @@ NODES_STEP = 250
 """Nodes that are examined before the reader may pause."""
 
 MOST_LOOKS = 200_000
-"""Most comparisons of a class of asks with a node for one answer: some tenths of a second."""
+"""Maximum number of comparisons of a class of asks with a node for one answer: some tenths of a second."""
 
 LEAST_NODES = 16
 """Nodes with which each class is compared, as long as comparisons are left."""

@@ -30,7 +30,7 @@ from licorne_core.values.ids import PartitionName, QueuePath
 from licorne_core.values.resources import EMPTY, print_amounts
 
 MOST = 1_000
-"""Most entries of each list."""
+"""Maximum number of entries of each list."""
 
 T = TypeVar("T")
 

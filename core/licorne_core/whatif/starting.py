@@ -50,7 +50,7 @@ from licorne_core.views.explain_checks import STEP, nodes_check
 from licorne_core.whatif.rehearsal import CopiedCore, Rehearsal
 
 MOST_CHANGES = 4
-"""Most changes of one search."""
+"""Maximum number of changes of one search."""
 
 MOST_FREED = 200
 """Maximum number of allocations on a freed node: no operator stops more for one ask."""

@@ -15,7 +15,7 @@ from licorne_core.values.ids import RmId
 from licorne_server.process.fair import RoundRobin
 
 MOST_ANSWERS = 16
-"""Most answers of one RM that are handled before the other commands of a round."""
+"""Maximum number of answers of one RM that are handled before the other commands of a round."""
 
 
 class Entry(NamedTuple):

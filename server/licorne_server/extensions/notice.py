@@ -43,7 +43,7 @@ def _payloads(effect: NoticesGiven) -> Iterator[Payload]:
 TELLINGS = {NoticesGiven: Telling("preemption_notices", _payloads)}
 
 PART = 500
-"""Most answers in one command; each may stop an allocation."""
+"""Maximum number of answers in one command; each may stop an allocation."""
 
 
 async def _answers(rm_id: RmId, raw: bytes, pace: Pace) -> list[AnswerNotices]:

@@ -199,7 +199,7 @@ NAMES = 5
 """Maximum number of waiting tasks that are named for one place."""
 
 DEEPEST = 100
-"""Most frames that are shown of one stack."""
+"""Maximum number of frames that are shown of one stack."""
 
 
 def stacks() -> Iterator[str]:

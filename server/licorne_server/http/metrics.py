@@ -28,7 +28,7 @@ MAX_SAMPLES = 200_000
 """Samples of all partitions together; each RM may have an equal share of them."""
 
 MAX_RESOURCES = 32
-"""Most resource types shown of a partition; `memory` and `vcore` always are."""
+"""Maximum number of resource types shown of a partition; `memory` and `vcore` always are."""
 
 MAX_NAMES = 50
 """Most users, and most groups, of a partition with metrics of their own."""
@@ -314,13 +314,13 @@ DEPLOYMENT = (
 
 
 MAX_BUDGETS = 100
-"""Most budgets with metrics, those nearest to the top of the file first."""
+"""Maximum number of budgets with metrics, those nearest to the top of the file first."""
 
 MAX_HOLDERS = 50
 """Most RMs of a budget with metrics of their own, by their ids."""
 
 MAX_BUDGET_RESOURCES = 16
-"""Most resources of a budget, by their names."""
+"""Maximum number of resources of a budget, by their names."""
 
 
 _LIMIT = ("licorne_budget_limit", "Limits of budgets over RMs.")

@@ -18,11 +18,11 @@ MAX_PAGE = 500
 """Rows of a page, by default, and the maximum of `limit`."""
 
 MAX_LOOKED_AT = 20_000
-"""Most items that are read for one page, if few of them match."""
+"""Maximum number of items that are read for one page, if few of them match."""
 
 MAX_OFFSET = 10_000_000
 MAX_TEXT = 256
-"""Most characters of a search text."""
+"""Maximum number of characters of a search text."""
 
 REFRESH_SECONDS = 2.0
 REFRESH_BUDGET = 400.0

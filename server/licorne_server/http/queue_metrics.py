@@ -17,7 +17,7 @@ from licorne_server.http.families import Families, Labels
 from licorne_server.wire.features import QueueMetric, table
 
 MAX_QUEUES = 1000
-"""Most queues of a partition with metrics of their own, those nearest to root first."""
+"""Maximum number of queues of a partition with metrics of their own, those nearest to root first."""
 
 PART = 500
 """Entries of a census that are read in one step."""

@@ -146,7 +146,7 @@ WORTH = 10_000
 """Commands and turns since the last pass that justify a long pass."""
 
 SHORT_SECONDS = 0.02
-"""Most estimated seconds of a pass that is made without a reason, and while RMs wait."""
+"""Maximum estimated seconds of a pass that is made without a reason, and while RMs wait."""
 
 MOST_PRECISE = 10_000
 """Blocks of memory below which the duration of a pass says nothing about the time per block."""

@@ -175,7 +175,7 @@ class Settings:
     journal: Path | None = None
     """Directory for the journal of commands; None for none."""
     journal_size: int = 1024**3
-    """Most bytes of the journal, old runs included."""
+    """Maximum number of bytes of the journal, old runs included."""
     tls: Tls | None = None
     insecure: bool = False
     """Serve without TLS where others can reach it."""

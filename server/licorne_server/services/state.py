@@ -59,7 +59,7 @@ STATES = ("active", "completed", "rejected")
 KINDS = {pb.USAGE_OF_USERS: "user", pb.USAGE_OF_GROUPS: "group"}
 
 SHOWN_RESERVATIONS = 16
-"""Most reservations in the message of a node: asks that require the node may make very many."""
+"""Maximum number of reservations in the message of a node: asks that require the node may make very many."""
 
 
 class StateService:

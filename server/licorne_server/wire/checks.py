@@ -58,13 +58,13 @@ MAX_CHECK_BYTES = 1024 * 1024
 """Bytes above which a preemption check gets no more nodes. By default clients take messages of 4 MiB."""
 
 PART_REFUSALS = 2_000
-"""Most predicate answers, and nodes refused by them, in one command."""
+"""Maximum number of predicate answers, and nodes refused by them, in one command."""
 
 PART_JUDGED = 64
-"""Most predicate answers in one command; each may place an ask."""
+"""Maximum number of predicate answers in one command; each may place an ask."""
 
 PART_ANSWERS = 20
-"""Most preemption answers in one command; each may name `MAX_NEEDS` nodes."""
+"""Maximum number of preemption answers in one command; each may name `MAX_NEEDS` nodes."""
 
 _ID, _PARTITION, _APPLICATION, _KEY, _ALLOCATE, _NODE, _DEADLINE = range(1, 8)
 _CHECKS = 1

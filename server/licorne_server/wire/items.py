@@ -18,7 +18,7 @@ SMALL = 8 * 1024
 """Bytes up to which an item is read in one step: it cannot hold many entries."""
 
 _WALKED = 2 * MAX_ENTRIES
-"""Most fields of an item that are examined; 8 MiB of labels have fewer."""
+"""Maximum number of fields of an item that are examined; 8 MiB of labels have fewer."""
 
 _KEY, _VALUE = 1, 2
 """Numbers of the fields of a map's entry."""

@@ -127,7 +127,7 @@ _AMOUNTS = attrgetter("ask_class.items")
 """The amounts of an ask."""
 
 COMMAND_BYTES = 256 * 1024
-"""Most bytes of items in one command; it may be exceeded by a single item."""
+"""Maximum number of bytes of items in one command; it may be exceeded by a single item."""
 
 COMMAND_AMOUNTS = 2_000
 """Most amounts of resources in items of one command; it may be exceeded by a single item. Consecutive asks

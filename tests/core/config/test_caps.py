@@ -154,7 +154,7 @@ def in_filter(text: str) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.text.__name__)
-def test_the_most_of_a_kind_is_taken(kind: Kind) -> None:
+def test_the_maximum_number_is_accepted(kind: Kind) -> None:
     """The maximum number is accepted."""
     assert load(kind.text(kind.cap.limit)).partitions
 
@@ -243,7 +243,7 @@ def test_amounts_in_a_property() -> None:
     assert "has 101 amounts, at most 100 are allowed; taken as none" in warning
 
 
-def test_warnings_have_an_end() -> None:
+def test_warnings_are_bounded() -> None:
     """Of very many warnings the first are kept, with a note that there are more."""
 
     def warnings(number: int) -> tuple[str, ...]:

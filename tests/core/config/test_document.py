@@ -87,7 +87,7 @@ def refused_in_few_calls(text: str) -> str:
         ("a: b: c", 1, 5, "mapping values are not allowed in this context"),
     ],
 )
-def test_what_is_not_yaml(text: str, line: int, column: int, message: str) -> None:
+def test_invalid_yaml(text: str, line: int, column: int, message: str) -> None:
     """The problem of an invalid YAML text has place and reason."""
     problem = only_problem(text)
     assert (problem.line, problem.message) == (line, f"not valid YAML: {message}")
@@ -109,7 +109,7 @@ def test_duplicate_keys_are_refused_with_their_line() -> None:
     assert problem.message == "key 'submitacl' is given twice, first in line 5"
 
 
-def test_scalars_are_what_was_written() -> None:
+def test_scalars_stay_as_written() -> None:
     """Words and numbers that YAML would turn into something else stay as they were typed."""
     config = load("partitions: [{name: 010, queues: [{name: no, properties: {since: 12:30, on: 0x1F}}]}]")
     (partition,) = config.partitions
@@ -137,7 +137,7 @@ def test_messages_stay_on_one_line() -> None:
 
 
 @pytest.mark.slow
-def test_what_a_config_map_holds_is_a_configuration() -> None:
+def test_a_configuration_as_large_as_a_config_map_is_loaded() -> None:
     """1 MiB of queues, each with resources and properties, is loaded whole."""
     head = "partitions: [{name: default, queues: [{name: root, queues: [\n"
     line = (

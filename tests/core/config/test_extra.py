@@ -53,6 +53,6 @@ def test_log_levels() -> None:
 
 
 @given(st.dictionaries(st.one_of(st.sampled_from(KEYS), st.text()), st.text()))
-def test_nothing_is_an_error(extra: dict[str, str]) -> None:
+def test_any_extra_configuration_is_accepted(extra: dict[str, str]) -> None:
     """Whatever an RM sends, the result is settings."""
     assert read_extra(extra).event_max_streams > 0

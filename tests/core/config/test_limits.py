@@ -72,7 +72,7 @@ def limit(entry: str) -> str:
         ),
     ],
 )
-def test_limits_that_make_no_sense(entry: str, message: str) -> None:
+def test_invalid_limits(entry: str, message: str) -> None:
     """Each mistake in a limit is refused with one message that describes it."""
     assert complaint(limit(entry)) == message
 
@@ -226,7 +226,7 @@ def test_a_queue_between_does_not_hide_the_limit_above() -> None:
         ),
     ],
 )
-def test_limits_that_do_not_meet(above: str, below: str) -> None:
+def test_unrelated_limits_do_not_conflict(above: str, below: str) -> None:
     """Other names, other kinds and other types do not apply, and a name's own limit precedes."""
     assert not messages(nested(above, below))
 

@@ -48,7 +48,7 @@ partitions:
 
 
 @pytest.mark.parametrize("text", ["", "  \n", "---", "---\n", "# nothing\n", "\n\n# a\n---\n...\n"])
-def test_nothing_means_the_default(text: str) -> None:
+def test_an_empty_text_is_the_default(text: str) -> None:
     """No text, and a text without content, is the built-in configuration."""
     assert load(text) == load(DEFAULT_CONFIG)
 
@@ -71,7 +71,7 @@ def test_default_is_parsed_once() -> None:
     assert load("") is built_in()
 
 
-def test_submitted_is_the_configuration_or_what_is_wrong() -> None:
+def test_submitted_is_the_configuration_or_its_problems() -> None:
     """A text is parsed to a configuration or to all its problems; an empty one is none."""
     assert submitted(RICH) == load(RICH)
     bad = partition_text("queues: [{name: a.b}, {name: c, parent: 1}]")
@@ -97,7 +97,7 @@ def test_the_checksum_is_not_part_of_itself(quote: str) -> None:
     assert load(flow % line).checksum == load(flow % line.lower()).checksum == checksum_of(flow % "")
 
 
-def test_what_is_no_checksum_counts() -> None:
+def test_text_that_is_no_checksum_is_hashed() -> None:
     """Only 64 hex digits are cut out; any other text of that name is hashed."""
     short = RICH + 'checksum: "abc"\n'
     assert load(short).checksum == sha256(short.encode()).hexdigest().upper()
@@ -113,7 +113,7 @@ def test_what_is_no_checksum_counts() -> None:
         (f"' {'0' * 64}'", f" {'0' * 63}…"),
     ],
 )
-def test_what_is_no_checksum_is_told(text: str, found: str) -> None:
+def test_an_invalid_checksum_gives_a_warning(text: str, found: str) -> None:
     """Any other form of checksum gives a warning, and an error in strict mode."""
     config = partition_text("queues: [{name: a, submitacl: ann}]") + f"checksum: {text}\n"
     message = f"'{found}' is not 64 hex digits and counts as part of the text"
@@ -123,7 +123,7 @@ def test_what_is_no_checksum_is_told(text: str, found: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "~", checksum_of(RICH), checksum_of(RICH).lower()])
-def test_checksums_that_are_fine(text: str) -> None:
+def test_valid_checksums(text: str) -> None:
     """64 hex digits of either case, and an empty value, give no warning."""
     assert load(f"{RICH}checksum: {text}\n", strict=True).warnings == ()
 

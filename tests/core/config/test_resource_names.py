@@ -18,7 +18,7 @@ from support.core.configurations import complaint, loaded, messages, partition_t
         *(("requests.nvidia.com/gpu", "nvidia.com/gpu"), ("hugepages-2mi", "hugepages-2Mi")),
     ],
 )
-def test_slips_are_seen_through(written: str, meant: str) -> None:
+def test_slips_are_recognized(written: str, meant: str) -> None:
     """Case, one slip of a letter and the words of Kubernetes lead to the name that is meant."""
     assert meant_by(written) == meant
 
@@ -31,7 +31,7 @@ def test_slips_are_seen_through(written: str, meant: str) -> None:
         *("requests.licenses", "c" * 1_000),
     ],
 )
-def test_own_names_mean_themselves(name: str) -> None:
+def test_custom_names_are_accepted(name: str) -> None:
     """A usual name, and one that resembles none of them, is accepted as it is."""
     assert meant_by(name) == ""
 
@@ -77,7 +77,7 @@ def test_a_property_with_amounts_warns() -> None:
     )
 
 
-def test_a_bad_amount_says_it_too() -> None:
+def test_a_bad_amount_names_the_usual_name() -> None:
     """An amount that only the usual name could have is refused with that name."""
     body = "queues: [{name: a, resources: {max: {cpu: 500m}}}]"
     assert complaint(body) == "invalid suffix '500m' for cpu, did you mean 'vcore'?"

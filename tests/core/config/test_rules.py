@@ -74,7 +74,7 @@ def rule_problems(rules: str) -> list[str]:
         ),
     ],
 )
-def test_fixed_paths_that_cannot_be(rule: str, message: str) -> None:
+def test_invalid_fixed_paths(rule: str, message: str) -> None:
     """A fixed path that names a parent, nothing, or something below a leaf is refused."""
     assert rule_problems(f"{{name: provided}}, {rule}") == [message]
 
@@ -92,7 +92,7 @@ def test_fixed_paths_that_cannot_be(rule: str, message: str) -> None:
         "{name: tag, value: namespace}",
     ],
 )
-def test_fixed_paths_that_can_be(rule: str) -> None:
+def test_valid_fixed_paths(rule: str) -> None:
     """Existing leaves, leaves that may be created, and parents for the remaining path are valid."""
     assert rule_problems(rule) == []
 
@@ -181,7 +181,7 @@ def test_parents_that_are_not_one_rule(parent: str, message: str) -> None:
         ),
     ],
 )
-def test_rules_that_cannot_work(rule: str, message: str) -> None:
+def test_invalid_rules(rule: str, message: str) -> None:
     """Unknown names, missing values and qualified names below a parent are refused at once."""
     assert rule_problems(rule) == [message]
     assert rule_problems(f"{{name: provided, parent: {rule}}}") == [message]
@@ -224,7 +224,7 @@ def test_fixed_values_with_foreign_characters(value: str, found: str) -> None:
         ),
     ],
 )
-def test_filters_that_cannot_work(filters: str, message: str) -> None:
+def test_invalid_filters(filters: str, message: str) -> None:
     """A filter needs a valid type, and a single entry that is a name or a regular expression."""
     assert rule_problems(f"{{name: user, filter: {{{filters}}}}}") == [message]
 
@@ -232,6 +232,6 @@ def test_filters_that_cannot_work(filters: str, message: str) -> None:
 @pytest.mark.parametrize(
     "filters", ["users: [a]", "users: ['s.e']", "groups: ['dev*']", "users: ['1', '2 3']", ""]
 )
-def test_filters_that_work(filters: str) -> None:
+def test_valid_filters(filters: str) -> None:
     """Names, single expressions and lists with invalid names in them are accepted."""
     assert rule_problems(f"{{name: user, filter: {{{filters}}}}}") == []

@@ -38,7 +38,7 @@ def test_a_blank_beside_a_comma(key: str, text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["ann,ben", "ann ben", "ann,ben dev,ops", " dev", "*", "ann,ben "])
-def test_lists_as_they_are_meant(text: str) -> None:
+def test_lists_with_a_blank_between_users_and_groups(text: str) -> None:
     """A blank between users and groups gives no warning."""
     assert problems(partition_text(f"queues: [{{name: root, submitacl: '{text}'}}]"), strict=True) == ()
 
@@ -74,7 +74,7 @@ def test_a_queue_beside_root() -> None:
         ("a: b: c\n", 1, 5, "not allowed in this context"),
     ],
 )
-def test_yaml_says_what_to_write(text: str, line: int, column: int, end: str) -> None:
+def test_yaml_problems_have_the_correction(text: str, line: int, column: int, end: str) -> None:
     """Tabs and signs with a meaning in YAML are refused with the correction."""
     (problem,) = problems(text)
     assert (problem.line, problem.column) == (line, column)
@@ -188,7 +188,7 @@ def test_other_texts_with_partitions_in_the_values_of_a_chart(other: str) -> Non
     assert load(listed).partitions[0].root.submit_acl.everyone
 
 
-def test_keys_of_a_config_map_that_mean_nothing() -> None:
+def test_misspelled_keys_of_a_config_map() -> None:
     """A near misspelling of a key of the extra configuration is reported."""
     text = MAP.replace("log.level", "log.core.scheduler.levle")
     assert text != MAP
@@ -275,7 +275,7 @@ def test_a_property_among_resources(name: str, key: str) -> None:
         ("512Ki", False),
     ],
 )
-def test_memory_that_is_less_than_anybody_means(amount: str, told: bool) -> None:
+def test_memory_below_any_sensible_amount(amount: str, told: bool) -> None:
     """A number of bytes below 1Mi was meant in another unit; zero forbids memory."""
     body = f"queues: [{{name: a, resources: {{max: {{memory: {amount}}}}}}}]"
     warnings = loaded(partition_text(body)).warnings
@@ -311,7 +311,7 @@ def test_a_tree_that_nobody_may_use(body: str, told: bool) -> None:
         ("submitacl: ben", "submitacl: '*', queues: [{name: c, submitacl: eve}]", "b"),
     ],
 )
-def test_access_lists_that_close_nothing(root: str, below: str, told: str) -> None:
+def test_access_lists_without_effect(root: str, below: str, told: str) -> None:
     """Below a queue that is open everybody may submit, whatever the queue's own list."""
     body = f"queues: [{{name: root, {root}, queues: [{{name: a, queues: [{{name: b, {below}}}]}}]}}]"
     warnings = loaded(partition_text(body)).warnings

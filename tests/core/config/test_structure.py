@@ -23,7 +23,7 @@ def test_root_is_inserted_above_a_lone_queue() -> None:
 
 
 @pytest.mark.parametrize("name", ["root", "ROOT", "Root"])
-def test_a_lone_root_is_taken_as_it_is(name: str) -> None:
+def test_a_lone_root_is_accepted(name: str) -> None:
     """Root may be spelled in any case, and is a parent even without children."""
     top = root(f"queues: [{{name: {name}, submitacl: '*'}}]")
     assert (top.name, top.parent, top.queues) == ("root", True, ())
@@ -72,7 +72,7 @@ def test_partition_names_are_unique(one: str, other: str, shown: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["[rm]a", "a/b", "a b", "a" * 65])
-def test_partition_names_that_mean_something_else(name: str) -> None:
+def test_ambiguous_partition_names(name: str) -> None:
     """A partition's name cannot look like another RM's, or like a path."""
     (problem,) = problems(f"partitions: [{{name: '{name}', queues: [{{name: a}}]}}]")
     assert problem.message.startswith(f"invalid partition name '{name}'")
@@ -101,7 +101,7 @@ def test_siblings_have_different_names(second: str) -> None:
 
 
 @pytest.mark.row(23)
-def test_the_level_of_duplicates_is_told() -> None:
+def test_the_level_of_duplicates_is_reported() -> None:
     """The level in the message is that of the parent, root's being 1."""
     body = "queues: [{name: p, queues: [{name: x}, {name: x}]}]"
     assert complaint(body) == "duplicate child name found with name 'x', level 2"
@@ -124,7 +124,7 @@ def test_one_name_on_two_levels() -> None:
         ("", "an empty name"),
     ],
 )
-def test_names_that_are_no_queue_names(name: str, found: str) -> None:
+def test_invalid_queue_names(name: str, found: str) -> None:
     """A dot, a foreign letter or a 65th character is refused; the message ends with the name."""
     message = complaint(f'queues: [{{name: root, queues: [{{name: "{name}"}}]}}]')
     assert message == f"{INVALID_QUEUE_NAME}, found {found}"
@@ -137,7 +137,7 @@ def test_a_queue_without_a_name(queue: str) -> None:
 
 
 def test_a_name_that_is_no_text() -> None:
-    """A name that cannot be read is complained of once."""
+    """An unreadable name is reported once."""
     assert complaint("queues: [{name: [a]}]") == "expected a text, found a list"
 
 
@@ -181,7 +181,7 @@ def test_root_with_nothing_in_resources(resources: str) -> None:
     assert root(f"queues: [{{name: root, resources: {resources}}}]").max is None
 
 
-def test_all_of_a_queue() -> None:
+def test_all_keys_of_a_queue() -> None:
     """Every key of a queue arrives in the tree."""
     queue = find(
         root("""
@@ -219,7 +219,7 @@ def test_all_of_a_queue() -> None:
         "guaranteed: {vcore: 0}",
     ],
 )
-def test_resources_that_are_taken_as_they_are_written(key: str, sizes: str) -> None:
+def test_resources_accepted_as_written(key: str, sizes: str) -> None:
     """Zeros, alone or beside amounts, and a missing maximum are accepted without a warning."""
     body = f"queues: [{{name: a, {key}: {{{sizes}}}{'}' * key.count('{')}}}]"
     assert loaded(partition_text(body), strict=True).warnings == ()

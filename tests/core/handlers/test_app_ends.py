@@ -41,7 +41,7 @@ def listed(driver: Driver, state: str) -> list[str]:
 
 
 @pytest.mark.row(105)
-def test_every_state_comes_with_its_event(driver: Driver) -> None:
+def test_every_state_is_sent_with_its_event(driver: Driver) -> None:
     """Each state has the event that led to it, from acceptance to expiry."""
     effects = driver.do(asks(ask("job", "k", memory=1)), releases(release("job")))
     effects += driver.wait(TERMINATED_TIME + 31)
@@ -157,7 +157,7 @@ def test_one_id_twice_in_one_request(driver: Driver) -> None:
 
 
 @pytest.mark.row(107)
-def test_removing_what_completes_says_nothing(driver: Driver) -> None:
+def test_removing_a_completing_application_sends_nothing(driver: Driver) -> None:
     """Without allocations nothing is sent, the timer is off, and the id is free."""
     driver.do(asks(ask("job", "k", memory=1)), releases(release("job")))
     assert driver.do(remove_apps("job")) == []
@@ -167,7 +167,7 @@ def test_removing_what_completes_says_nothing(driver: Driver) -> None:
 
 @pytest.mark.row(106)
 @pytest.mark.parametrize("on_node", [None, "n1"], ids=["an ask", "an allocation"])
-def test_what_comes_while_completing_wakes(driver: Driver, on_node: str | None) -> None:
+def test_an_arrival_while_completing_resumes_the_application(driver: Driver, on_node: str | None) -> None:
     """An ask or an allocation within the thirty seconds is accepted, and the application runs again."""
     driver.do(asks(ask("job", "k", memory=1)), releases(release("job")))
     driver.wait(29.0)
@@ -185,7 +185,7 @@ def test_an_ask_of_a_completed_application_is_refused(driver: Driver) -> None:
 
 
 @pytest.mark.row(17)
-def test_a_rollback_that_comes_too_late_is_ignored(driver: Driver) -> None:
+def test_a_late_rollback_is_ignored(driver: Driver) -> None:
     """A rollback has no effect on an unknown key, a pending ask, or a removed application."""
     driver.do(asks(*(ask("job", f"k{i}", memory=1) for i in range(3))))
     failed = TerminationType.SCHEDULING_FAILED_ON_RM

@@ -47,7 +47,7 @@ def test_fifo_runs_applications_side_by_side() -> None:
 
 
 @pytest.mark.row(94)
-def test_fair_gives_applications_the_same() -> None:
+def test_fair_gives_applications_equal_usage() -> None:
     """In a fair queue two applications with endless asks end with the same usage."""
     driver = leaf(FAIR, memory=20)
     driver.send(asks(*wave("app-0", 50), *wave("app-1", 50)))

@@ -53,7 +53,7 @@ def node_refusals(effects: list[Effect]) -> list[str]:
 
 
 @pytest.mark.row(110)
-def test_sums_never_leave_int64() -> None:
+def test_sums_stay_within_int64() -> None:
     """An item that raises a total beyond int64 is refused alone: asks, allocations, foreign ones."""
     driver = started(LEAF, 10, 10)
     huge = INT64_MAX
@@ -83,8 +83,8 @@ def test_a_resize_is_measured_by_what_it_adds() -> None:
     assert driver.partition.tree.root.pending == {"vcore": 2**62 + 5}
 
 
-def test_what_is_available_stays_exact_below_zero() -> None:
-    """A node that is overfull in the extreme has the right sums again when things leave it."""
+def test_available_amounts_are_exact_below_zero() -> None:
+    """An extremely overfull node has the right sums again after releases."""
     driver = started(LEAF, 10)
     driver.do(asks(ask("one", "k1", on_node="n0", vcore=2**61)))
     driver.do(asks(foreign("f1", "n0", vcore=2**61)))
@@ -106,7 +106,7 @@ def test_one_resource_type_too_many_is_refused(monkeypatch: pytest.MonkeyPatch) 
     assert keys(driver.do(asks(ask("one", "known", vcore=1)))) == ["known"]
 
 
-def test_what_is_refused_takes_no_place_among_the_resource_types(
+def test_a_refused_ask_adds_no_resource_type(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """An ask with too many types leaves the remaining places to later asks."""
@@ -119,7 +119,7 @@ def test_what_is_refused_takes_no_place_among_the_resource_types(
 
 
 @pytest.mark.slow
-def test_nothing_is_kept_of_what_has_gone() -> None:
+def test_removed_objects_leave_nothing() -> None:
     """Classes, blockers and heaps are as few as their objects, after any amount of churn.
 
     Of the pools of nodes one of each kind remains, without nodes and asks.
@@ -141,7 +141,7 @@ def test_nothing_is_kept_of_what_has_gone() -> None:
     assert len(held.index.heaps._everything.entries) < 100
 
 
-def test_applications_that_come_and_go_without_nodes_leave_nothing() -> None:
+def test_short_lived_applications_without_nodes_leave_nothing() -> None:
     """A partition that takes no turns keeps no removed applications."""
     driver = started()
     for number in range(50):
@@ -160,7 +160,7 @@ def test_rejections_of_one_id_have_one_timer() -> None:
 
 
 @pytest.mark.row(57)
-def test_a_removed_partition_says_what_becomes_of_everything() -> None:
+def test_a_removed_partition_reports_all_its_objects() -> None:
     """Its allocations are released, its applications fail, and one that was completing completes."""
     driver = Driver()
     driver.do(register(TWO), nodes(node("n1", partition="gpu", vcore=10)))
@@ -216,7 +216,7 @@ def test_resizing_is_no_release() -> None:
     assert leaf.allocated == {"vcore": 4}
 
 
-def test_the_share_that_is_shown_is_the_present_one() -> None:
+def test_the_reported_share_is_current() -> None:
     """Root and leaf report their share of the cluster, even while nothing is scheduled."""
     driver = started(LEAF, 100)
     driver.do(asks(ask("one", "k1", vcore=50)))
@@ -255,7 +255,7 @@ def test_one_task_group_too_many_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
     assert refused(driver.do(asks(ask("one", "real", group="g9", vcore=1)))) == {}
 
 
-def test_the_rest_of_a_command_is_not_counted_again() -> None:
+def test_the_remainder_of_a_command_is_not_counted_again() -> None:
     """A large command in a replay counts once, however many slices it takes."""
     driver = Driver(tuning=Tuning(slice_size=1))
     driver.do(register(config("[{name: a}]")), nodes(node("n", vcore=9)), apps(app("one", "root.a")))

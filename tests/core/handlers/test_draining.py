@@ -49,7 +49,7 @@ WAYS: dict[str, tuple[str, NewApplication]] = {
 
 @pytest.mark.row(50)
 @pytest.mark.parametrize(("rule", "new"), WAYS.values(), ids=WAYS)
-def test_no_way_leads_into_a_draining_queue(rule: str, new: NewApplication) -> None:
+def test_no_rule_places_into_a_draining_queue(rule: str, new: NewApplication) -> None:
     """Whichever rule names it, the next rule is evaluated; without one the application is rejected."""
     alone = draining(rule)
     (reason,) = refused_apps(alone.do(apps(new))).values()
@@ -60,7 +60,7 @@ def test_no_way_leads_into_a_draining_queue(rule: str, new: NewApplication) -> N
 
 
 @pytest.mark.row(50, 61)
-def test_a_draining_default_queue_is_no_way_out() -> None:
+def test_a_draining_default_queue_is_no_fallback() -> None:
     """An unplaced application is not put into root.default while that drains."""
     driver = Driver()
     driver.do(register(config("[{name: default}, {name: stays}]")))
@@ -79,7 +79,7 @@ def test_a_forced_application_goes_to_recovery_instead() -> None:
 
 
 @pytest.mark.row(50)
-def test_a_queue_that_is_gone_leaves_nothing() -> None:
+def test_a_removed_queue_leaves_nothing() -> None:
     """Neither a user nor a group counts in a removed queue any more, and it has no deadline."""
     limit = "limits: [{users: [ann], maxapplications: 9}, {groups: [dev], maxapplications: 9}]"
     driver = Driver()
@@ -100,7 +100,7 @@ def test_a_queue_that_is_gone_leaves_nothing() -> None:
 
 
 @pytest.mark.row(50, 104)
-def test_a_name_that_comes_back_starts_clean() -> None:
+def test_a_reused_name_starts_clean() -> None:
     """A queue under a former name has none of the former settings, usage or counts."""
     sized = "[{name: old, maxapplications: 1, resources: {max: {memory: 1}}}, {name: stays}]"
     driver = Driver()
@@ -114,7 +114,7 @@ def test_a_name_that_comes_back_starts_clean() -> None:
     assert (found.counters.allocations_made, found.running_applications) == (0, 0)
 
 
-def test_a_dynamic_queue_that_is_gone_leaves_nothing() -> None:
+def test_a_removed_dynamic_queue_leaves_nothing() -> None:
     """A removed dynamic queue leaves nothing behind, also without nodes."""
     driver = Driver()
     rules = "placementrules: [{name: provided, create: true}]"

@@ -36,7 +36,7 @@ from support.core.driver import START, Driver, asked, keys, released, states
 
 
 def test_a_replacement_counts_from_its_placeholder() -> None:
-    """The allocation that takes a placeholder's place was requested when that was."""
+    """The replacement of a placeholder has the placeholder's request time."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")), nodes(node("n1", memory=1)))
     driver.do(apps(app("job", "root.a", gang={"memory": 1})))
@@ -98,7 +98,7 @@ def test_a_placeholder_that_the_rm_agrees_to_is_replaced_at_once() -> None:
     assert [key for _, key, *_ in released(effects)] == ["p"]
 
 
-def test_time_is_not_up_on_hold() -> None:
+def test_a_gang_does_not_time_out_on_hold() -> None:
     """During a replay further members may be on their way: the gang fails after it at the earliest."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")), nodes(node("n1", memory=1)))
@@ -110,7 +110,7 @@ def test_time_is_not_up_on_hold() -> None:
     assert states(driver.wait(1), "job") == ["Failing"]
 
 
-def test_nothing_completes_on_hold() -> None:
+def test_no_application_completes_on_hold() -> None:
     """In a replay the asks of an application may be on their way."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")), nodes(node("n1", memory=1)))
@@ -123,7 +123,7 @@ def test_nothing_completes_on_hold() -> None:
     assert states(driver.wait(1), "job") == ["Completed"]
 
 
-def test_placeholders_that_wait_time_out_when_the_others_are_replaced() -> None:
+def test_pending_placeholders_time_out_after_the_others_are_replaced() -> None:
     """Members may arrive before the gang is complete; the timeout of the others continues (spec § 6.8)."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")), nodes(node("n1", memory=1)))
@@ -137,7 +137,7 @@ def test_placeholders_that_wait_time_out_when_the_others_are_replaced() -> None:
     assert told == [("p2", "TIMEOUT")]
 
 
-def test_the_time_ends_with_the_last_placeholder_that_waits() -> None:
+def test_the_timeout_ends_with_the_last_pending_placeholder() -> None:
     """Later placeholders have the whole time, even if the last one was withdrawn before its placement."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")), nodes(node("n1", memory=2)))
@@ -155,7 +155,7 @@ def test_the_time_ends_with_the_last_placeholder_that_waits() -> None:
     ("style", "after"),
     [("Soft", ["Resuming", "Accepted"]), ("Hard", ["Failing", "Failed"])],
 )
-def test_a_gang_that_keeps_no_room_when_time_is_up(style: str, after: list[str]) -> None:
+def test_a_timeout_of_a_gang_without_room(style: str, after: list[str]) -> None:
     """The placed placeholders have ended by then: there is no end to wait for."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")), nodes(node("n1", memory=1)))
@@ -182,8 +182,8 @@ def test_an_application_whose_last_placeholders_time_out_completes() -> None:
     assert states(driver.wait(10), "job") == ["Completing"]
 
 
-def test_a_replacement_that_grew_is_held_to_the_maximum() -> None:
-    """The RM resized it while it waited, and it replaces its placeholder whatever the maximum."""
+def test_the_maximum_is_enforced_after_a_replacement_that_grew() -> None:
+    """A resized real ask replaces its placeholder whatever the maximum, which is enforced later."""
     driver = Driver()
     leaf = "{name: a, resources: {max: {memory: 3}}, properties: {quota.preemption.delay: 5s}}"
     text = config(f"[{leaf}]", rest="preemption: {quotapreemptionenabled: true}")
@@ -226,8 +226,8 @@ def test_a_timeout_of_many_placeholders_is_sliced(style: str, fits: int) -> None
     assert ticks >= 4
 
 
-def test_nothing_is_decided_in_the_middle_of_a_timeout() -> None:
-    """An ask that arrives meanwhile waits for its end: the remaining placeholders are not for it."""
+def test_nothing_is_decided_during_a_timeout() -> None:
+    """An ask that arrives meanwhile waits for the end of the timeout, and gets no placeholder's room."""
     driver = a_gang_in_slices(5, fits=5)
     assert len(released(driver.send(Tick(decisions=16)))) == 2
     driver.send(asks(ask("job", "r", group="g", memory=1)))
@@ -238,7 +238,7 @@ def test_nothing_is_decided_in_the_middle_of_a_timeout() -> None:
 def asked_about(style: str = "Hard") -> Driver:
     """A gang with one placed placeholder, while the RM is asked about three.
 
-    Its time is up, and the first of these waits again; one step is done at once.
+    Its time is up, and the first of the three is pending again; one step is done at once.
     """
     driver = Driver(tuning=Tuning(timeout_size=1))
     driver.do(register(config("[{name: a}]"), predicates=PredicatePolicy(deadline=100)))
@@ -257,16 +257,16 @@ def asked_about(style: str = "Hard") -> Driver:
     return driver
 
 
-def test_an_application_may_go_before_its_timeout_has_stopped_anything() -> None:
-    """No placeholder is asked to stop then."""
+def test_an_application_removed_before_the_first_stop_of_its_timeout() -> None:
+    """Then no placeholder is asked to stop."""
     driver = asked_about()
     assert states(driver.send(remove_apps("job")), "job") == ["Completing"]
     assert driver.run() == []
     assert driver.partition.job is None
 
 
-def test_an_application_that_runs_by_then_loses_its_placeholders_only() -> None:
-    """The state decides that the application has when the first is to stop."""
+def test_an_application_running_at_the_first_stop_loses_only_placeholders() -> None:
+    """The state of the application at the first stop decides."""
     driver = asked_about()
     driver.send(asks(ask("job", "r", memory=1, on_node="n1"), ask("job", "x", memory=20)))
     effects = driver.run()
@@ -275,8 +275,8 @@ def test_an_application_that_runs_by_then_loses_its_placeholders_only() -> None:
     assert {*driver.partition.applications[AppId("job")].requests} >= {"r", "x"}
 
 
-def test_what_came_in_the_middle_of_a_timeout_stays() -> None:
-    """Of an application that runs on without its gang the asks are dropped that it had then."""
+def test_asks_that_arrive_during_a_timeout_stay() -> None:
+    """An application that continues without its gang loses only the asks that it had at the timeout."""
     driver = a_gang_in_slices(5, fits=1)
     assert len(released(driver.send(Tick(decisions=16)))) == 2
     driver.send(asks(ask("job", "late", memory=1)))
@@ -285,7 +285,7 @@ def test_what_came_in_the_middle_of_a_timeout_stays() -> None:
     assert list(known.requests) == ["p0", "late"]
 
 
-def test_what_went_in_the_middle_of_a_timeout_is_not_told_to_stop() -> None:
+def test_asks_released_during_a_timeout_are_not_asked_to_stop() -> None:
     """An ask that the RM releases before its turn is removed without a message."""
     driver = a_gang_in_slices(6, fits=1)
     driver.send(Tick(decisions=16))
@@ -293,8 +293,8 @@ def test_what_went_in_the_middle_of_a_timeout_is_not_told_to_stop() -> None:
     assert [key for _, key, *_ in released(driver.run())] == ["p2", "p3", "p5"]
 
 
-def test_an_application_that_is_removed_in_the_middle_of_its_timeout_is_gone() -> None:
-    """Another one of its id begins afresh."""
+def test_an_application_removed_during_its_timeout_is_gone() -> None:
+    """A new application of its id starts without its state."""
     driver = a_gang_in_slices(6, fits=1)
     driver.send(Tick(decisions=16))
     driver.send(remove_apps("job"))
@@ -302,7 +302,7 @@ def test_an_application_that_is_removed_in_the_middle_of_its_timeout_is_gone() -
     assert keys(driver.do(asks(ask("job", "p4", memory=1)))) == ["p4"]
 
 
-def test_a_hard_gang_fails_though_its_last_placeholder_went_in_the_middle() -> None:
+def test_a_hard_gang_fails_though_its_last_placeholder_ended_during_the_timeout() -> None:
     """The requested stops are confirmed before the pending asks after them are dropped."""
     driver = a_gang_in_slices(6, fits=1, style="Hard")
     driver.send(Tick(decisions=16))
@@ -310,8 +310,8 @@ def test_a_hard_gang_fails_though_its_last_placeholder_went_in_the_middle() -> N
     assert states(driver.run(), "job")[-1] == "Failed"
 
 
-def test_a_soft_gang_runs_on_though_its_last_placeholder_went_in_the_middle() -> None:
-    """It runs as it would run later, and does not complete because its asks are dropped."""
+def test_a_soft_gang_continues_though_its_last_placeholder_ended_during_the_timeout() -> None:
+    """It continues as after the timeout, and does not complete when its asks are dropped."""
     driver = a_gang_in_slices(6, fits=1)
     driver.send(Tick(decisions=16))
     went = driver.send(releases(release("job", "p0", why=TerminationType.TIMEOUT)))

@@ -16,7 +16,7 @@ BY_NAMESPACE = config("[{name: fixed}]", rest="placementrules: [{name: tag, valu
 
 
 def tags(namespace: str, **sizes: int) -> dict[str, str]:
-    """The tags of an application in a namespace that may have so much."""
+    """The tags of an application in a namespace with this quota."""
     wanted = {"resources": {name: {"value": value} for name, value in sizes.items()}}
     return {"namespace": namespace, "namespace.resourcequota": json.dumps(wanted)}
 
@@ -37,7 +37,7 @@ def started(*submitted: tuple[str, dict[str, str]]) -> Driver:
 
 @pytest.mark.row(83)
 def test_more_applications_by_tag_start_at_once() -> None:
-    """One that waits for a place in the namespace has it when another one brings more places."""
+    """A waiting application starts when the tag of another one raises the namespace's number."""
     few = {**tags("ns", vcore=9), "namespace.resourcemaxapps": "1"}
     driver = started(("one", few), ("two", few))
     assert keys(driver.do(asks(ask("one", "k", vcore=1), ask("two", "k2", vcore=1)))) == ["k"]
@@ -82,13 +82,13 @@ def test_tags_leave_the_recovery_queue_alone() -> None:
         "[" * 10_000,
     ],
 )
-def test_what_cannot_be_read_is_ignored(text: str) -> None:
+def test_an_invalid_tag_is_ignored(text: str) -> None:
     """An invalid tag sets nothing, and the application is accepted."""
     driver = started(("one", {"namespace": "ns", "namespace.resourcequota": text}))
     assert driver.queue("root.ns").max == {}
 
 
-def test_a_guarantee_that_comes_later_changes_the_order_of_applications() -> None:
+def test_a_later_guarantee_changes_the_order_of_applications() -> None:
     """In a fair queue the applications with the smallest share of the present guarantee are first."""
     fair = "childtemplate: {properties: {application.sort.policy: fair}}"
     root = f"[{{name: root, submitacl: '*', {fair}, queues: [{{name: fixed}}]}}]"
@@ -128,8 +128,10 @@ def too_large(app_id: str, wanted: int, most: int) -> dict[str, str]:
 
 
 @pytest.mark.row(83, 130)
-def test_a_gang_is_measured_against_the_quota_that_it_brings() -> None:
-    """The first of a namespace and all later ones, whether the quota rises or falls."""
+def test_a_gang_is_compared_with_the_quota_in_its_own_tags() -> None:
+    """The rule holds for the first gang of a namespace and for later ones, whether the quota rises or
+    falls.
+    """
     driver = started()
     assert refusals(driver, gang("one", 5000, quota=3000)) == too_large("one", 5000, 3000)
     assert refusals(driver, gang("two", 3000, quota=3000)) == {}
@@ -174,7 +176,7 @@ def test_a_refused_gang_leaves_no_queue_behind(wanted: dict[str, int]) -> None:
     assert driver.queue("root.ann.ns").max == {"vcore": 3}
 
 
-def test_a_gang_fits_in_what_lies_above_its_namespace() -> None:
+def test_a_gang_has_to_fit_in_the_parent_of_its_namespace() -> None:
     """A quota that is larger than the maximum of the parent does not help."""
     rules = "[{name: tag, value: namespace, create: true, parent: {name: fixed, value: all}}]"
     driver = Driver()

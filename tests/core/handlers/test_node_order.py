@@ -69,7 +69,7 @@ def test_packs_as_long_as_an_ask_lacks_a_node() -> None:
     ids=["larger than any node", "for one node", "over a maximum"],
 )
 def test_spreads_while_others_wait(waiting: object) -> None:
-    """An ask that no order of nodes could help changes none."""
+    """An ask that no node order could help does not change the order."""
     core = cluster(count=4)
     core.do(reload(config(QUEUES.replace("100m", "5m"))))
     core.do(asks(waiting))  # type: ignore[arg-type]
@@ -85,7 +85,7 @@ def test_a_reload_of_weights_keeps_nodes_packed() -> None:
     assert where(core, 1, 1) == ["n00"] * 2
 
 
-def test_a_reload_names_an_order_while_nodes_are_put_in_order() -> None:
+def test_a_reload_of_the_order_during_a_reorder() -> None:
     """The order of the reload is in force, and not the one that was being put in force."""
     core = cluster(count=200, tuning=Tuning(timeout_size=1))
     core.begin(asks(ask("two", "large", vcore=10)))
@@ -98,7 +98,7 @@ def test_a_reload_names_an_order_while_nodes_are_put_in_order() -> None:
     assert not core.partition.nodes.order.packs
 
 
-def test_nodes_come_and_go_while_they_are_put_in_order() -> None:
+def test_nodes_added_and_removed_during_a_reorder() -> None:
     """A new node has its place in the order, and a removed one has none."""
     core = cluster(count=90, tuning=Tuning(timeout_size=1))
     core.do(asks(ask("two", "more", vcore=5, on_node="n89")))

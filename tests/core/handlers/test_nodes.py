@@ -34,7 +34,7 @@ def used(driver: Driver, *asked: Ask) -> list[str]:
 
 
 @pytest.mark.row(115)
-def test_what_others_take_of_a_node_is_told_apart() -> None:
+def test_foreign_amounts_on_a_node_are_distinguished() -> None:
     """Own allocations, foreign ones, and the remaining room are distinguished, also after a resize."""
     driver = fleet({"vcore": 10})
     others = ask("", "theirs", on_node="n0", size={"vcore": 3, "gpu": 1})
@@ -89,7 +89,7 @@ def test_an_update_without_a_size_changes_nothing() -> None:
     assert digest_of(driver.scheduler) == before
 
 
-def test_an_order_to_a_partition_that_is_gone() -> None:
+def test_requests_for_a_removed_partition() -> None:
     """A new node for it is rejected by name, and other changes are ignored."""
     driver = fleet({"vcore": 1000})
     assert driver.do(nodes(node("n0", NodeAction.DECOMISSION, partition="second"))) == []
@@ -111,7 +111,7 @@ def test_an_order_to_a_partition_that_is_gone() -> None:
     ],
     ids=["no cores at all", "no weight", "others", "none that the node has"],
 )
-def test_what_a_node_has_none_of_does_not_count(policy: str, utilization: float) -> None:
+def test_types_that_a_node_lacks_do_not_count(policy: str, utilization: float) -> None:
     """Types with no capacity or no weight are left out of the mean, in numerator and denominator."""
     driver = fleet({"vcore": 0, "memory": 10, "gpu": 1}, policy=policy)
     driver.do(asks(ask("app", "k", memory=5, gpu=1)))

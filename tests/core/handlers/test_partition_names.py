@@ -51,7 +51,7 @@ def test_requests_find_a_partition_in_any_case(spelt: str) -> None:
 
 @pytest.mark.row(22)
 @pytest.mark.parametrize("spelt", SPELLINGS)
-def test_who_looks_finds_a_partition_in_any_case(spelt: str) -> None:
+def test_readers_find_a_partition_in_any_case(spelt: str) -> None:
     """Reports are found by any spelling, and have the configured one."""
     driver = started("Gpu")
     assert driver.views.resolve(spelt) == GPU
@@ -69,7 +69,7 @@ def test_another_spelling_in_a_reload_is_the_same_partition() -> None:
     assert driver.views.application(GPU, "job").state == "New"
 
 
-def test_a_partition_that_is_gone_is_known_in_any_case() -> None:
+def test_a_removed_partition_is_recognized_in_any_case() -> None:
     """Requests to a removed partition are refused alike, and a new one is found."""
     driver = started("default", "Gpu")
     driver.do(apps(app("before", "root.a", partition="gpu")))

@@ -57,7 +57,7 @@ SMALL = Tuning(fill_work=400, slice_size=50, timeout_size=50)
 GROWTH = 1.25
 DAY = 86_400.0
 MOST_TICKS = 15
-"""Some deadlines come again for ever: so many ticks are three rounds of each."""
+"""Some deadlines recur for ever: this number of ticks is three rounds of each."""
 
 DYNAMIC = "placementrules: [{name: provided, create: true}]"
 
@@ -105,7 +105,7 @@ def _rejected(n: int) -> Iterator[Command]:
 
 
 def _gone(n: int) -> Iterator[Command]:
-    """Applications that are over, and leave a dynamic queue each."""
+    """Ended applications, each of which leaves a dynamic queue."""
     yield register(config("[{name: p, parent: true, submitacl: '*'}]", rest=DYNAMIC))
     yield apps(*(app(f"app-{number}", f"root.p.q{number}") for number in range(n)))
     yield remove_apps(*(f"app-{number}" for number in range(n)))
@@ -417,7 +417,7 @@ TENTHS = [
     (checks, "BATCH", 100),
     (owed, "MAX_ASSUMED", 100),
 ]
-"""The sizes that are no options, a tenth of what they are."""
+"""A tenth of the sizes that are not options."""
 
 
 @pytest.fixture
@@ -431,7 +431,7 @@ def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("due", "scene"), [(due, scene) for due, scenes in SCENES.items() for scene in scenes]
 )
-def test_no_tick_grows_with_what_is_due(due: Due, scene: Scene) -> None:
+def test_ticks_do_not_grow_with_the_number_of_due_items(due: Due, scene: Scene) -> None:
     """Twice as many due items take more ticks, and no longer ones."""
     few, many = _grown(scene)
     assert due in few.due & many.due

@@ -1,4 +1,4 @@
-"""The RM agrees to have a node cleared, and refuses it then: few others stop, and none at once."""
+"""The RM accepts the clearing of a node, but refuses the cleared node: few further victims are stopped."""
 
 from licorne_core.messages.commands import Command, NodeAction, PredicatePolicy
 from licorne_core.messages.effects import Effect
@@ -28,7 +28,7 @@ QUEUES = config(
 
 
 class Town:
-    """Full nodes, and an RM that agrees to everything but the places of an owner's asks."""
+    """Full nodes, and an RM that accepts everything except allocations of an owner's asks."""
 
     def __init__(self, size: int) -> None:
         """Create this number of nodes, each with a guest of its size."""
@@ -107,7 +107,7 @@ def test_a_reload_forgets_refused_nodes() -> None:
     assert [key for _, key in town.stops] == ["on-n0", "on-n1"]
 
 
-def test_nodes_that_are_gone_are_not_remembered() -> None:
+def test_removed_nodes_are_forgotten() -> None:
     """Only existing nodes, in their state at the refusal, are passed over."""
     town = Town(3)
     wants(town)

@@ -43,7 +43,7 @@ def test_a_repeated_release_is_harmless(driver: Driver, why: TerminationType) ->
     assert books(driver) == before
 
 
-def test_the_most_that_an_application_had_is_remembered(driver: Driver) -> None:
+def test_the_highest_usage_of_an_application_is_recorded(driver: Driver) -> None:
     """It rises with the usage, remains when that falls, and rises again only above it."""
 
     def most() -> object:

@@ -72,7 +72,7 @@ def test_offsets_and_fences_are_derived_anew() -> None:
 
 
 @pytest.mark.row(48)
-def test_what_a_parent_hands_down_is_derived_anew() -> None:
+def test_inherited_settings_are_derived_anew() -> None:
     """A property that leaves the parent leaves its children, and their settings with it."""
     queues = "[{name: p, properties: {%s}, queues: [{name: a}]}]"
     town = Town(queues % f"{FAIR}, team: red", "root.p.a")
@@ -161,7 +161,7 @@ def test_a_leaf_without_applications_becomes_a_parent() -> None:
 
 
 @pytest.mark.row(27)
-def test_a_parent_becomes_a_leaf_when_those_below_have_gone() -> None:
+def test_a_parent_becomes_a_leaf_after_its_children_are_removed() -> None:
     """Until then its children accept nothing new, so that it does not wait for ever."""
     creates = "placementrules: [{name: provided, create: true}]"
     town = Town(TWO % "parent: true", "root.a.made", rest=creates)
@@ -185,7 +185,7 @@ def test_a_parent_becomes_a_leaf_when_those_below_have_gone() -> None:
 
 
 @pytest.mark.row(22, 57)
-def test_a_partition_that_comes_back_is_a_new_one() -> None:
+def test_a_returning_partition_is_new() -> None:
     """It has only its queues; applications and nodes have to be submitted again."""
     second = config("[{name: a}]", name="second").removeprefix("partitions:\n")
     both = config("[{name: a}]") + second
@@ -202,7 +202,7 @@ def test_a_partition_that_comes_back_is_a_new_one() -> None:
     assert refused_apps(town.do(new)) == {}
 
 
-def test_a_rest_ends_when_it_was_to_end() -> None:
+def test_a_back_off_ends_at_its_time() -> None:
     """A running back-off that a reload switches off still ends at its time."""
     rests = "application.unschedasks.backoff: '1', application.unschedasks.backoff.delay: 5s"
     town = Town(ONE % rests, "root.a", memory=5)

@@ -36,7 +36,7 @@ def test_nothing_but_the_size_of_a_known_key_changes() -> None:
 
 
 @pytest.mark.row(111, 112)
-def test_what_is_known_already_changes_nothing() -> None:
+def test_repetitions_change_nothing() -> None:
     """The same ask and the same allocation, sent again, change nothing but the count of asks."""
     core = town()
     known = [ask("job", "k1", vcore=4), ask("job", "k2", vcore=11)]

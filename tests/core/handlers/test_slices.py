@@ -117,7 +117,7 @@ def foreign_left(driver: Driver) -> list[int]:
     [nodes(node("n", NodeAction.DECOMISSION)), reload(config("[{name: a}]", name="other"))],
     ids=["node goes", "partition goes"],
 )
-def test_foreign_allocations_of_a_node_that_goes_are_forgotten_in_slices(ends: Command) -> None:
+def test_foreign_allocations_of_a_removed_node_are_dropped_in_slices(ends: Command) -> None:
     """No slice removes more of them than the tuning allows, and the node is removed with the last."""
     driver = Driver(tuning=Tuning(slice_size=10))
     driver.do(register(config("[{name: a}]")), nodes(node("n", vcore=99), node("m", vcore=1)))
@@ -165,7 +165,7 @@ def _handle(driver: Driver, command: Command, effects: list[Effect]) -> None:
     ],
     ids=["stop", "removal", "release", "decommission", "partition"],
 )
-def test_no_slice_grows_with_what_there_is(command: Command) -> None:
+def test_slices_do_not_grow_with_the_number_of_objects(command: Command) -> None:
     """Six times as many asks and allocations take more slices, and no longer ones."""
     assert _longest_slice(command, 2_400) <= 1.25 * _longest_slice(command, 400)
 
@@ -215,8 +215,8 @@ def test_an_answer_may_come_between_two_slices() -> None:
     assert driver.partition.tree.root.allocated == {"memory": 1}
 
 
-def test_what_a_slice_frees_is_known_at_its_end() -> None:
-    """Searches for victims have noted the contents of a node, whose allocations end in slices."""
+def test_amounts_freed_by_a_slice_are_known_at_its_end() -> None:
+    """Searches for victims cache the contents of a node, whose allocations end in slices."""
     driver = Driver(tuning=Tuning(slice_size=1))
     poor = "{name: poor, properties: {preemption.delay: 5s}, resources: {guaranteed: {memory: 9}}}"
     rich = "{name: rich, properties: {preemption.minimum.runtime: 100s}}"
@@ -231,7 +231,7 @@ def test_what_a_slice_frees_is_known_at_its_end() -> None:
     assert slices_of(driver) >= 2
 
 
-def test_what_the_server_holds_meanwhile_stays_held() -> None:
+def test_a_hold_of_the_server_during_a_registration_remains() -> None:
     """A hold of the server that begins during a registration is one of the new session too."""
     driver = Driver(tuning=Tuning(slice_size=1))
     driver.do(register(wide(1)))
@@ -245,7 +245,7 @@ def test_what_the_server_holds_meanwhile_stays_held() -> None:
 
 
 def test_a_registration_that_is_given_up_leaves_nothing() -> None:
-    """Another registration in its place begins at its own beginning."""
+    """A registration that replaces it starts from its own beginning."""
     driver = Driver(tuning=Tuning(slice_size=1))
     driver.begin(register(wide(3)))
     (effect,) = driver.send(register(wide(1)))
@@ -253,7 +253,7 @@ def test_a_registration_that_is_given_up_leaves_nothing() -> None:
     assert len(driver.partition.tree) == 3
 
 
-def test_an_rm_that_goes_takes_its_rest_along() -> None:
+def test_the_remainder_of_a_removed_rm_has_no_effect() -> None:
     """The remainder of a reload has no effect once its RM is removed."""
     driver = Driver(tuning=Tuning(slice_size=1))
     driver.do(register(wide(1)))
@@ -266,7 +266,7 @@ def test_an_rm_that_goes_takes_its_rest_along() -> None:
     assert not isinstance(driver.send(register(wide(1)))[-1], Unfinished)
 
 
-def test_a_placeholder_that_goes_with_its_node_has_no_time_in_any_slice() -> None:
+def test_a_gang_without_placeholders_has_no_timeout_in_any_slice() -> None:
     """The books hold between the slices, also for a gang whose only placeholder was on the node."""
     driver = Driver(tuning=Tuning(slice_size=1))
     driver.do(register(config("[{name: a}]")), nodes(node("n1", vcore=1)))

@@ -56,7 +56,7 @@ def town() -> Driver:
 
 
 def withdrawn(effects: Iterable[Effect]) -> list[str]:
-    """Whose notice is withdrawn."""
+    """The victims whose notice is withdrawn."""
     given = [effect for effect in effects if isinstance(effect, NoticesGiven)]
     return [one.key for effect in given for one in effect.withdrawn]
 
@@ -81,7 +81,7 @@ AT_ONCE: dict[str, Command] = {
     "the victim has a higher priority": change("guest", priority=5),
     "the victim has to run for longer": reload(queues(guest=", preemption.minimum.runtime: 1h")),
 }
-"""What the notice of a victim on n1 does not survive, by what has happened."""
+"""Events that withdraw the notice of a victim on n1, by name."""
 
 
 @pytest.mark.parametrize("reason", AT_ONCE)
@@ -94,7 +94,7 @@ def test_a_notice_ends_with_its_reason(reason: str) -> None:
     assert not stopped([*effects, *driver.wait(NOTICE - 1)])
 
 
-def test_room_that_others_take_is_seen_at_the_deadline() -> None:
+def test_room_taken_by_others_is_noticed_at_the_deadline() -> None:
     """If another scheduler has used the room on the node, the stop is pointless: the victim continues."""
     driver = town()
     wants(driver)
@@ -113,8 +113,8 @@ def test_an_ask_whose_notice_was_withdrawn_has_another_victim() -> None:
     assert placed(driver.do(releases(release("guest", "old")))) == [("owner", "k", "n2")]
 
 
-def test_a_notice_that_holds_survives_a_reload() -> None:
-    """A configuration without a change for them sends nothing to either side, and the deadline is kept."""
+def test_a_justified_notice_survives_a_reload() -> None:
+    """A configuration without a relevant change sends nothing, and the deadline is kept."""
     driver = town()
     wants(driver)
     driver.wait(20)
@@ -185,7 +185,7 @@ ENDED: dict[str, Command] = {
     "removed": nodes(node("n1", NodeAction.DECOMISSION)),
     "claimed": asks(ask("daemon", "d", memory=1, required_node="n1")),
 }
-"""What takes a node from an ask whose victim there has been told to stop."""
+"""Events that take a node from an ask whose victim there is being stopped."""
 
 
 def hurried() -> Driver:
@@ -218,7 +218,7 @@ def test_a_node_that_its_rm_drains_is_still_used() -> None:
     assert not stopped([*effects, *driver.wait(20)])
 
 
-def test_once_is_once_where_nothing_was_in_vain() -> None:
+def test_an_ask_preempts_once_unless_in_vain() -> None:
     """A victim that its RM never stops is the only one: the ask waits for it without another victim."""
     driver = hurried()
     assert not stopped(driver.wait(120))

@@ -59,7 +59,7 @@ def world(placed: Sequence[Placed]) -> Partition:
 
 
 def books(partition: Partition) -> list[Any]:
-    """Everything that a request counts in."""
+    """All totals in which a request counts."""
     told: list[Any] = [(n.available, n.linked, len(n.allocations)) for n in all_nodes(partition)]
     for one in partition.applications.values():
         told.append((one.allocated, one.placeholder_allocated, one.pending_total))

@@ -101,7 +101,7 @@ def shown(value: Any) -> Any:
 
 
 def new_world() -> World:
-    """Everything empty, one node with a type that the other has not."""
+    """Everything empty, one node with a type that the other lacks."""
     leaves = (QueueConfig(name="a"), QueueConfig(name="b"))
     tree = whole_tree(QueueConfig(name="root", parent=True, queues=leaves))
     book_of_nodes = NodeBook(NodeSortPolicy())
@@ -126,7 +126,7 @@ bookings = st.lists(st.tuples(kinds, sizes, st.integers(0, 3)), max_size=20)
 
 
 @given(bookings, st.randoms(use_true_random=False))
-def test_what_is_taken_back_in_any_order_was_never_there(
+def test_unbooking_in_any_order_restores_the_books(
     wanted: list[tuple[str, dict[str, int], int]], random: Any
 ) -> None:
     """Nodes, queues, users and applications are equal to the byte before and after."""
@@ -160,7 +160,7 @@ def test_booking_changes_amounts_and_nothing_else(wanted: list[tuple[str, dict[s
         assert world.dump_but_amounts() == before
 
 
-def test_a_booking_counts_in_every_quota_on_its_way_and_in_no_other() -> None:
+def test_a_booking_counts_in_its_quotas_and_no_others() -> None:
     """The node, the application, its user in each queue and its queues up to root; no sibling."""
     world = new_world()
     world.book("book", {"vcore": 4}, 0)
@@ -183,7 +183,7 @@ def test_demand_counts_in_the_application_and_in_its_queues() -> None:
     assert all(not quota.allocated for quota in second.quotas)
 
 
-def test_a_type_that_the_node_has_not_leaves_no_trace() -> None:
+def test_a_type_that_the_node_lacks_leaves_no_trace() -> None:
     """An amount beyond a node's capacity appears as negative, and disappears with the booking."""
     world = new_world()
     world.book("on node", {"gpu": 2}, 1)

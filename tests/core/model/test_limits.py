@@ -41,7 +41,7 @@ def want(driver: Driver, app_id: str, count: int = 9) -> None:
 
 
 def usage_names(driver: Driver, kind: str) -> list[str]:
-    """The users or groups that have something or a limit, in order."""
+    """The users or groups with usage or a limit, in order."""
     return list(filter(None, driver.views.usage_names_in_order(DEFAULT, kind)))
 
 
@@ -111,7 +111,7 @@ def test_a_group_stays_as_long_as_it_is_limited(before: str, after: str, found: 
 
 
 @pytest.mark.row(156)
-def test_one_of_two_leaves_a_group_with_what_it_has() -> None:
+def test_one_of_two_applications_leaves_a_group_with_its_usage() -> None:
     """The usage of the other still counts for the group at root, and nothing else does."""
     both = "[{name: a, limits: [%s]}, {name: b, limits: [%s]}]"
     driver = town(
@@ -237,8 +237,8 @@ def test_limits_in_force_are_those_of_the_reload(
 
 
 @pytest.mark.row(157, 160)
-def test_a_wildcard_that_comes_is_for_each_by_themselves() -> None:
-    """Users without a limit have one each, and one with an own entry keeps that."""
+def test_a_new_wildcard_limits_each_user_separately() -> None:
+    """Each user without a limit gets one of their own; a user with an entry keeps it."""
     new = [app(user, "root.a", user=user) for user in ("sue", "bob", "eve")]
     driver = town(leaf(), *new)
     driver.do(reload(leaf(SUE_1, ALL_2)))
@@ -266,7 +266,7 @@ def test_more_applications_of_a_user_start_after_a_reload() -> None:
 
 
 @pytest.mark.row(156)
-def test_nobody_is_kept_for_nothing() -> None:
+def test_users_without_usage_are_dropped() -> None:
     """After the last application a user disappears from the reports; one with a limit remains (§ 10.8)."""
     driver = town(leaf(groups("dev")), app("job", "root.a", user="sue", groups=["dev"]))
     want(driver, "job")
@@ -291,7 +291,7 @@ def test_a_limit_for_everybody_names_nobody() -> None:
         last(driver.views.usage(DEFAULT, "user", "*"))
 
 
-def test_usage_is_known_where_nothing_was_limited() -> None:
+def test_usage_without_a_limit_is_known() -> None:
     """Reports have it, and a later limit counts exactly the existing usage."""
     driver = town(leaf(), app("s0", "root.a", user="sue"), app("s1", "root.a", user="sue"))
     want(driver, "s0", 1)

@@ -75,14 +75,14 @@ def costs(idle: int) -> dict[str, tuple[int, int]]:
 
 
 @pytest.mark.slow
-def test_nothing_costs_more_for_rms_that_have_nothing_to_do() -> None:
+def test_idle_rms_cost_nothing() -> None:
     """Each command, tick and query takes as many calls beside 300 idle RMs as beside two."""
     few, many = costs(2), costs(300)
     assert few == many
     assert few["turn"] > few["tick without work"], "a turn decides something"
 
 
-def test_a_command_looks_at_the_partitions_that_it_names_only() -> None:
+def test_a_command_examines_only_its_partitions() -> None:
     """An ask takes as many calls in an RM of 100 partitions as in one of two."""
 
     def cost(partitions: int) -> int:
@@ -137,7 +137,7 @@ def test_turns_go_round_in_order_of_registration() -> None:
     assert served(waiting("one", "two", "three"), 7) == ["one", "two", "three"] * 2 + ["one"]
 
 
-def test_who_has_waited_longest_since_the_last_turn_is_first() -> None:
+def test_the_longest_wait_since_the_last_turn_is_first() -> None:
     """An RM that was idle for a while precedes those that were served meanwhile."""
     driver = waiting("one", "two", "three")
     served(driver, 3)
@@ -180,7 +180,7 @@ def test_a_newcomer_is_first() -> None:
 
 
 @pytest.mark.parametrize("leaves", [False, True])
-def test_nobody_gets_ahead_by_registering_anew(leaves: bool) -> None:
+def test_registering_anew_gives_no_advantage(leaves: bool) -> None:
     """An RM that registers again keeps its last turn, whether it left or not."""
     driver = waiting("one", "two", "three")
     served(driver, 4)
@@ -191,7 +191,7 @@ def test_nobody_gets_ahead_by_registering_anew(leaves: bool) -> None:
     assert served(driver, 3) == ["two", "three", "one"]
 
 
-def test_last_turns_of_the_gone_are_forgotten_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_last_turns_of_removed_partitions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of removed partitions only the last ones keep their last turn."""
     monkeypatch.setattr(agenda, "MAX_DEPARTED", 2)
     driver = waiting("one", "two", "three", "four")

@@ -73,7 +73,7 @@ def fill(core: Core, count: int = 100, rm: str = RM, partition: str = "") -> Non
 
 
 @pytest.mark.parametrize("again", [False, True])
-def test_what_an_rm_had_is_gone_with_it(again: bool) -> None:
+def test_the_objects_of_an_rm_are_freed_with_it(again: bool) -> None:
     """An RM that leaves, or registers again, leaves nothing; another one's objects remain."""
     core = Core()
     core.do(register(LEAF, rm="other"))
@@ -86,7 +86,7 @@ def test_what_an_rm_had_is_gone_with_it(again: bool) -> None:
     assert alive() == (registered if again else before)
 
 
-def test_very_many_things_go_in_slices() -> None:
+def test_very_many_objects_are_freed_in_slices() -> None:
     """A turn frees some of them. The core requests the next turn at once until all are freed."""
     before = alive()["Request"]
     core = Core()
@@ -101,7 +101,7 @@ def test_very_many_things_go_in_slices() -> None:
     assert left[-1] == 0
 
 
-def test_what_is_on_a_node_goes_in_slices_as_well() -> None:
+def test_the_contents_of_a_node_are_freed_in_slices() -> None:
     """However many foreign allocations one node has, a turn frees some of them."""
     before = alive()["Allocation"]
     core = Core()
@@ -117,7 +117,7 @@ def test_what_is_on_a_node_goes_in_slices_as_well() -> None:
     assert left[-1] == 0
 
 
-def test_very_many_queues_go_in_slices() -> None:
+def test_very_many_queues_are_freed_in_slices() -> None:
     """Queues in which nothing runs count like anything else."""
     queues = ", ".join(f"{{name: q{number}}}" for number in range(MANY))
     before = alive()["Queue"]
@@ -144,7 +144,7 @@ def test_a_partition_that_left_the_configuration_leaves_nothing() -> None:
     assert alive() == before
 
 
-def test_a_placeholder_that_was_cancelled_goes_with_its_rm() -> None:
+def test_a_cancelled_placeholder_is_freed_with_its_rm() -> None:
     """Its RM leaves before it has confirmed the placeholder's end; its group was removed before."""
     core = Core()
     before = alive()

@@ -10,7 +10,7 @@ def kept(count: int) -> Kept:
     return {"some": {f"root.q{number}": (number,) for number in range(count)}}
 
 
-def test_what_dropped_partitions_leave_is_bounded() -> None:
+def test_the_retained_state_of_dropped_partitions_is_bounded() -> None:
     """Of too many queues in total, those of the partition that was dropped first are removed."""
     known = KeptOfPartitions({})
     for name, count in (("one", 4_000), ("two", 4_000), ("three", 4_000), ("none", 0)):
@@ -21,7 +21,7 @@ def test_what_dropped_partitions_leave_is_bounded() -> None:
     assert len(known.by_name[PartitionName("huge")]["some"]) == MOST_KEPT
 
 
-def test_each_extension_may_leave_as_much() -> None:
+def test_each_extension_has_an_equal_bound() -> None:
     """The state of one extension uses no room of another's; useless state is left out."""
     known = KeptOfPartitions({})
     each = dict.fromkeys(map(str, range(MOST_KEPT)), (1,))

@@ -63,7 +63,7 @@ def test_an_rm_that_was_forgotten_gets_no_lower_session(monkeypatch: pytest.Monk
     assert session(driver, "a") == 5, "a was here in session 1, and is forgotten"
 
 
-def test_departed_rms_take_no_memory_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_memory_of_departed_rms_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """A core through which many RMs have passed is as large as one through which a few have."""
     monkeypatch.setattr(registry, "MAX_DEPARTED", 3)
     driver = Driver()
@@ -75,7 +75,7 @@ def test_departed_rms_take_no_memory_in_the_end(monkeypatch: pytest.MonkeyPatch)
     assert sizes[3:] == [sizes[3]] * 6
 
 
-def test_dropped_partitions_take_no_memory_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_memory_of_dropped_partitions_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of partitions that a configuration dropped, only the last ones are recorded."""
     monkeypatch.setattr(registry, "MAX_REMOVED", 2)
     driver = Driver()
@@ -125,7 +125,7 @@ def test_an_rm_registers_anew_after_a_partition_could_not_be_built(
     assert refused_apps(driver.do(apps(app("app", "root.a")))) == {}
 
 
-def test_extra_configuration_is_in_order() -> None:
+def test_extra_configuration_is_sorted() -> None:
     """It is sorted once, on arrival, so that no reader has to."""
     driver = Driver()
     driver.do(register(ONE_LEAF, extra={"b": "1", "c": "2", "a": "3"}))

@@ -14,7 +14,7 @@ from licorne_core.values.ids import QueuePath
 from licorne_core.values.names import WILDCARD
 
 MOST_PATHS: Final = 10_000
-"""Most leaves whose budgets are cached."""
+"""Maximum number of leaves whose budgets are cached."""
 
 
 class PartitionBudgets(Extension):

@@ -17,7 +17,7 @@ from licorne_core.values.resources import EMPTY, Items, Resources
 from licorne_core.views import Views
 
 MOST_GROUPS: Final = 1_000
-"""Most groups of blocked asks that are examined for one RM and budget."""
+"""Maximum number of groups of blocked asks that are examined for one RM and budget."""
 
 
 def budget_reports(views: Views) -> tuple[BudgetReport, ...]:

@@ -16,7 +16,7 @@ from licorne_core.values.errors import NotFound, shown
 from licorne_core.values.ids import PartitionName
 
 MOST_WOKEN: Final = 64
-"""Most partitions that are woken after one command; others are woken after the next tick."""
+"""Maximum number of partitions that are woken after one command; others are woken after the next tick."""
 
 
 class Budgets(Shared):

@@ -20,10 +20,10 @@ QUEUE_WILDCARDS: Final = Cap("members with a wildcard in the path of a queue, a 
 """In the worst case, each is compared with every new leaf; other members are looked up."""
 FLOATING: Final = Cap("floating resources", 100)
 MAX_MEMBERS: Final = 100
-"""Most members of one budget."""
+"""Maximum number of members of one budget."""
 MAX_LEVELS: Final = 8
 MAX_PATTERN: Final = 1_024
-"""Most characters of one pattern."""
+"""Maximum number of characters of one pattern."""
 
 _DOCUMENT = ("floating", "budgets")
 _BUDGET = ("name", "limit", "members", "budgets")

@@ -9,7 +9,7 @@ from licorne_core.values.app_states import AppState
 from licorne_core.values.ranking import Key, Ranking
 
 STARTING_TIME: Final = 300.0
-"""Most seconds from its first allocation for which an application is starting."""
+"""Maximum number of seconds from its first allocation for which an application is starting."""
 
 
 class Admission:

@@ -8,7 +8,7 @@ from licorne_core.extensions.topology import NAME, STANDARD_SWAP, SWAP_SECONDS
 from licorne_core.extensions.topology.terms import SLICE, TOPOLOGY, is_level, read_slice, read_topology
 
 MAX_LEVELS: Final = 8
-"""Most levels of topology domains."""
+"""Maximum number of levels of topology domains."""
 
 
 def _read_levels(text: str) -> tuple[str, ...]:

@@ -31,7 +31,7 @@ from licorne_core.values.resources import charge, refund
 from licorne_core.values.timers import Due, Timer
 
 MOST_SOUGHT = 32
-"""Most places for which a node is searched in one turn."""
+"""Maximum number of places for which a node is searched in one turn."""
 
 
 class LostPlace(MemberRoom):

@@ -24,7 +24,7 @@ from licorne_core.values.rm_caps import GROUP_BYTES, Holdings
 from licorne_core.values.timers import Timers
 
 IDLE_GROUPS = 16
-"""Most groups of an application before an empty one is dropped."""
+"""Maximum number of groups of an application before an empty one is dropped."""
 
 GroupItem = AskGroup | AgedAsks
 """Items that an application ranks: groups, and the requests for a remedy of groups that fit no node."""

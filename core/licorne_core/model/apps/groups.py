@@ -21,7 +21,7 @@ MATURED_AT_ONCE, NEXT_STEP = 256, 0.001
 """Asks of a group that become ready in one step, and seconds until the next step."""
 
 MAX_REASONS = 16
-"""Most reasons in the log of a group, the latest ones: an RM may word every refusal differently."""
+"""Bound on reasons in the log of a group, the latest ones: an RM may word every refusal differently."""
 
 RESERVATION_AGE = 2.0
 """Age in seconds from which an ask may have a node reserved (spec § 8.5)."""

@@ -93,9 +93,9 @@ def _template_of(queue: Queue, own: TemplateConfig | None) -> TemplateConfig | N
 
 
 MAX_LEVELS = 32
-"""Most levels of a created queue's path, root being the first."""
+"""Maximum number of levels of a created queue's path, root being the first."""
 MAX_PATH_LENGTH = 4096
-"""Most characters of a created queue's path."""
+"""Maximum number of characters of a created queue's path."""
 
 
 class Visit(NamedTuple):

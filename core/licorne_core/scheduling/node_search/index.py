@@ -36,7 +36,7 @@ WORK_OF_A_TRY: Final = 10
 """Work of the heaps, in about microseconds, that costs as much as trying one ask."""
 
 LOG_SLACK = 256
-"""Most changes in the log, beyond two for each node, before all heaps read it."""
+"""Maximum number of changes in the log, beyond two for each node, before all heaps read it."""
 
 PROBES = 8
 """First nodes of the heap of all nodes that are tried before a supply gets a heap of its own."""

@@ -33,22 +33,22 @@ SIFTED_TYPES = 4
 """Number of resource types by which they are compared; most asks want no more."""
 
 MAX_ROOMS = 16
-"""Most changed nodes that are compared one by one for a supply that is short of all others."""
+"""Maximum number of changed nodes that are compared one by one for a supply that is short of all others."""
 
 MAX_SHORT = 16
-"""Most shapes with failed searches that are recorded, the latest."""
+"""Maximum number of shapes with failed searches that are recorded, the latest."""
 
 MAX_HEAPS = 2_000
-"""Most supplies with a heap; beyond that, the least recently used half is dropped."""
+"""Maximum number of supplies with a heap; beyond that, the least recently used half is dropped."""
 
 MAX_FILLING = 4
-"""Most heaps that are filled at a time; the oldest one is dropped."""
+"""Maximum number of heaps that are filled at a time; the oldest one is dropped."""
 
 MAX_FILL = 40
-"""Most entries of all heaps together, per node; a short supply has very few."""
+"""Maximum number of entries of all heaps together, per node; a short supply has very few."""
 
 MAX_ENTRIES = 4_000_000
-"""Most entries of all heaps together; each takes about 250 bytes."""
+"""Maximum number of entries of all heaps together; each takes about 250 bytes."""
 
 
 class NodePool(Pool):

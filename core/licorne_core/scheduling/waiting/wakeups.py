@@ -79,7 +79,7 @@ class Backlog:
 
 
 MOST_SHORT_GANGS: Final = 64
-"""Most groups in `Wakeups.short_gangs`, which are examined after each turn."""
+"""Maximum number of groups in `Wakeups.short_gangs`, which are examined after each turn."""
 
 
 class Wakeups:

@@ -111,9 +111,9 @@ def admits(only_for: FilterConfig, who: UserGroup) -> bool:
 
 
 MAX_REASONS = 480
-"""Most characters about rules in a rejection; further rules are only counted."""
+"""Maximum number of characters about rules in a rejection; further rules are only counted."""
 MAX_PATH = 160
-"""Most characters of a queue's path; of a longer path the beginning is left out."""
+"""Maximum number of characters of a queue's path; of a longer path the beginning is left out."""
 
 
 def closed_for(path: QueuePath, user: UserGroup, tree: QueueTree) -> str | None:

@@ -28,7 +28,7 @@ from licorne_core.standard.predicates.owed import AnswersOwed
 from licorne_core.values.asks import AskClass, Reservation
 
 BATCH = 1000
-"""Most nodes in a check: the ask's node, and the next ones in node order."""
+"""Maximum number of nodes in a check: the ask's node, and the next ones in node order."""
 
 ALWAYS = 2
 """Waiting asks that every check covers, however few the last check helped."""
@@ -43,7 +43,7 @@ for refusals are added to the bound.
 """
 
 MAX_SPARED = 1024
-"""Most classes whose `n` is recorded; a check of another class covers all waiting asks."""
+"""Maximum number of classes whose `n` is recorded; a check of another class covers all waiting asks."""
 
 MAX_DOUBLINGS = 10
 """Consecutive refusals after which the number of nodes of a check is no longer doubled."""

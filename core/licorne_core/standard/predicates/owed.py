@@ -6,7 +6,7 @@ from licorne_core.scheduling.calls import Call
 from licorne_core.scheduling.waiting.blockers import Blocker
 
 MAX_ASSUMED = 1024
-"""Most asks of a partition that wait for answers at a time; others are not tried meanwhile."""
+"""Maximum number of asks of a partition that wait for answers at a time; others are not tried meanwhile."""
 
 MAX_ASSUMED_IN_SILENCE = 8
 """The same bound for an RM that missed the last deadline, until it answers again."""

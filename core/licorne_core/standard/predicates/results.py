@@ -14,7 +14,7 @@ SWEEP_RESULTS = 256
 """Number of results on a node from which those of unused classes are dropped."""
 
 MAX_RESULTS = 8192
-"""Most results of a node; the oldest is dropped, and its check may be repeated."""
+"""Maximum number of results of a node; the oldest is dropped, and its check may be repeated."""
 
 RETRY_TIME = 5.0
 """Seconds before the RM is asked again about a node without an answer, unless the node changes."""

@@ -23,7 +23,7 @@ calls of the first search of a size among 500 and 2,000 nodes: 187 and 187; with
 and 84,204.
 """
 WALK = 8
-"""Most nodes examined to find the first nodes, as a multiple of `FIRST_NODES`."""
+"""Maximum number of nodes examined to find the first nodes, as a multiple of `FIRST_NODES`."""
 
 RESPECTED = 4.0
 """Seconds for which a reservation resists asks of higher priority: twice the wait for one."""

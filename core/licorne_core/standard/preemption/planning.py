@@ -86,7 +86,7 @@ class VictimPlan(NamedTuple):
 
 
 SPARE = 32
-"""Most spare victims of a plan."""
+"""Maximum number of spare victims of a plan."""
 
 SHARES = 10
 """Divisor of a search's steps: the quotient is the maximum for one node."""

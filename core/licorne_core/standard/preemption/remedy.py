@@ -37,16 +37,16 @@ from licorne_core.values.app_states import AppState
 from licorne_core.values.resources import Items
 
 MOST_SEARCHES = 10
-"""Most searches for the asks of a leaf in one turn (spec § 9.2)."""
+"""Maximum number of searches for the asks of a leaf in one turn (spec § 9.2)."""
 
 MOST_APPLICATIONS, MOST_ASKS = 64, 64
 """Most further applications of a leaf, the latest ones, and most asks of each that are compared to an ask."""
 
 MOST_QUESTIONS = 128
-"""Most asks of a partition with an open question about victims, or about their nodes."""
+"""Maximum number of asks of a partition with an open question about victims, or about their nodes."""
 
 MOST_PLANS = 10
-"""Most nodes in a question about victims (spec § 9.4.5)."""
+"""Maximum number of nodes in a question about victims (spec § 9.4.5)."""
 
 NO_FIT_ON_REQUIRED_NODE = "No fit on required node, preemption does not help"
 DOES_NOT_HELP = "Preemption does not help"

@@ -12,7 +12,7 @@ from licorne_core.values.ids import NodeId
 from licorne_core.values.resources import in_units
 
 MOST_SPARED = 3
-"""Most queues whose priority comparisons are reported, from the lowest queue up."""
+"""Maximum number of queues whose priority comparisons are reported, from the lowest queue up."""
 
 _TEXTS = {
     Law.NO_GUARANTEE: "no queue from {queue} up is guaranteed any of {requested}",

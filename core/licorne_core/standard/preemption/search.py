@@ -68,7 +68,7 @@ STEPS = 20_000
 _FOR_ANY_CLAIM = (Law.NODES_KEPT, Law.WAITS_FOR_RELEASES)
 """Refusals after which no other claim of the ask is tried: another search follows."""
 NODES = 10
-"""Most plans of one search, each for another node. The RM is asked about as many."""
+"""Maximum number of plans of one search, each for another node. The RM is asked about as many."""
 
 
 def alone() -> int:
@@ -351,7 +351,7 @@ class PreemptionSearch(Search):
 
 
 MOST_COUNTED = 2_000
-"""Most allocations that a refusal counts."""
+"""Maximum number of allocations that a refusal counts."""
 
 
 def earliest(*times: float | None) -> float | None:

@@ -33,7 +33,7 @@ from licorne_core.standard.preemption.victims import (
 from licorne_core.values.resources import Items
 
 MOST_TOGETHER: Final = 4
-"""Most asks that are planned for as one."""
+"""Maximum number of asks that are planned for as one."""
 
 FEW_NODES: Final = 16
 """Nodes of a partition of which all are compared."""
@@ -48,7 +48,7 @@ STEPS: Final = 2_000
 """What-if steps of one search for several asks."""
 
 MOST_ELSEWHERE: Final = 64
-"""Most candidates whose nodes are compared as well if a queue exceeds its maximum."""
+"""Maximum number of candidates whose nodes are compared as well if a queue exceeds its maximum."""
 
 NEVER: Final = 1 << 30
 """Number of victims where no number suffices."""

@@ -19,7 +19,7 @@ from licorne_core.values.resources import EMPTY, Items
 from licorne_core.values.sorted_parts import SortedParts
 
 SHAPES = 64
-"""Most sizes of asks with cached counts. The size used longest ago is dropped first."""
+"""Maximum number of sizes of asks with cached counts. The size used longest ago is dropped first."""
 
 
 class CountsBySize:

@@ -36,7 +36,7 @@ class NodeContents(NamedTuple):
 
 
 MOST_LEAVES = 10_000
-"""Most leaves with a cached order. All orders are dropped beyond, those of removed leaves included."""
+"""Bound on leaves with a cached order. All orders are dropped beyond, those of removed leaves included."""
 
 
 MOST_REMOVED = 64

@@ -39,7 +39,7 @@ PARTS = 10**9
 """Parts of the cluster in which lost work is counted."""
 
 MOST_LOST = 1e30
-"""Most lost work of one victim."""
+"""Maximum lost work of one victim."""
 
 COST_TAG = "licorne/preemption-cost"
 """Tag of an ask with the cost of one second of lost work: 0 or more, by default 1."""
@@ -264,7 +264,7 @@ def amounts_of(victims: Sequence[Victim]) -> Items:
 
 
 MOST_ENDED = 64
-"""Most ended allocations that stay in the order of a leaf."""
+"""Maximum number of ended allocations that stay in the order of a leaf."""
 
 
 class Running(NamedTuple):

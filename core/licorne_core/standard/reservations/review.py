@@ -41,16 +41,16 @@ from licorne_core.values.asks import AskClass, Reservation
 from licorne_core.values.resources import Items
 
 OVERDUE = 2.0
-"""Most seconds for which a review waits for the end of a pass."""
+"""Maximum number of seconds for which a review waits for the end of a pass."""
 
 MOST_REVIEWED = 128
-"""Most reservations in a review."""
+"""Maximum number of reservations in a review."""
 
 MOST_GROUPS = 512
-"""Most groups of the backlog in a review."""
+"""Maximum number of groups of the backlog in a review."""
 
 MOST_CLASSES = 32
-"""Most ask classes of rivals in a review."""
+"""Maximum number of ask classes of rivals in a review."""
 
 
 class ReviewFinding(NamedTuple):

@@ -27,7 +27,7 @@ log = structlog.get_logger("core.journal")
 BATCH_SECONDS = 0.2
 """Seconds that an entry waits, at most, while the disk keeps up."""
 CLOSE_SECONDS = 10.0
-"""Most seconds that the end of a run may take."""
+"""Maximum number of seconds that the end of a run may take."""
 BLOCK = 256 * 1024
 """Bytes of entries after which a block ends."""
 SEGMENT = 64 * 1024 * 1024

@@ -19,7 +19,7 @@ from licorne_server.reads.reports import filled as message_of
 from licorne_server.wire.errors import invalid_argument
 
 MAX_SHAPE = 64
-"""Most resources of a requested shape."""
+"""Maximum number of resources of a requested shape."""
 
 _domain = message_of(pb.TopologyDomain, DomainReport)
 

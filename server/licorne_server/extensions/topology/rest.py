@@ -14,7 +14,7 @@ from licorne_server.process.fair import Slices
 from licorne_server.wire.errors import CallError
 
 MOST_DOMAINS = 1_000
-"""Most domains that the page gets at a time."""
+"""Maximum number of domains that the page gets at a time."""
 
 MAX_TEXT = 4_096
 """Characters of a shape in a query, at most."""

@@ -106,7 +106,7 @@ STATUSES = {
 
 
 SMALL = 16 * 1024
-"""Most bytes that are parsed or formatted in the loop at once."""
+"""Maximum number of bytes that are parsed or formatted in the loop at once."""
 
 LOOK_SECONDS = 0.25
 """Seconds between two looks for the caller of a plan."""

@@ -40,13 +40,13 @@ from licorne_server.store.configurations.revisions import Revision, Revisions
 from licorne_server.wire.features import names
 
 MAX_RESOURCES = 8
-"""Most resources that a heat map shows."""
+"""Maximum number of resources that a heat map shows."""
 
 MAX_ATTRIBUTES = 200
-"""Most names of attributes that are examined for groups of nodes."""
+"""Maximum number of names of attributes that are examined for groups of nodes."""
 
 MAX_GROUPS = 64
-"""Most values of an attribute by which nodes can be grouped."""
+"""Maximum number of values of an attribute by which nodes can be grouped."""
 
 FIRST = ("vcore", "memory")
 """Resources that are shown first."""

@@ -92,7 +92,7 @@ BEAT_SECONDS = 5.0
 
 MAX_VIEWERS = 64
 MAX_VIEWERS_OF_PEER = 16
-"""Most viewers at the same time: of all peers, and of one token or host."""
+"""Maximum number of viewers at the same time: of all peers, and of one token or host."""
 
 
 class TooManyViewers(Exception):

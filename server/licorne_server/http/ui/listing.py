@@ -24,10 +24,10 @@ from licorne_server.reads.paging import Page
 T = TypeVar("T")
 
 MAX_SORTED = 100_000
-"""Most items that are sorted. Further ones are left out, and the answer is marked as cut."""
+"""Maximum number of items that are sorted. Further ones are left out, and the answer is marked as cut."""
 
 MAX_CURSOR = 4096
-"""Most characters of a cursor."""
+"""Maximum number of characters of a cursor."""
 
 
 Value = str | int | float

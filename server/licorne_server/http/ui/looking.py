@@ -22,7 +22,7 @@ Visible = Callable[[str], bool]
 """Tests the right of a viewer to see an RM."""
 
 MAX_GONE = 1_000
-"""Most retained removals of entries, for viewers with an older version."""
+"""Maximum number of retained removals of entries, for viewers with an older version."""
 
 PART = 256
 """Entries that are read without a pause, at most."""
@@ -129,7 +129,7 @@ def _is_visible(key: Key, visible: Visible | None) -> bool:
 
 
 MAX_QUEUES = 5_000
-"""Most queues of all partitions that are shown live. Each RM has an equal share, and the unused part
+"""Bound on queues of all partitions that are shown live. Each RM has an equal share, and the unused part
 of a share is for other RMs. The deepest queues beyond the share of an RM are left out."""
 
 

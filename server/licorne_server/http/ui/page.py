@@ -60,7 +60,7 @@ PART = 64
 """Names that are compared in one step."""
 
 MAX_NAMES = 500_000
-"""Most names that are read for one search. Beyond them the answer is marked as incomplete."""
+"""Maximum number of names that are read for one search. Beyond them the answer is marked as incomplete."""
 
 
 async def search(request: web.Request) -> web.StreamResponse:

@@ -28,7 +28,7 @@ Place = tuple[PartitionName, AppId, AllocationKey]
 """Identity of an ask, and of its allocation."""
 
 MOST_CHECKS: Final = 100_000
-"""Most open checks; beyond these the oldest are dropped."""
+"""Maximum number of open checks; beyond these the oldest are dropped."""
 
 _CACHE = "PRAGMA cache_size = -32000"
 _ADD_RUNTIME = """

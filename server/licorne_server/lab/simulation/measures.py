@@ -40,7 +40,7 @@ STEP: Final = 1.0
 """Seconds from one sample to the next."""
 
 MOST_QUEUES: Final = 5_000
-"""Most queues with measures of their own; those of all others of a partition count for `OTHERS`."""
+"""Bound on queues with measures of their own; those of all others of a partition count for `OTHERS`."""
 
 OTHERS: Final = "(others)"
 

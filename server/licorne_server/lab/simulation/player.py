@@ -10,7 +10,7 @@ from licorne_core.values.errors import ConfigError, NotFound
 from licorne_core.values.ids import RmId
 
 DECISIONS: Final = 256
-"""Most decisions of one turn. The engine adapts its own to the duration of turns."""
+"""Maximum number of decisions of one turn. The engine adapts its own to the duration of turns."""
 
 
 class Watcher(Protocol):

@@ -32,7 +32,7 @@ IN_A_ROW, BYTES_IN_A_ROW = 64, 256 * 1024
 """Messages, and their bytes, that are read in a row before other tasks of the loop get their turn."""
 
 SETTLE_SECONDS = 0.1
-"""Most seconds for which a refused call waits for its first message."""
+"""Maximum number of seconds for which a refused call waits for its first message."""
 
 OK = Status(grpc.StatusCode.OK)
 

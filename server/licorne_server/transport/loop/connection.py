@@ -17,20 +17,20 @@ from licorne_server.transport.loop.streams import CallRunner, Streams
 log = structlog.get_logger("core.transport")
 
 READ_BYTES = 64 * 1024
-"""Most bytes that are read in one turn of the loop: hundreds of small messages."""
+"""Maximum number of bytes that are read in one turn of the loop: hundreds of small messages."""
 
 WRITE_BYTES = 64 * 1024
-"""Most bytes that are written at once."""
+"""Maximum number of bytes that are written at once."""
 
 DROPPED_BYTES = 4 * 1024 * 1024
-"""Most bytes that are received and dropped until the peer closes an ended connection."""
+"""Maximum number of bytes that are received and dropped until the peer closes an ended connection."""
 
 
 class Owner(CallRunner, Protocol):
     """The server that owns connections."""
 
     max_streams: int
-    """Most open calls of one connection."""
+    """Maximum number of open calls of one connection."""
     rounds: Rounds
     """Schedules the turns of all connections."""
 

@@ -12,10 +12,10 @@ from typing import Protocol
 from licorne_server.wire.caps import MAX_MESSAGE_BYTES
 
 TOTAL, EACH = 16 * MAX_MESSAGE_BYTES, 4 * MAX_MESSAGE_BYTES
-"""Most bytes of all hosts together, and of one."""
+"""Maximum number of bytes of all hosts together, and of one."""
 
 SHORT = MAX_MESSAGE_BYTES
-"""Most bytes of all hosts together while memory is short."""
+"""Maximum number of bytes of all hosts together while memory is short."""
 
 
 class Holder(Protocol):

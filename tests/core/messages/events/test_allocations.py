@@ -32,7 +32,7 @@ NAMED = {
 
 @pytest.fixture
 def driver() -> Driver:
-    """A core with a node of 4 and an application of a limited group, all of which was heard."""
+    """A core with a node of 4 and an application of a limited group; all events so far are read."""
     driver = Driver()
     driver.do(
         register(config(LIMITED)), nodes(node("n1", memory=4)), apps(app("app", "root.a", groups=["ops"]))
@@ -41,7 +41,7 @@ def driver() -> Driver:
     return driver
 
 
-def test_an_existing_allocation_is_told_like_one_that_was_made(driver: Driver) -> None:
+def test_events_of_an_existing_allocation(driver: Driver) -> None:
     """It had no ask, and its application passes through Accepted."""
     driver.send(asks(ask("app", "k1", on_node="n1", memory=1)))
     assert heard(driver) == [
@@ -56,7 +56,7 @@ def test_an_existing_allocation_is_told_like_one_that_was_made(driver: Driver) -
 
 @pytest.mark.parametrize("why", NAMED, ids=lambda why: why.name)
 def test_a_release_says_why_an_allocation_ended(driver: Driver, why: TerminationType) -> None:
-    """User and group, state with the last one, application, node, and the ask in the end."""
+    """In order: user and group, state with the last allocation, application, node, and finally the ask."""
     driver.do(asks(ask("app", "k1", memory=1)))
     driver.facts.clear()
     driver.send(releases(release("app", "k1", why=why)))
@@ -71,7 +71,7 @@ def test_a_release_says_why_an_allocation_ended(driver: Driver, why: Termination
 
 
 def test_an_application_completes_with_its_last_allocation_only(driver: Driver) -> None:
-    """Several released at once: APP_COMPLETING is with the last of them."""
+    """Of several allocations released at once, the last one has APP_COMPLETING."""
     driver.do(asks(ask("app", "k1", memory=1), ask("app", "k2", memory=1)))
     driver.facts.clear()
     driver.send(releases(release("app")))
@@ -81,7 +81,7 @@ def test_an_application_completes_with_its_last_allocation_only(driver: Driver) 
 
 
 def test_a_cancelled_ask_may_complete_its_application(driver: Driver) -> None:
-    """REQUEST_CANCEL, then the state that follows; an unknown key is not heard of."""
+    """REQUEST_CANCEL, then the state that follows; an unknown key causes no event."""
     driver.send(asks(ask("app", "k1", memory=1)))
     driver.facts.clear()
     driver.send(releases(release("app", "k1"), release("app", "unknown")))
@@ -91,8 +91,8 @@ def test_a_cancelled_ask_may_complete_its_application(driver: Driver) -> None:
     ]
 
 
-def test_an_allocation_that_the_rm_could_not_run_is_asked_for_still(driver: Driver) -> None:
-    """The allocation is cancelled, the ask is not: it never went away."""
+def test_an_allocation_that_failed_on_the_rm_is_still_asked_for(driver: Driver) -> None:
+    """The allocation is cancelled, but not the ask."""
     driver.do(asks(ask("app", "k1", memory=1)))
     driver.facts.clear()
     why = TerminationType.SCHEDULING_FAILED_ON_RM
@@ -100,7 +100,7 @@ def test_an_allocation_that_the_rm_could_not_run_is_asked_for_still(driver: Driv
     assert heard(driver, "APP") == ["APP app REMOVE ALLOC_CANCEL k1 memory=1"]
 
 
-def test_a_resized_allocation_changes_what_user_and_group_have(driver: Driver) -> None:
+def test_a_resized_allocation_changes_usage_of_user_and_group(driver: Driver) -> None:
     """The difference is the event: an increase as added, a decrease as removed, the same size none."""
     driver.send(asks(ask("app", "k1", on_node="n1", memory=1, vcore=5)))
     driver.facts.clear()
@@ -142,7 +142,7 @@ QUEUE_MAX = "[{name: a, resources: {max: {memory: 3}}}]"
 
 
 def waiting(queues: str) -> Driver:
-    """A core with these queues and a large node, of which everything was heard."""
+    """A core with these queues and a large node; all events so far are read."""
     driver = Driver()
     driver.do(register(config(queues)), nodes(node("n1", memory=100)))
     driver.facts.clear()
@@ -160,7 +160,7 @@ def requests(driver: Driver) -> list[EventRecord]:
 
 
 @pytest.mark.row(91)
-def test_what_is_known_of_a_waiting_application_is_not_told_again() -> None:
+def test_a_waiting_application_is_reported_once() -> None:
     """More asks, more nodes and more waiting cause no further event."""
     driver = waiting("[{name: a, maxapplications: 1}]")
     submit(driver, "one")
@@ -171,7 +171,7 @@ def test_what_is_known_of_a_waiting_application_is_not_told_again() -> None:
     assert heard(driver, *BOUNDS) == []
 
 
-def test_queue_and_quota_are_told_apart() -> None:
+def test_queue_and_quota_have_separate_events() -> None:
     """An application may exceed both limits, and become runnable for one after the other."""
     limit = "limits: [{limit: l, users: [ann], maxapplications: 1}]"
     driver = waiting(f"[{{name: a, maxapplications: 1, {limit}}}]")
@@ -193,8 +193,8 @@ def test_a_full_cluster_is_a_lack_of_room_in_the_queue() -> None:
     )
 
 
-def test_an_ask_too_large_for_its_user_is_told_once_until_it_fits() -> None:
-    """The quota is that of the user, whatever the queue would have."""
+def test_an_ask_too_large_for_its_user_is_reported_once_until_it_fits() -> None:
+    """The quota is that of the user, whatever the room in the queue."""
     driver = waiting(USER_LIMIT % "maxresources: {memory: 3}")
     driver.do(apps(app("app", "root.a")), asks(ask("app", "k1", memory=2)))
     driver.do(asks(ask("app", "k2", memory=2)), nodes(node("n2", memory=1)))
@@ -207,7 +207,7 @@ def test_an_ask_too_large_for_its_user_is_told_once_until_it_fits() -> None:
     assert fits.message == "Request 'k2' fits in the available user quota"
 
 
-def test_new_asks_of_a_known_size_are_looked_at_afresh() -> None:
+def test_new_asks_of_an_earlier_size_cause_an_event_again() -> None:
     """After the last ask of a size was removed, the next one that does not fit causes an event again."""
     driver = waiting(QUEUE_MAX)
     driver.do(apps(app("app", "root.a")), asks(ask("app", "k1", memory=2)))

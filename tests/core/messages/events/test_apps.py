@@ -23,7 +23,7 @@ OPS = "[{name: a, limits: [{limit: l, groups: [%s], maxresources: {memory: 9}}]}
 
 
 def started(queues: str = "[{name: a}]") -> Driver:
-    """A core with these queues and a node of 4, of which everything was heard."""
+    """A core with these queues and a node of 4; all events so far are read."""
     driver = Driver()
     driver.do(register(config(queues)), nodes(node("n1", memory=4)))
     driver.facts.clear()
@@ -40,7 +40,7 @@ def told(effects: list[Effect]) -> list[str]:
     ]
 
 
-def test_a_reload_that_moves_an_application_to_another_group_says_so() -> None:
+def test_a_reload_that_moves_an_application_to_another_group_has_events() -> None:
     """The link changes, and the application's usage moves with it; a kept group causes no event."""
     driver = started(OPS % "ops")
     driver.do(apps(app("app", "root.a", groups=["dev", "ops"])), asks(ask("app", "k", memory=1)))
@@ -59,7 +59,7 @@ def test_a_reload_that_moves_an_application_to_another_group_says_so() -> None:
 @pytest.mark.parametrize(
     "refused", [app("app", "root.b"), app("", "root.a"), app("app", "root.a", partition="none")]
 )
-def test_a_rejected_application_is_heard_of_with_its_reason(refused: object) -> None:
+def test_a_rejected_application_has_an_event_with_its_reason(refused: object) -> None:
     """APP_REJECT set, and nothing else; the reason is the one that the RM reads."""
     driver = started()
     effects = driver.send(apps(refused))  # type: ignore[arg-type]
@@ -67,8 +67,8 @@ def test_a_rejected_application_is_heard_of_with_its_reason(refused: object) -> 
     assert heard(driver) == [f"APP {app_id} SET APP_REJECT: {reason}"]
 
 
-def test_every_state_is_heard_of_with_the_message_that_the_rm_reads() -> None:
-    """From Accepted to Expired, both hear the same states, in the same order."""
+def test_every_state_has_an_event_with_the_rms_message() -> None:
+    """From Accepted to Expired, RM and events have the same states, in the same order."""
     driver = started()
     effects = driver.do(apps(app("app", "root.a")), asks(ask("app", "k", memory=1)))
     effects += driver.do(releases(release("app")))

@@ -24,7 +24,7 @@ from support.core.driver import Driver, heard, records
 
 @pytest.fixture
 def driver() -> Driver:
-    """A core with one queue, a node of 4 and another of 8, of which everything was heard."""
+    """A core with one queue, a node of 4 and another of 8; all events so far are read."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")), nodes(node("n1", memory=4), node("n2", memory=8)))
     driver.facts.clear()
@@ -40,8 +40,8 @@ def test_a_node_created_drained_is_not_schedulable(driver: Driver) -> None:
     ]
 
 
-def test_a_rejected_node_was_never_there(driver: Driver) -> None:
-    """A second node of the same name is not heard of."""
+def test_a_rejected_node_has_no_event(driver: Driver) -> None:
+    """A second node of the same name causes no event."""
     driver.send(nodes(node("n1", memory=1)))
     assert heard(driver) == []
 
@@ -50,8 +50,8 @@ def test_a_rejected_node_was_never_there(driver: Driver) -> None:
     ("action", "message"),
     [(NodeAction.DRAIN_NODE, "schedulable: false"), (NodeAction.DRAIN_TO_SCHEDULABLE, "schedulable: true")],
 )
-def test_draining_is_told_once(driver: Driver, action: NodeAction, message: str) -> None:
-    """NODE_SCHEDULABLE is set when the flag changes; the same again is not heard of."""
+def test_draining_has_one_event(driver: Driver, action: NodeAction, message: str) -> None:
+    """NODE_SCHEDULABLE is set when the flag changes; a repetition causes no event."""
     if action is NodeAction.DRAIN_TO_SCHEDULABLE:
         driver.send(nodes(node("n1", NodeAction.DRAIN_NODE)))
         driver.facts.clear()
@@ -59,7 +59,7 @@ def test_draining_is_told_once(driver: Driver, action: NodeAction, message: str)
     assert heard(driver) == [f"NODE n1 SET NODE_SCHEDULABLE: {message}"]
 
 
-def test_what_others_have_of_a_node_is_its_occupied_sum(driver: Driver) -> None:
+def test_foreign_amounts_on_a_node_are_its_occupied_sum(driver: Driver) -> None:
     """NODE_OCCUPIED has all occupied amounts, after each change and for each affected node."""
     driver.send(asks(foreign("f1", "n1", memory=1), foreign("f2", "n1", memory=2)))
     driver.send(asks(foreign("f1", "n1", memory=2)))
@@ -80,14 +80,14 @@ LIMITED = "[{name: a, limits: [{limit: l, users: [ann, bob], groups: [ops], maxr
 
 
 def started(text: str) -> Driver:
-    """A core with that configuration, of which everything so far was heard."""
+    """A core with that configuration; all events so far are read."""
     driver = Driver()
     driver.do(register(text))
     driver.facts.clear()
     return driver
 
 
-def test_a_refused_registration_says_nothing() -> None:
+def test_a_refused_registration_has_no_event() -> None:
     """A partition that was not built causes no event."""
     driver = Driver()
     driver.send(register("partitions: [{name: default, queues: [{name: root}, {name: root}]}]"))
@@ -127,7 +127,7 @@ def test_tags_of_a_namespace_set_the_sizes_of_its_queue() -> None:
     assert heard(driver) == ["APP two ADD APP_NEW", "QUEUE root.p.x ADD QUEUE_APP two"]
 
 
-def test_a_reload_says_what_changed_and_nothing_else() -> None:
+def test_a_reload_has_events_of_changes_only() -> None:
     """New queues, other types and other sizes cause events; unchanged ones do not."""
     driver = started(config("[{name: a, resources: {max: {memory: 4}}}, {name: b}, {name: c}]"))
     driver.do(
@@ -189,7 +189,7 @@ def test_a_reload_says_which_limits_changed(after: str, expected: list[str]) -> 
     assert heard(driver) == expected
 
 
-def test_limits_go_with_their_queue() -> None:
+def test_limits_are_removed_with_their_queue() -> None:
     """A drained queue's limits hold until it is removed, and are removed with it."""
     driver = started(config(LIMITED % "{memory: 2}"))
     driver.do(reload(config("[{name: b}]")))
@@ -203,7 +203,7 @@ def test_limits_go_with_their_queue() -> None:
     ]
 
 
-def test_a_removed_partition_says_farewell_to_all_it_had() -> None:
+def test_a_removed_partition_has_events_for_all_its_objects() -> None:
     """Applications, nodes and queues are removed, children first, the size of the cluster with the nodes."""
     two = config("[{name: a}]") + config("[{name: a}]", name="second").removeprefix("partitions:\n")
     driver = started(two)
@@ -257,7 +257,7 @@ ENDS: dict[str, Command] = {
 
 
 @pytest.mark.parametrize("command", ENDS.values(), ids=ENDS.keys())
-def test_reservations_begin_and_end_at_the_time_of_what_does_it(command: Command) -> None:
+def test_events_of_reservations_have_the_time_of_the_command(command: Command) -> None:
     """Both records bear the time of the command that made or ended the reservation."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")), nodes(node("n", memory=4), node("m", memory=3)))

@@ -23,7 +23,7 @@ def test_nothing_is_noted_while_tracking_is_off() -> None:
     assert driver.facts == []
 
 
-def test_tracking_is_switched_while_things_run() -> None:
+def test_tracking_is_switched_at_runtime() -> None:
     """An update of the extra configuration is in force at once, both ways, for this RM only."""
     driver = Driver()
     text = config("[{name: a}]")
@@ -42,7 +42,7 @@ def test_tracking_is_switched_while_things_run() -> None:
     ]
 
 
-def test_a_refused_update_says_nothing_of_queues() -> None:
+def test_a_refused_update_has_no_events_of_queues() -> None:
     """A refused configuration causes no event of queues."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")))
@@ -52,7 +52,7 @@ def test_a_refused_update_says_nothing_of_queues() -> None:
 
 
 @pytest.mark.row(6)
-def test_each_rm_hears_of_its_own() -> None:
+def test_each_rm_gets_its_own_events() -> None:
     """Two RMs with equal names get their own events only, after all other effects."""
     driver = Driver()
     for rm in ("rm1", "rm2"):

@@ -37,15 +37,13 @@ def reachable_from(start: Any, transitions: Mapping[tuple[Any, Any], Any]) -> se
         (RequestState.PENDING, RequestState, TRANSITIONS, RequestEvent),
     ],
 )
-def test_no_state_and_no_event_is_only_on_paper(
-    first: Any, every: Any, transitions: Any, events: Any
-) -> None:
+def test_every_state_and_event_is_used(first: Any, every: Any, transitions: Any, events: Any) -> None:
     """Every state can be reached from the first one, and every event is used in some state."""
     assert reachable_from(first, transitions) == set(every)
     assert {event for _, event in transitions} == set(events)
 
 
-def test_what_is_over_stays_so() -> None:
+def test_final_states_are_final() -> None:
     """A terminated application can only expire, and a released request is final."""
     for state in (AppState.COMPLETED, AppState.FAILED, AppState.REJECTED):
         assert reachable_from(state, states.TRANSITIONS) == {state, AppState.EXPIRED}
@@ -69,7 +67,7 @@ def test_an_event_leads_where_the_table_says_or_is_refused(state: RequestState, 
         assert request.state is state
 
 
-def test_what_ends_a_request_and_what_makes_it_wait_again() -> None:
+def test_events_that_end_a_request_and_events_that_restart_it() -> None:
     """A release leads to the end from wherever it is allowed, the other two back to the start."""
     ends = {RequestEvent.RELEASE: RequestState.RELEASED}
     again = (RequestEvent.ROLL_BACK, RequestEvent.ASK_BACK)
@@ -78,8 +76,8 @@ def test_what_ends_a_request_and_what_makes_it_wait_again() -> None:
         assert event not in ends or to is ends[event], (state, event)
 
 
-def test_booked_is_what_takes_room_on_a_node() -> None:
-    """The way in is a booking, the way out its end or the wait for a placeholder's end."""
+def test_booked_states_take_room_on_a_node() -> None:
+    """Such a state is entered by a booking, and left by its end or a wait for a placeholder's end."""
     for (state, event), to in TRANSITIONS.items():
         if state is RequestState.PENDING:
             assert (to in requests.BOOKED) == (event in BOOKS_ROOM), event

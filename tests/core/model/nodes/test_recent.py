@@ -12,7 +12,7 @@ changes = st.lists(st.tuples(st.sampled_from(["note", "note", "forget"]), st.int
 
 
 @given(changes, changes)
-def test_a_reader_hears_of_what_has_changed_since(
+def test_a_reader_gets_the_objects_changed_since(
     before: list[tuple[str, int]], after: list[tuple[str, int]]
 ) -> None:
     """Each object is included once, the latest change first, without removed ones."""
@@ -38,7 +38,7 @@ def follow(log: Recent[int], changes: list[tuple[str, int]]) -> list[int]:
     return changed
 
 
-def test_a_node_that_is_gone_is_forgotten() -> None:
+def test_a_removed_node_is_forgotten() -> None:
     """No log keeps former nodes of a cluster."""
     book = NodeBook(NodeSortPolicy())
     stays, goes = (Node(NodeId(name), {}, {}, schedulable=True) for name in ("n1", "n2"))

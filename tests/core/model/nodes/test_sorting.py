@@ -39,8 +39,8 @@ def by_score(book: NodeBook) -> list[str]:
     return [n.node_id for n in sorted(every, key=lambda n: (book.order.score(n), n.node_id))]
 
 
-def test_utilization_is_the_weighted_mean_of_what_is_taken() -> None:
-    """A type counts by its weight; one that the node has none of does not count."""
+def test_utilization_is_the_weighted_mean_of_taken_shares() -> None:
+    """A type counts by its weight; a type that the node lacks does not count."""
     _, (node,) = nodes_of(FAIR, "")
     book_on_node((("vcore", 5), ("gpu", 3)), node)
     assert utilization(node, FAIR) == 0.25
@@ -50,7 +50,7 @@ def test_utilization_is_the_weighted_mean_of_what_is_taken() -> None:
     assert utilization(node, NodeSortPolicy(weights={})) == 0.0
 
 
-def test_what_others_run_counts_as_taken() -> None:
+def test_foreign_allocations_count_as_taken() -> None:
     """A foreign allocation makes a node as full as one of ours (spec § 7.3)."""
     _, (node,) = nodes_of(FAIR, "")
     book_foreign((), (("memory", 10),), node)
@@ -105,7 +105,7 @@ def test_a_change_in_a_zone_voids_and_moves_its_mates() -> None:
     assert by_score(book) == ["n2", "n1", "n0"]
 
 
-def test_a_node_that_comes_or_goes_changes_the_mean_of_its_zone() -> None:
+def test_added_and_removed_nodes_change_the_mean_of_their_zone() -> None:
     """Before it was noted a zone has no mean, and with its last node it is forgotten."""
     book, (e0, e1, _) = nodes_of(SPREAD, "east", "east", "west")
     fill(book, e0, vcore=10)
@@ -122,8 +122,8 @@ def test_a_node_that_comes_or_goes_changes_the_mean_of_its_zone() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(-9, 9)), max_size=40))
-def test_kept_scores_are_those_that_a_fresh_look_gives(steps: list[tuple[int, int]]) -> None:
-    """Whoever renews the scores that are named void, and no others, has all of them right."""
+def test_cached_scores_equal_fresh_ones(steps: list[tuple[int, int]]) -> None:
+    """Recomputing only the voided scores keeps all scores right."""
     zones = ("east", "east", "west", "west", "")
     book, nodes = nodes_of(SPREAD, *zones, vcore=1000)
     kept = {}

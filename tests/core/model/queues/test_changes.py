@@ -38,7 +38,7 @@ def facts(before: QueueConfig, after: QueueConfig) -> list[str]:
     return [record.object_id for record in found if record.detail is EventDetail.UG_USER_LIMIT]
 
 
-def test_two_limits_are_compared_once_for_all_that_they_name() -> None:
+def test_two_limits_are_compared_once_for_all_their_names() -> None:
     """The work grows as the number of names, whether the limit changed or not."""
     Counted.compared = 0
     assert facts(limited("old", 1), limited("new", 1)) == []

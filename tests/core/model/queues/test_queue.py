@@ -64,7 +64,7 @@ def test_zero_beside_an_amount_is_enforced() -> None:
 
 @pytest.mark.row(34)
 def test_undefined_type_is_limited_by_the_cluster_only() -> None:
-    """A maximum of memory leaves vcore to whatever is above."""
+    """A maximum of memory leaves vcore to the limits of the ancestors."""
     tree = tree_of("- {name: a, resources: {max: {memory: 10}}}")
     tree.root.max = {"memory": 100, "vcore": 5000}
     leaf = queue_at(tree, "root.a")

@@ -51,7 +51,7 @@ def costs(beside: int) -> list[int]:
     return [act(come), act(wait) + act(Tick()), act(go) + act(Tick())]
 
 
-def test_a_queue_that_comes_and_goes_costs_the_same_beside_very_many() -> None:
+def test_a_short_lived_queue_costs_the_same_beside_very_many() -> None:
     """Neither the command, nor the next turn, examines the queues of other namespaces."""
     few, many = costs(10), costs(300)
     for one, other in zip(few, many, strict=True):

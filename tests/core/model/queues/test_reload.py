@@ -17,7 +17,7 @@ ONLY_A = "- {name: root, submitacl: '*', queues: [{name: a}]}"
 
 
 def follow(tree: QueueTree, queues: str) -> None:
-    """Reload as the partition does: ask first, then do it."""
+    """Reload as the partition does: check first, then apply."""
     root = root_config(queues)
     assert check_reload(tree, root) == []
     tree.shares_stale = False
@@ -27,7 +27,7 @@ def follow(tree: QueueTree, queues: str) -> None:
 
 
 @pytest.mark.row(49)
-def test_reload_keeps_what_stays() -> None:
+def test_reload_keeps_common_queues() -> None:
     """Queues that are in both configurations are the same queues, with their applications."""
     tree = tree_of(TWO)
     leaf = queue_at(tree, "root.a")
@@ -170,7 +170,7 @@ def test_parent_stays_a_parent_when_the_configuration_wants_it_back() -> None:
     assert outline(tree)[-2:] == ["root.b parent managed Active", "root.b.z leaf managed Active"]
 
 
-def test_a_stopped_queue_stays_stopped_as_long_as_it_is_there() -> None:
+def test_a_stopped_queue_stays_stopped_as_long_as_it_exists() -> None:
     """A configuration that keeps a queue, or a dynamic one, does not start it."""
     tree = tree_of(TWO)
     tree.create(QueuePath("root.users.ann"), ANN)

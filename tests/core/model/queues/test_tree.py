@@ -24,7 +24,7 @@ def create(tree: QueueTree, path: str, user: UserGroup = ANN) -> str:
 
 
 def refusal(tree: QueueTree, path: str, user: UserGroup = ANN) -> str:
-    """The text with which a creation is refused, the tree having stayed as it was."""
+    """The text with which a creation is refused; the tree is unchanged."""
     before = outline(tree)
     with pytest.raises(Rejected) as refused:
         tree.create(QueuePath(path), user)
@@ -47,7 +47,7 @@ def test_walk_shows_the_tree_from_the_top() -> None:
     assert [leaf.path for leaf in tree.leaves()] == ["root.b.a", "root.b.z"]
 
 
-def test_lookup_knows_no_case() -> None:
+def test_lookup_ignores_case() -> None:
     """A path is found in any case; a missing one is not found."""
     tree = tree_of(OPEN)
     assert tree.get("ROOT.B.Z") is queue_at(tree, "root.b.z")
@@ -55,7 +55,7 @@ def test_lookup_knows_no_case() -> None:
         assert tree.get(missing) is None
 
 
-def test_nearest_is_the_last_queue_on_the_way() -> None:
+def test_nearest_is_the_last_existing_queue_of_a_path() -> None:
     """For a path that leads beyond the tree, nearest is where the tree ends."""
     tree = tree_of(OPEN)
     assert tree.nearest("root.b.z").path == "root.b.z"
@@ -63,7 +63,7 @@ def test_nearest_is_the_last_queue_on_the_way() -> None:
     assert tree.nearest("root.c").path == "root"
 
 
-def test_a_tree_shows_itself() -> None:
+def test_the_text_of_a_tree_names_its_queues() -> None:
     """The text of a tree names its queues."""
     assert repr(tree_of("- {name: a}\n- {name: b}")) == "<QueueTree: root root.a root.b>"
 
@@ -112,7 +112,7 @@ def test_create_stops_at_a_draining_queue() -> None:
     assert refusal(tree, "root.a.users.bob") == f"{text}root.a.users"
 
 
-def test_create_stops_somewhere() -> None:
+def test_depth_and_length_of_a_path_are_bounded() -> None:
     """Depth and length of a path have limits; a path at the limit is created."""
     tree = tree_of(OPEN)
     deepest = ".".join(["root", *["x"] * (MAX_LEVELS - 1)])
@@ -124,7 +124,7 @@ def test_create_stops_somewhere() -> None:
 
 
 @pytest.mark.row(84)
-def test_recovery_queue_asks_for_no_access() -> None:
+def test_recovery_queue_needs_no_access() -> None:
     """The recovery queue is created for whoever is forced into it: fifo, no limits, no template."""
     tree = tree_of(
         """
@@ -165,7 +165,7 @@ def test_clean_removes_empty_dynamic_queues() -> None:
     assert tree.clean() == []
 
 
-def test_clean_takes_a_queue_out_of_the_order() -> None:
+def test_clean_removes_a_queue_from_the_ranking() -> None:
     """A removed queue is no candidate any more, active or set aside."""
     tree = tree_of(OPEN)
     for name in ("x", "y"):
@@ -206,7 +206,7 @@ def test_nobody_may_submit_to_the_recovery_queue() -> None:
     assert not may_submit(leaf, ANN)
 
 
-def test_only_active_leaves_take_applications() -> None:
+def test_only_active_leaves_accept_applications() -> None:
     """A parent accepts none, nor does a leaf that drains or has a draining ancestor."""
     tree = tree_of("- {name: root, submitacl: '*', queues: [{name: a, parent: true}, {name: b}]}")
     below = tree.create(QueuePath("root.a.x"), ANN)

@@ -129,7 +129,7 @@ def test_a_supply_that_fits_on_the_first_nodes_gets_no_heap() -> None:
 
 
 @pytest.mark.parametrize("kind", [Supply, ReservableSupply])
-def test_sizes_that_no_node_has_are_refused_without_a_look(kind: type[Supply]) -> None:
+def test_sizes_that_no_node_has_are_refused_without_a_search(kind: type[Supply]) -> None:
     """Sizes beyond the largest node cost no search, however many they are."""
     nodes = Nodes(2 * node_index.PROBES)
     supplies = [supply_of(vcore, kind) for vcore in range(9, 40)]
@@ -138,7 +138,7 @@ def test_sizes_that_no_node_has_are_refused_without_a_look(kind: type[Supply]) -
     assert not any(map(has_heap, supplies))
 
 
-def test_after_a_look_in_vain_the_greatest_amounts_are_known_again() -> None:
+def test_a_failed_search_restores_the_greatest_amounts() -> None:
     """After all nodes were filled, only the first failing size costs a search."""
     nodes = Nodes(2 * node_index.PROBES)
     for node in nodes.all:
@@ -153,7 +153,7 @@ def test_after_a_look_in_vain_the_greatest_amounts_are_known_again() -> None:
     assert nodes.heaps.first(supply_of(3)) is nodes.all[0]
 
 
-def test_who_wants_more_than_one_that_was_looked_for_in_vain_is_ruled_out() -> None:
+def test_a_failed_search_rules_out_larger_shapes() -> None:
     """A failed search rules out larger shapes even where no single type does."""
     nodes = Nodes(2 * node_index.PROBES)
     for number, node in enumerate(nodes.all):
@@ -220,7 +220,7 @@ def test_a_look_ahead_is_not_made_in_parts() -> None:
     assert nodes.heaps.ahead(supply_of(5), 3) == nodes.all[20:23]
 
 
-def test_heaps_that_were_asked_longest_ago_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_least_recently_used_heaps_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond `MAX_HEAPS`, the least recently used half of the heaps is dropped, but not the newest."""
     monkeypatch.setattr(supply_module, "MAX_HEAPS", 4)
     nodes = Nodes(4)
@@ -245,7 +245,7 @@ def test_few_heaps_are_filled_at_a_time() -> None:
     assert counted.walks == 1
 
 
-def test_a_heap_that_is_begun_later_knows_nodes_that_came_meanwhile() -> None:
+def test_a_heap_started_later_has_nodes_added_meanwhile() -> None:
     """The shared list of nodes is rebuilt after the addition of a node."""
     nodes = Nodes(40, part=8)
     early, late = supply_of(1, ReservableSupply), supply_of(2, ReservableSupply)
@@ -278,9 +278,7 @@ def test_heaps_that_are_not_full_yet_count(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize(("bound", "most"), [("MAX_FILL", 3), ("MAX_ENTRIES", 63)])
-def test_all_heaps_together_have_so_many_entries(
-    bound: str, most: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_entries_of_all_heaps_are_bounded(bound: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond the bound on entries, the least recently used half of the other heaps is dropped."""
     monkeypatch.setattr(supply_module, bound, most)
     nodes = Nodes(20)
@@ -292,7 +290,7 @@ def test_all_heaps_together_have_so_many_entries(
     assert [has_heap(supply) for supply in supplies] == [False, False, True, True]
 
 
-def test_entries_that_came_with_changes_of_nodes_count(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_entries_added_from_the_log_count(monkeypatch: pytest.MonkeyPatch) -> None:
     """Entries that a heap adds from the log count against the bound on entries."""
     monkeypatch.setattr(supply_module, "MAX_ENTRIES", 63)
     nodes = Nodes(20)
@@ -323,7 +321,7 @@ def test_another_order_of_all_nodes_voids_every_heap() -> None:
     assert nodes.heaps.first(supply_of(1)) is nodes.all[3]
 
 
-def test_the_heap_of_a_supply_in_short_is_made_of_what_has_changed() -> None:
+def test_the_heap_of_a_short_supply_has_changed_nodes_only() -> None:
     """A short supply fills its heap from changed nodes only."""
     nodes = Nodes(20)
     supply = supply_of(9)

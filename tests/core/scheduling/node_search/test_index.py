@@ -161,7 +161,7 @@ def test_nodes_may_change_while_another_order_is_put_in_force(
     assert [n.node_id for n in index.ahead(one, 40)] == [n.node_id for n in expected]
 
 
-def test_what_a_change_voids_counts_as_work() -> None:
+def test_voided_scores_count_as_work() -> None:
     """Scores voided by a change count as work of the turn."""
     book = book_of(NodeSortType.SPREAD, *[{"vcore": 4}] * 40)
     index = index_of(book)
@@ -183,7 +183,7 @@ def short_of_big() -> tuple[NodeBook, NodeIndex, Node, Supply]:
     return book, index, book.by_id[NodeId("n0")], supply
 
 
-def test_a_short_supply_is_given_hope_by_the_node_that_fits() -> None:
+def test_a_fitting_node_may_open_a_short_supply() -> None:
     """The first change that makes a node fit reports the supply that was short."""
     book, index, node, supply = short_of_big()
     assert index.improved(node) == []
@@ -194,7 +194,7 @@ def test_a_short_supply_is_given_hope_by_the_node_that_fits() -> None:
     assert index.best(BIG) is node
 
 
-def test_hope_ends_when_the_room_is_taken() -> None:
+def test_a_supply_is_closed_once_the_room_is_taken() -> None:
     """A supply lets no ask through once the only suitable node is full again."""
     book, index, node, supply = short_of_big()
     book.resize(node, {"vcore": 3})
@@ -229,7 +229,7 @@ def test_more_classes_than_heaps(cap: str, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize("policy", NodeSortType)
-def test_the_heap_forgets_nodes_that_are_gone(policy: NodeSortType) -> None:
+def test_the_heap_drops_removed_nodes(policy: NodeSortType) -> None:
     """A removed node is in no heap, even if it never was the first one."""
     book = book_of(policy, {"vcore": 8}, {"vcore": 8})
     index = index_of(book)

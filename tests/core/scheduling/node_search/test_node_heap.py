@@ -34,7 +34,7 @@ def fits(items: tuple[tuple[str, int], ...], room: Mapping[str, int], *, strict:
     room=rooms,
     strict=st.booleans(),
 )
-def test_nobody_who_fits_is_left_out(
+def test_no_fitting_item_is_left_out(
     history: list[dict[str, int] | int], room: dict[str, int], *, strict: bool
 ) -> None:
     """After any additions and removals, a scan finds no other fitting item (a number is a removal)."""
@@ -54,7 +54,7 @@ def test_nobody_who_fits_is_left_out(
         assert {one for one in known if fits(one.items, room, strict=strict)} <= set(found)
 
 
-def test_of_many_sizes_only_those_that_fit_are_looked_at() -> None:
+def test_only_fitting_sizes_are_examined() -> None:
     """A search among many sizes compares only a few of them with the freed amounts."""
     index = FittingIndex()
     sizes = [Lacking(size, (("memory", 1), ("vcore", size))) for size in range(1, 301)]
@@ -65,7 +65,7 @@ def test_of_many_sizes_only_those_that_fit_are_looked_at() -> None:
     assert list(index.that_may_fit({"vcore": 300}, strict=True)) == []
 
 
-def test_the_type_that_lets_fewest_through_decides() -> None:
+def test_the_most_selective_type_decides() -> None:
     """Items that lack a scarce type are not returned for a plentiful one."""
     index = FittingIndex()
     sizes = [Lacking(size, (("memory", 100 - size), ("vcore", size))) for size in range(1, 100)]
@@ -74,7 +74,7 @@ def test_the_type_that_lets_fewest_through_decides() -> None:
     assert list(index.that_may_fit({"vcore": 1000, "memory": 2})) == sizes[:-3:-1]
 
 
-def test_nodes_of_one_id_one_after_the_other_are_told_apart() -> None:
+def test_successive_nodes_of_one_id_are_distinguished() -> None:
     """Entries of equal rank and id are ordered by birth, without comparing nodes."""
     heap = NodeHeap()
     old, new = (Node(NodeId("n"), {"vcore": 1}, {}, schedulable=True) for _ in range(2))
