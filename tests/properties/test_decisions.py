@@ -190,6 +190,9 @@ OF_ELASTIC_GANGS = partial(agree, length=CROWDED, gangs=0.3, preempting=MOSTLY, 
         pytest.param(partial(OF_DOMAINS, length=100), 73_000_389, id="lost place for which the RM is asked"),
         pytest.param(partial(OF_DOMAINS, length=94), 74_200_267, id="second ask after an answer about nodes"),
         pytest.param(OF_DOMAINS, 75_000_499, id="no member left in any domain"),
+        pytest.param(
+            partial(agree, length=180, backfill=1.0, shortest=0.9), 3_100_008, id="order of those that pass"
+        ),
         pytest.param(agree, 260, id="ask resized after its victims were in vain"),
         pytest.param(OF_DOMAINS, 74_200_011, id="first placeholder after members"),
         pytest.param(

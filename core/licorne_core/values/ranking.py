@@ -255,8 +255,12 @@ class SecondOrder(ABC, Generic[T]):
         """True while items are tried in this order."""
 
     @abstractmethod
+    def key(self, item: T) -> Key:
+        """Sort key of the item in this order, whether it is ranked or not."""
+
     def put(self, item: T) -> None:
         """Rank the item under its key in this order, and activate it."""
+        self.ranking.put(item, self.key(item))
 
     def discard(self, item: T) -> None:
         """Remove the item, if ranked."""

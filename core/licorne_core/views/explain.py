@@ -4,7 +4,7 @@ The rules and their order are those of the pass (`scheduling/checks.py`), after 
 can never start. All are evaluated, even after a failed one, so that all obstacles are reported at once.
 """
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -24,6 +24,7 @@ from licorne_core.values.app_states import AppState
 from licorne_core.values.asks import HolderReason, Reservation
 from licorne_core.values.errors import NotFound, shown
 from licorne_core.values.ids import AllocationKey
+from licorne_core.values.ranking import Key
 from licorne_core.views.explain_checks import (
     STEP,
     Holders,
@@ -162,11 +163,15 @@ def _places(group: AskGroup) -> list[AskPlace]:
 
 
 def applications_ahead(app: Application) -> Generator[None, None, int]:
-    """Number of applications ahead in the same leaf."""
+    """Number of applications ahead in the same leaf, in the order that is in force at the beginning."""
     leaf = app.leaf
     if not isinstance(leaf, Queue):
         return 0
-    key = place_in_leaf(app)
+    second = leaf.ranking.second
+    place: Callable[[Application], Key] = place_in_leaf
+    if second is not None and second.leads:
+        place = second.key
+    key = place(app)
     count = 0
     for number, other in enumerate(list(leaf.applications.values()), 1):
         count += (
@@ -175,7 +180,7 @@ def applications_ahead(app: Application) -> Generator[None, None, int]:
             and other.pending_count > 0
             and other.state in SCHEDULABLE
             and not other.held
-            and place_in_leaf(other) < key
+            and place(other) < key
         )
         if not number % STEP:
             yield

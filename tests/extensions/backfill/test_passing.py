@@ -8,11 +8,13 @@ import pytest
 from licorne_core.config import load as configuration
 from licorne_core.extensions.backfill import passing
 from licorne_core.extensions.backfill.extension import starts_of
+from licorne_core.values.ids import PartitionName
 from licorne_core.values.tags import RUNTIME
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
-from support.core.driver import Driver
-from support.core.steps import lines_of_core
+from support.core.driver import START, Driver
+from support.core.steps import last, lines_of_core
 
+DEFAULT = PartitionName("[rm1]default")
 LONG = 5_000
 
 
@@ -54,6 +56,23 @@ class Crowd:
         second = leaf.ranking.second
         keys = [entry.key for one in second.ranking.items() if (entry := second.ranking.entry(one))]
         return sum(0 < key[1] < LONG for key in keys if key[-1].startswith("new"))
+
+
+@pytest.mark.parametrize(
+    ("order", "found"), [("arrival", [(1, 1050), (2, 1200)]), ("shortest", [(2, 1100), (1, 1050)])]
+)
+def test_what_is_told_follows_the_order_in_force(order: str, found: list[tuple[int, int]]) -> None:
+    """Behind the holder of a start the shorter of two asks starts first, if that is the order."""
+    driver = Driver()
+    properties = f"{{backfill: easy, backfill.order: {order}}}"
+    driver.do(register(config("[{name: a}]", properties=properties)), nodes(node("n1", cpu=10)))
+    for name, runtime in {"runs": 1_000, "holder": 50, "long": 150, "short": 50}.items():
+        driver.do(apps(app(name, "root.a", tags={RUNTIME: str(runtime)})), asks(ask(name, "k", cpu=10)))
+    told = []
+    for name in ("long", "short"):
+        start = last(driver.views.listed("expected_start", DEFAULT, name, "k", driver.now))
+        told.append((driver.explain(name, "k").applications_ahead, start.starts_at - START))
+    assert told == found
 
 
 @pytest.mark.pure

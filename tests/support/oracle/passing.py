@@ -4,7 +4,7 @@ An autoscaler gets reports of asks within their quota that no node can host.
 """
 
 from licorne_core.messages.commands import FailMode
-from support.oracle.backfill import GRACE, holders
+from support.oracle.backfill import GRACE, holders, runtime_for_order
 from support.oracle.books import Amounts, AppRecord, AskRecord, Kind, NodeRecord
 from support.oracle.cordons import drain
 from support.oracle.doing import confirm, link, preempt
@@ -45,7 +45,7 @@ def newly_waiting(look: Look) -> list[tuple[str, str]]:
     """
     told: list[tuple[str, str]] = []
     left: dict[Quota, Amounts] = {}
-    for app in apps_in_order(look):
+    for app in apps_in_order(look, runtime=runtime_for_order(look)):
         for asks in _kinds(app):
             in_vain = asks[0].attempted and asks[0].kind in app.nowhere
             in_vain = in_vain and not look.is_silent_about(asks[0].ask_class)

@@ -1,5 +1,6 @@
 """The common state of core and oracle after each command, as comparable values."""
 
+from collections.abc import Generator
 from typing import Any
 
 from licorne_core.extensions.back_off.extension import BackOffs
@@ -10,14 +11,17 @@ from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.apps.requests import VICTIMS, RequestState
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import QueueState
+from licorne_core.model.queues.users import in_order
 from licorne_core.partitions.partition import Partition
 from licorne_core.standard.preemption.decisions import Proposal
 from licorne_core.standard.preemption.requests import preemption_request_of
 from licorne_core.standard.reservations.extension import review_of
+from licorne_core.views.explain import applications_ahead
 from support.oracle import PartitionOracle
-from support.oracle.backfill import holders
+from support.oracle.backfill import holders, runtime_for_order
 from support.oracle.books import AppRecord, Kind
 from support.oracle.gangs import task_groups
+from support.oracle.order import Look, apps_in_order
 from support.oracle.usage import Usage
 
 PAIRED = (RequestState.MATCHED, RequestState.LINKED)
@@ -60,6 +64,30 @@ def books_of_core(partition: Partition, now: float) -> dict[str, Any]:
             if partition.name in account.parts and account.parts[partition.name].allocated
         },
     }
+
+
+def order_of_core(partition: Partition) -> tuple[list[str], dict[str, int]]:
+    """Applications in the order in which they are tried, and how many are ahead of each in its leaf."""
+    apps = [app for app in in_order(partition.tree.root.ranking) if app is not None and app.pending_count]
+    return [app.app_id for app in apps], {app.app_id: _ahead(applications_ahead(app)) for app in apps}
+
+
+def _ahead(steps: Generator[None, None, int]) -> int:
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return int(end.value)
+
+
+def order_of_oracle(look: Look) -> tuple[list[str], dict[str, int]]:
+    """The same by the oracle."""
+    runtime = runtime_for_order(look)
+    tried = [app.app_id for app in apps_in_order(look, runtime=runtime)]
+    leaves: dict[str, list[str]] = {}
+    for app in apps_in_order(look, newcomers=True, runtime=runtime):
+        leaves.setdefault(app.queue, []).append(app.app_id)
+    return tried, {app_id: leaves[look.apps[app_id].queue].index(app_id) for app_id in tried}
 
 
 def end_of_back_off(partition: Partition, app: Application) -> float:

@@ -30,6 +30,7 @@ from support.oracle.turns import (
     begin_turn,
     end_turn,
     keep_room,
+    look_at,
     mark_attempted,
     mark_looked,
     mark_searches,
@@ -44,6 +45,8 @@ from support.worlds.books import (
     differences,
     end_of_back_off,
     kind_of,
+    order_of_core,
+    order_of_oracle,
     pauses,
     unseen,
     unseen_by_oracle,
@@ -213,6 +216,8 @@ class _Pair:
             outcome = self._pass(name)
             wanted = outcome.decision
             if wanted is None:
+                ours, expected = order_of_core(core), order_of_oracle(look_at(theirs, self.driver.now))
+                assert ours == expected, f"the order in {name}: core {ours}, oracle {expected}"
                 # Who has to back off waits for no other turn.
                 if not {*outcome.postponed} - {*outcome.backing_off}:
                     end_turn(theirs, self.driver.now)

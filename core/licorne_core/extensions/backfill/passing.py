@@ -209,9 +209,13 @@ class Passers(SecondOrder[Application]):
         """True while no further start may be planned."""
         return self._passing.leads
 
+    def key(self, item: Application) -> Key:
+        """Sort key of the application, by its expected runtime."""
+        return self._passing.key(item)
+
     def put(self, item: Application) -> None:
         """Rank the application by its expected runtime."""
-        self.ranking.put(item, self._passing.key(item))
+        super().put(item)
         self._passing.entered(item)
 
     def discard(self, item: Application) -> None:

@@ -98,8 +98,8 @@ class LeafUser:
 
 
 def in_order(ranking: Ranking[Any]) -> Iterator[Application | None]:
-    """The applications below a queue, or of a user, in order, after a None for each pause."""
-    for one in ranking.in_order():
+    """The applications below a queue, or of a user, in the order in force, after a None for each pause."""
+    for one in ranking.in_force.in_order():
         if one is None or isinstance(one, Application):
             yield one
         else:
