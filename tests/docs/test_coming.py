@@ -121,7 +121,7 @@ ELSEWHERE = {
     ),
     "`fair`": (
         "tests/core/scheduling/test_fair_leaves.py",
-        "test_users_of_a_fair_leaf_get_as_much_whatever_the_number_of_their_applications",
+        "test_users_of_a_fair_leaf_get_equal_usage_for_any_number_of_applications",
     ),
     "`strict`": ("tests/extensions/state_aware/test_strict.py", "test_nothing_passes_the_first_application"),
     "a parent's guarantee": (

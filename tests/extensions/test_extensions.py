@@ -39,9 +39,9 @@ WORDS = {
     "elastic": r"[eE]lastic|ELASTIC|GANG_(MIN|MAX|STEP)|gang-(min|max|step)",
     "opening_hours": r"opening[_.]hours|Opening(Clock|Hours)|ClosedLeaf|QUEUE_CLOSED",
 }
-"""What names an extension, as a pattern."""
+"""Patterns of names of an extension."""
 ASKED_FOR = {"budgets", "notice"}
-"""Those whose commands the server takes from its own callers, and names for that."""
+"""Extensions whose commands come from the server's own callers, so that the server names them."""
 TABLES = ("core/licorne_core/extensions/__init__.py", "server/licorne_server/wire/features.py")
 NEEDS: set[tuple[str, str]] = set()
 """Extensions that import another one."""
@@ -57,7 +57,7 @@ for path in FILES:
         print(path.stem)
         test_scenario(path, rewrite=False)
 """
-"""Plays the scenarios that are named, or all, and says which."""
+"""Program that plays the named scenarios, or all, and prints their names."""
 METHODS = [
     name for name in vars(Extension) if not name.startswith("_") and callable(getattr(Extension, name))
 ]
@@ -70,18 +70,18 @@ def test_every_field_of_an_answer_is_filled() -> None:
     assert EMPTY == []
 
 
-def test_every_extension_has_its_words() -> None:
-    """The search below has names of each extension of the table, in its order."""
+def test_every_extension_has_its_names() -> None:
+    """The search for names has names of each extension of the table, in its order."""
     assert tuple(WORDS) == NAMES
 
 
-def test_there_are_twelve_points_at_the_most() -> None:
-    """A feature that needs another point asks for a better one instead."""
+def test_the_number_of_points_is_bounded() -> None:
+    """A feature that needs a further point replaces one instead."""
     assert sorted(name for names in POINTS.values() for name in names) == sorted([*METHODS, *TABLES_OF_ONE])
     assert len(POINTS) <= 12
 
 
-def test_a_point_asks_those_alone_that_say_something_there() -> None:
+def test_a_point_calls_only_extensions_that_override_it() -> None:
     """Work is requested by a timer; every other point has a tuple of the extensions with its method."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")))
@@ -121,7 +121,7 @@ def test_extensions_import_one_another_as_stated() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("names", [*((name,) for name in NAMES), NAMES], ids=[*NAMES, "all"])
-def test_the_rest_goes_on_without_extensions(names: tuple[str, ...], tmp_path: Path) -> None:
+def test_the_remainder_works_without_extensions(names: tuple[str, ...], tmp_path: Path) -> None:
     """Without the folders of extensions and their lines in the table, scenarios of the others pass.
 
     Without one of them, those that draw others; the rest without any. The server can do without any but

@@ -82,11 +82,11 @@ SLIPS: dict[str, tuple[Callable[[], Driver], Slip, str]] = {
         "B1: budget company",
     ),
 }
-"""A core at work, a slip in the books of an extension, and what the audit says of it."""
+"""A core at work, a fault in the books of an extension, and the message of the audit."""
 
 
 @pytest.mark.parametrize("name", SLIPS)
-def test_a_slip_in_the_books_of_an_extension_is_noticed(name: str) -> None:
+def test_a_fault_in_the_books_of_an_extension_is_noticed(name: str) -> None:
     """The audit is silent before the error, and names the difference after it."""
     scene, slip, said = SLIPS[name]
     driver = scene()

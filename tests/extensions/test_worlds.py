@@ -20,7 +20,7 @@ from support.worlds.playing import Players
 USUAL = 20
 MOST = 10
 MOST_OF_ALL = 300
-"""Worlds that are tried for each that is wanted: one in two hundred draws no extension at all."""
+"""Worlds tried for each needed one: one in two hundred draws no extension at all."""
 
 
 @cache
@@ -47,7 +47,7 @@ def worlds(most: int) -> Iterator[bytes]:
 def test_worlds_are_decided_as_before_without_extensions(
     names: tuple[str, ...], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    """The number is half of `--worlds`, of those that do not draw the extension; fewer draw none at all."""
+    """Half of `--worlds` are played, of worlds that do not draw the extension; fewer draw none at all."""
     place = tmp_path / "licorne_core"
     shutil.copytree(ROOT / "core/licorne_core", place, ignore=shutil.ignore_patterns("*.so"))
     table = place / "extensions/__init__.py"

@@ -308,7 +308,7 @@ DECIDING = (
         "Escalation.forget",
         drop("cancel"),
         "the timer of a removed application fires",
-        ("core/scheduling/test_escalation::test_an_application_that_is_gone_has_no_deadline",),
+        ("core/scheduling/test_escalation::test_a_removed_application_has_no_deadline",),
     ),
     Defect(
         "points-of-a-closed-partition",
@@ -322,7 +322,7 @@ DECIDING = (
         "Points._at",
         swap("is not", "is"),
         "extensions are called where they do nothing, and not where they act",
-        ("extensions/test_extensions::test_a_point_asks_those_alone_that_say_something_there",),
+        ("extensions/test_extensions::test_a_point_calls_only_extensions_that_override_it",),
     ),
     Defect(
         "never-packs",
@@ -357,7 +357,7 @@ DECIDING = (
         "GangSearch._note_short",
         never("MOST_SHORT_GANGS"),
         "nodes are spread while a gang waits that the whole cluster has no room for",
-        ("extensions/topology/test_topology_gangs::test_racks_are_kept_whole_while_a_gang_waits_for_one",),
+        ("extensions/topology/test_topology_gangs::test_racks_are_packed_while_a_gang_waits_for_one",),
     ),
     Defect(
         "two-orders-at-once",

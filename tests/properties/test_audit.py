@@ -18,14 +18,14 @@ STEPS = 7
 
 
 def _is_doubt(finding: Finding | None) -> bool:
-    """True if books are suspected: nodes may really have too much on them."""
+    """True for faults of the books, not for nodes that are really overfull."""
     return finding is not None and finding.concern is not Concern.OVERFULL
 
 
 @pytest.mark.row(165)
 @pytest.mark.worlds(first=9_000_000, one_in=20)
 def test_sound_books_are_never_suspected(part: range, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A recount during commands finds nothing; the driver makes whole ones."""
+    """A recount during commands finds nothing; the driver also makes complete recounts."""
     send = Driver.send
     under_way: dict[Partition, Iterator[Finding | None]] = {}
 

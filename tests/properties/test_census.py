@@ -1,4 +1,4 @@
-"""The census agrees with explanations in random worlds, though it tries nothing again."""
+"""The census agrees with explanations in random worlds, though it tries no ask again."""
 
 from collections import Counter
 

@@ -24,13 +24,13 @@ MOST_SEEDS = 400
 
 @dataclass(frozen=True)
 class Mistake:
-    """A defect, and the worlds in which it shows."""
+    """A defect, and the worlds in which it is detected."""
 
     name: str
     tune: Callable[[World], None] = lambda world: None
     only: Action | None = None
     first: int = 0
-    """The first of its worlds: a mistake that shows in few has one that is near."""
+    """The first of its worlds: for a rare defect, one that detects it early."""
 
 
 def _slowly_answered(world: World) -> None:
@@ -63,7 +63,7 @@ MISTAKES = (
 
 
 @pytest.mark.worlds(times=3, size=100)
-def test_nothing_is_decided_twice(part: range) -> None:
+def test_no_two_members_decide_for_an_rm(part: range) -> None:
     """At most one member decides for an RM at any time, epochs have one owner and never fall, one RM moves at
     a time, RMs stay within their budget, and each RM is served again soon after the last fault.
     """
@@ -79,7 +79,7 @@ def test_nothing_is_decided_twice(part: range) -> None:
 @pytest.mark.pure
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.name)
 def test_planted_mistakes_are_found(mistake: Mistake, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each of these mistakes in the members' protocol is found in some world."""
+    """Each of these defects in the members' protocol is detected in some world."""
     plant(mistake.name, monkeypatch)
     for seed in range(mistake.first, mistake.first + MOST_SEEDS):
         try:

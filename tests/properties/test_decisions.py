@@ -17,19 +17,19 @@ from support.worlds.elastic import SHARE as ELASTIC
 Play = Callable[[Sequence[Step]], int]
 
 SHORT = 50
-"""Steps of a world. A long one is as lively as so many short ones."""
+"""Steps of a world. A long world is as lively as this number of short ones."""
 
 MOSTLY = 0.9
-"""Share of gangs, or of asks that may preempt others, where nearly all are."""
+"""Share of gangs, or of preempting asks, in worlds where nearly all are."""
 
 CROWDED = 60
 """Steps of a world of preemption."""
 
 GANGS = 80
-"""Steps of a world of gangs: it takes some until one is replaced, or its time is up."""
+"""Steps of a world of gangs: replacements and timeouts take time."""
 
 LONG = 400
-"""Steps of the few long worlds, in which heaps are compacted and logs are caught up with."""
+"""Steps of the few long worlds, in which heaps are compacted and logs are read late."""
 
 
 def agree(
@@ -46,7 +46,7 @@ def agree(
     elastic: float = ELASTIC,
     topology: bool | None = None,
 ) -> None:
-    """Play the worlds; the first on which core and oracle differ is narrowed down and shown."""
+    """Play the worlds; the first one on which core and oracle differ is shrunk and printed."""
     decisions = 0
     for seed in part:
         script = World(
@@ -128,8 +128,8 @@ def test_decides_as_the_oracle_does_of_elastic_gangs(part: range, notices: bool)
     ],
     ids=["slices of one", "node by node"],
 )
-def test_no_size_of_slices_changes_a_decision(part: range, tuning: Tuning) -> None:
-    """In steps as small as can be the decisions are still the oracle's."""
+def test_the_size_of_slices_changes_no_decision(part: range, tuning: Tuning) -> None:
+    """With the smallest steps the decisions are still those of the oracle."""
     agree(part, partial(compare, tuning=tuning))
 
 
@@ -148,7 +148,7 @@ def test_decides_as_the_oracle_does_of_backfill(part: range, shortest: float, le
 def test_decides_as_the_oracle_does_where_domains_are_kept_whole(
     part: range, backfill: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever lacks a node, the fullest domain of each level goes first, and in it the fullest node."""
+    """While an ask lacks a node, the fullest domain of each level is first, and in it the fullest node."""
     packing = Packing((("zone",), ("zone", "rack")), ("gpu", "vcore"))
     monkeypatch.setattr(ConfigMaker, "_node_order", lambda _: {})
     monkeypatch.setattr(turn, "all_of", lambda wanted: packing if wanted else None)
@@ -156,8 +156,8 @@ def test_decides_as_the_oracle_does_where_domains_are_kept_whole(
 
 
 @pytest.mark.worlds(first=3_200_000, one_in=40)
-def test_no_size_of_slices_changes_a_shadow_start(part: range) -> None:
-    """Node by node the decisions are still the oracle's."""
+def test_the_size_of_slices_changes_no_shadow_start(part: range) -> None:
+    """With one node per slice the decisions are still those of the oracle."""
     agree(part, partial(compare, tuning=Tuning(fill_work=1)), CROWDED, backfill=1.0)
 
 
@@ -166,7 +166,7 @@ def test_no_size_of_slices_changes_a_shadow_start(part: range) -> None:
 def test_decides_as_the_oracle_does_without_reservations(
     part: range, gangs: float | None, backfill: float
 ) -> None:
-    """Switched off, reservations and held starts change no decision; asks that require a node wait for it."""
+    """Without reservations, held starts change no decision; asks that require a node wait for it."""
     agree(part, partial(compare, reserving=False), GANGS, gangs=gangs, backfill=backfill)
 
 
@@ -203,5 +203,5 @@ OF_ELASTIC_GANGS = partial(agree, length=CROWDED, gangs=0.3, preempting=MOSTLY, 
     ],
 )
 def test_decides_as_the_oracle_does_in_rare_worlds(decides: Callable[..., None], seed: int) -> None:
-    """In worlds in which they once differed they decide the same."""
+    """Worlds in which core and oracle once differed."""
     decides(part=range(seed, seed + 1))

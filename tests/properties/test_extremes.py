@@ -30,7 +30,7 @@ QUEUES = (
 
 
 def shove(driver: Driver, rng: Random) -> None:
-    """One command with an amount from the ends."""
+    """One command with an amount near the ends of int64."""
     size = {name: rng.choice(AMOUNTS) for name in ("memory", "gpu") if rng.random() < 0.8}
     app_id, key, node_id = (f"{what}{rng.randint(0, 3)}" for what in ("app", "key", "node"))
     match rng.randint(0, 7):

@@ -55,7 +55,7 @@ def garbage() -> Counter[str]:
 # Compiled, a function within a function and its variables know one another.
 @pytest.mark.pure
 @pytest.mark.worlds(first=4_700_000, one_in=4)
-def test_reference_counts_free_all_that_goes(part: range) -> None:
+def test_reference_counts_free_removed_objects(part: range) -> None:
     """Removed objects, and those of removed RMs, leave no reference cycles."""
     for seed in part:
         gangs, preempting = ((None, None), (MOSTLY, None), (None, MOSTLY))[seed % 3]

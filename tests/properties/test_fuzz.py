@@ -16,7 +16,7 @@ from support.wire.still import stillness
 FILES = sorted(corpus.FOLDER.glob("*.txt"))
 READING = "licorne.v1.State"
 PLANS = "licorne.v1.Admin"
-"""What is planned of is a deep copy of the core."""
+"""Plans are made on a deep copy of the core."""
 
 
 @pytest.mark.pure
@@ -33,7 +33,7 @@ def test_no_message_breaks_the_server_or_touches_another_rm(part: range) -> None
     "path",
     [pytest.param(path, marks=[pytest.mark.pure] * (path.stem == PLANS), id=path.stem) for path in FILES],
 )
-def test_the_corpus_is_answered_as_it_stands_there(path: Path, *, rewrite: bool) -> None:
+def test_the_corpus_has_the_recorded_answers(path: Path, *, rewrite: bool) -> None:
     """Each message of the corpus, sent to a new server, gets the recorded answers.
 
     Messages that change nothing share a server: those that read, and refused calls.
@@ -107,7 +107,7 @@ def repeat_names_as_they_are(patch: pytest.MonkeyPatch) -> None:
     ids=lambda slip: slip.__name__,
 )
 @pytest.mark.pure
-def test_a_slip_of_the_server_is_noticed(
+def test_a_fault_of_the_server_is_noticed(
     slip: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A server with invalid answers, or without isolation of RMs, fails the check."""

@@ -11,7 +11,7 @@ from support.worlds import Step, World
 
 
 def told(script: Sequence[Step], rm: str, *, alone: bool) -> list[list[str]]:
-    """The messages to an RM after each of its own commands and each passing of time.
+    """The messages to an RM after each of its own commands and each step of time.
 
     After every step the core runs until it is idle, in turns of three decisions; with `alone` the commands of
     all other RMs are left out of the script.

@@ -1,4 +1,4 @@
-"""Items that a client joins into few requests have the effects that they have one by one."""
+"""Items that a client joins into few requests have the same effects as single ones."""
 
 import asyncio
 from collections import Counter
@@ -31,7 +31,7 @@ from support.wire.items import GOOD, AppItem, AskItem, NodeItem, RemovalItem
 from support.wire.ledger import Item
 
 MAX_ITEMS = 6
-"""Few, so that requests are full now and then."""
+"""A small number, so that requests are full now and then."""
 
 KINDS = {"nodes": Kind.NODES, "applications": Kind.APPLICATIONS, "allocations": Kind.ALLOCATIONS}
 
@@ -97,7 +97,7 @@ def vars_of(thing: Any) -> list[object]:
 
 
 async def compare(spells: Sequence[Sequence[tuple[str, list[Item]]]], config: str) -> None:
-    """Give two cores the same input, joined and one by one: books, answers and decisions are equal."""
+    """Give two cores the same input, joined and singly: books, answers and decisions are equal."""
     joined, single = Driver(), Driver()
     for driver in (joined, single):
         driver.do(register(config))

@@ -19,7 +19,7 @@ class Play:
     """A core whose RMs have a listener each."""
 
     def __init__(self) -> None:
-        """Nobody has registered."""
+        """Start without RMs."""
         self.scheduler = Scheduler()
         self.listeners: dict[str, Listener] = {}
         self.heard = 0
@@ -34,7 +34,7 @@ class Play:
                 yield now, Tick(decisions=5)
 
     def step(self, command: Command, now: float) -> None:
-        """Carry out a command, let the listeners hear of it, and look into their books."""
+        """Carry out a command, pass its events to the listeners, and compare their books."""
         for effect in self.scheduler.handle(command, now):
             if isinstance(effect, Registered):
                 self.listeners[effect.rm_id] = Listener()

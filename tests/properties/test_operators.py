@@ -1,4 +1,4 @@
-"""Operators act on random worlds: the books are right, and delayed work is caught up with."""
+"""Operators act on random worlds: the books are consistent, and delayed work is caught up with."""
 
 from collections.abc import Iterator
 from random import Random
@@ -80,7 +80,7 @@ LEAVES = ("root.a.x", "root.a.y", "root.b", "root.c")
 
 
 @pytest.mark.worlds(first=12_500_000, one_in=10)
-def test_what_was_stopped_is_caught_up_with(part: range) -> None:
+def test_stopped_work_is_caught_up_with(part: range) -> None:
     """With all asks of one size, as many are placed in the end as without stops.
 
     Whatever the order, a full set of such asks has the same number, as one maximum is within the other.

@@ -37,7 +37,7 @@ from support.worlds.playing import Players
 from support.worlds.rms import RmMaker
 
 CLEANED = 21.0
-"""Seconds after which the cleaner of queues has come for sure."""
+"""Seconds after which the cleaner of queues has certainly run."""
 
 Placement = tuple[str, str, str, str]
 """Partition, application, key and node."""
@@ -119,7 +119,7 @@ def exceeded(driver: Driver, rm: str) -> set[tuple[str, str, str, str]]:
 @pytest.mark.pure
 @pytest.mark.worlds(first=13_000_000, one_in=2)
 @pytest.mark.row(120)
-def test_what_is_planned_of_a_configuration_happens(part: range) -> None:
+def test_plans_of_configurations_come_true(part: range) -> None:
     """The asks, nodes, victims, queues and limits of the plan are those of the real update."""
     things = 0
     for seed in part:
@@ -135,7 +135,7 @@ def test_what_is_planned_of_a_configuration_happens(part: range) -> None:
 
 
 def check_configuration(driver: Driver, maker: RmMaker, command: UpdateConfiguration, world: str) -> int:
-    """Plan it, do it, compare; return the number of compared objects."""
+    """Plan an update, carry it out, and compare; return the number of compared objects."""
     rm, before = maker.rm, waiting(driver, maker.rm)
     trees = [Tree.of(driver, rm)]
     plan = deepcopy(driver.scheduler).plan_configuration(command, driver.now)
@@ -209,7 +209,7 @@ def drawn(rng: Random, maker: RmMaker, driver: Driver) -> tuple[NewApplication, 
 @pytest.mark.pure
 @pytest.mark.worlds(first=14_000_000, one_in=2)
 @pytest.mark.row(120)
-def test_what_is_planned_of_a_submission_happens(part: range) -> None:
+def test_plans_of_submissions_come_true(part: range) -> None:
     """The real application, its asks and its victims are those of the plan."""
     things = 0
     for seed in part:
@@ -224,7 +224,7 @@ def test_what_is_planned_of_a_submission_happens(part: range) -> None:
 
 
 def check_submission(driver: Driver, maker: RmMaker, rng: Random, world: str) -> int:
-    """Plan it, do it, compare; return the number of compared objects."""
+    """Plan a submission, carry it out, and compare; return the number of compared objects."""
     new, wanted = drawn(rng, maker, driver)
     rm_id, copy = RmId(maker.rm), deepcopy(driver.scheduler)
     plan = copy.plan_submission(rm_id, new, wanted, driver.now)
@@ -256,8 +256,8 @@ def check_submission(driver: Driver, maker: RmMaker, rng: Random, world: str) ->
 
 @pytest.mark.pure
 @pytest.mark.slow
-def test_a_plan_leaves_what_was_copied_as_it_is() -> None:
-    """All that the live core holds is the same after a plan of either kind as before."""
+def test_a_plan_does_not_change_the_copied_core() -> None:
+    """All state of the live core is the same before and after a plan of either kind."""
     for seed in range(20):
         world = World(seed)
         maker = world.rms[0]

@@ -20,12 +20,12 @@ from support.worlds import World
 from support.worlds.playing import REST, Players
 
 EVERY = 7
-"""Steps from one comparison to the next, beside those at rest: also in the middle of slices."""
+"""Steps between two comparisons, in addition to those when idle: also in the middle of slices."""
 
 Row = tuple[QueuePath, str, str]
 
 NAMED = ("hours", "closed")
-"""Kinds of checks of extensions that reasons in sum tell apart by their queues."""
+"""Kinds of checks of extensions whose totals are separate by queue."""
 
 
 def subject(check: Check) -> str:
@@ -96,7 +96,7 @@ def reasons_in(world: World) -> Counter[str]:
 
 
 @pytest.mark.worlds(first=4_900_000, one_in=16)
-def test_reasons_in_sum_are_those_of_each_ask(part: range) -> None:
+def test_total_reasons_equal_those_of_each_ask(part: range) -> None:
     """Each waiting ask counts once, with its amounts, under the code and subject of its explanation."""
     seen: Counter[str] = Counter()
     for seed in part:

@@ -1,8 +1,8 @@
-"""A thousand worlds are decided as they were when they were recorded.
+"""A thousand worlds are decided as when they were recorded.
 
-The oracle determines what is right, these digests what was: a refactoring must not change a decision, an
-order or an effect by accident. `make test` plays 80 worlds, the compiled core 80 others, and `--worlds 500`
-all of them. A change that is meant to change decisions records the new digests: `pytest
+The oracle determines the right decisions, these digests the former ones: a refactoring must not change a
+decision, an order or an effect by accident. `make test` plays 80 worlds, the compiled core 80 others, and
+`--worlds 500` all of them. A change that is meant to change decisions records the new digests: `pytest
 tests/properties/test_recorded.py --worlds 500 --rewrite`, and is in the changelog.
 """
 
@@ -33,7 +33,7 @@ KINDS: Final[tuple[dict[str, Any], ...]] = (
     {"topology": True, "gangs": 0.9},
     {"topology": True, "backfill": 1.0, "gangs": 0.5},
 )
-"""What a world has more of, in turn."""
+"""The predominant features of worlds, in turn."""
 
 
 def digest_of(number: int) -> str:
@@ -59,7 +59,7 @@ def test_a_recorded_world_is_decided_as_it_was(part: range, request: pytest.Fixt
 
 
 IN_ORDER: Final = (("hours", "fair_memory"),)
-"""Extensions that share a place: the first has its say at the beginning of a turn before the second."""
+"""Extensions that share a place: at the beginning of a turn, the first is called before the second."""
 
 
 @pytest.mark.pure

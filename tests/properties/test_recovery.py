@@ -41,8 +41,8 @@ def test_a_replay_restores_the_books(part: range) -> None:
 
 @pytest.mark.row(161)
 @pytest.mark.worlds(first=5_500_000, one_in=20)
-def test_what_runs_is_taken_back_over_any_quota(part: range) -> None:
-    """No maximum and no limit keeps a core from counting the allocations that an RM reports."""
+def test_allocations_are_recovered_above_any_quota(part: range) -> None:
+    """No maximum and no limit prevents a core from counting the allocations that an RM reports."""
     for seed in part:
         driver = lived(World(seed, hides=False, budgets=False))
         for rm in driver.views.rms():

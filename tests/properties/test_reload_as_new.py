@@ -22,7 +22,7 @@ from support.worlds.configs import TYPES, ConfigMaker, text_of
 
 USERS = [("ann", ["dev"]), ("bob", ["dev", "ops"]), ("cid", ["ops"]), ("dee", [])]
 KEPT = ("application.sort", "priority.")
-"""Beginnings of the properties that are drawn; the others are of what a restart loses."""
+"""Beginnings of the drawn properties; a restart loses the state of all others."""
 
 
 def drawn(maker: ConfigMaker) -> str:
@@ -47,7 +47,7 @@ def drawn(maker: ConfigMaker) -> str:
 
 
 def busy(rng: Random, maker: ConfigMaker) -> Driver:
-    """A core in the middle of its work: much is placed, much waits, and time has passed."""
+    """A core in the middle of its work, with many allocations and pending asks."""
     driver = Driver(reservations=False)
     driver.do(register(drawn(maker)))
     sizes = [{name: rng.choice([2, 4, 8]) * n for name, n in TYPES.items()} for _ in range(4)]
@@ -77,7 +77,7 @@ def follow(driver: Driver, maker: ConfigMaker) -> str:
 
 
 def started_anew(driver: Driver, config: str) -> Driver:
-    """Another core with that configuration from the start, with the same input as the first."""
+    """Another core with that configuration from the start, and the same input as the first."""
     old = driver.partition
     new = Driver(reservations=False)
     new.send(register(config))

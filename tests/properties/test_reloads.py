@@ -56,13 +56,13 @@ def tree(rng: Random, depth: int = 0) -> list[dict[str, Any]]:
 
 
 def drawn(rng: Random, *, creates: bool) -> str:
-    """A configuration that may or may not be a valid one, after the one before."""
+    """A configuration that may be invalid as an update of the previous one."""
     rules = "placementrules: [{name: provided, create: true}]" if creates else ""
     return config(json.dumps(tree(rng)), rest=rules)
 
 
 def started(rng: Random, *, creates: bool) -> Driver:
-    """A core with the first drawn configuration that it takes, and a node."""
+    """A core with the first drawn configuration that it accepts, and a node."""
     driver = Driver(tuning=Tuning(slice_size=rng.choice([1, 500])))
     while not isinstance(driver.do(register(drawn(rng, creates=creates)))[0], Registered):
         pass

@@ -36,11 +36,10 @@ def books(driver: Driver) -> dict[str, Any]:
 
 
 def send_twice(driver: Driver, command: Command) -> None:
-    """Hand the command in again at once: it must change nothing more.
+    """Send the command twice: the repetition must change nothing.
 
-    Releases are handed in one by one: a real ask that takes the place of what one of them ends is
-    something new to the others. For the same reason one that confirms the end of everything is
-    handed in once.
+    Releases are sent one by one: a real ask that replaces the end of one is a new object for the others. For
+    the same reason, a release of everything is sent once.
     """
     if isinstance(command, UpdateAllocations) and command.releases:
         for release in command.releases:
@@ -54,7 +53,7 @@ def send_twice(driver: Driver, command: Command) -> None:
 
 
 def send_twice_as_it_is(driver: Driver, command: Command) -> None:
-    """Hand the command in, and again."""
+    """Send the command twice as it is."""
     driver.send(command)
     once = books(driver)
     driver.send(command)
@@ -62,7 +61,7 @@ def send_twice_as_it_is(driver: Driver, command: Command) -> None:
 
 
 @pytest.mark.worlds(first=9_000_000, one_in=10)
-def test_what_is_said_twice_is_as_if_said_once(part: range) -> None:
+def test_a_repeated_message_has_no_effect(part: range) -> None:
     """This holds for nodes, applications, asks, allocations, releases, configurations, answers."""
     for seed in part:
         driver = Driver()
@@ -79,7 +78,7 @@ def test_what_is_said_twice_is_as_if_said_once(part: range) -> None:
 
 @pytest.mark.worlds(first=9_500_000, one_in=20)
 def test_a_release_without_a_key_is_for_one_application(part: range) -> None:
-    """It loses all, unless asks are kept because of a timeout; the others lose nothing.
+    """Only this application loses its allocations, and its asks except after a timeout.
 
     Kept asks that have been waiting for the end of a placeholder are allocated by it.
     """

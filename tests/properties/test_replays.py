@@ -72,7 +72,7 @@ def test_a_world_is_replayed_without_a_difference(part: range) -> None:
 
 @pytest.mark.worlds(first=7_200_000, one_in=20)
 def test_a_world_with_more_nodes_stays_sound(part: range) -> None:
-    """RMs that are played after the first difference keep the books right and the core sound."""
+    """RMs that are simulated after the first difference keep the books consistent and the core sound."""
     differing = 0
     for seed in part:
         both = Both(recorded(seed), Changes(nodes=(parse_nodes(MORE),)))

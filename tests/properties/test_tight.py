@@ -19,7 +19,7 @@ from support.worlds import compare
 
 @pytest.fixture
 def _no_slack(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Heaps and logs are compacted at every occasion, and two classes of asks have a heap."""
+    """Heaps and logs are compacted as often as possible, and two classes of asks have a heap."""
     for module in (ranking, node_heap, waiting_line):
         monkeypatch.setattr(module, "_SLACK", -1000)
     monkeypatch.setattr(groups, "SLACK", -1000)
@@ -38,7 +38,7 @@ def test_compaction_changes_no_decision(part: range) -> None:
 
 
 @pytest.mark.worlds(first=8_000_000, one_in=10)
-def test_a_turn_that_is_cut_short_changes_no_decision(part: range, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_turn_changes_no_decision(part: range, monkeypatch: pytest.MonkeyPatch) -> None:
     """A pass that stops in the middle, for want of time, later continues without a difference."""
     monkeypatch.setattr(turn, "TRIES", 1)
     agree(part)

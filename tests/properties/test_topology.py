@@ -42,7 +42,7 @@ def played(cluster: Cluster) -> dict[str, str]:
 
 
 @pytest.mark.worlds(first=7_000_000, one_in=2)
-def test_a_domain_is_found_exactly_when_there_is_one(part: range) -> None:
+def test_a_domain_is_found_exactly_if_one_exists(part: range) -> None:
     """A gang is placed whole in one domain of the narrowest level with a place for all, and else waits."""
     for seed in part:
         cluster = drawn(seed)

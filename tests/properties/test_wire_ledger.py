@@ -31,7 +31,7 @@ class RecordingLedger(Ledger):
     """A ledger that records its calls."""
 
     def __init__(self) -> None:
-        """Nothing yet."""
+        """Start without records."""
         super().__init__("rm1")
         self.history: History = []
 
@@ -41,7 +41,7 @@ class RecordingLedger(Ledger):
         super().say(items)
 
     def hear_nodes(self, response: si.NodeResponse) -> None:
-        """Keep it."""
+        """Record the response."""
         self.history.append(Moment("hear_nodes", response))
         super().hear_nodes(response)
 
@@ -126,8 +126,8 @@ def test_a_true_history_passes(history: History) -> None:
 
 
 @pytest.mark.parametrize("kind", ["new", "released", "rejectedAllocations"])
-def test_nothing_may_be_said_twice(history: History, kind: str) -> None:
-    """D2: a second `new`, a second release or rejection of the same is flagged, each of them."""
+def test_repeated_answers_are_flagged(history: History, kind: str) -> None:
+    """D2: a repeated `new`, release or rejection is flagged."""
     places = answers(history, kind)
     assert places, f"the history has no {kind}"
     for place in places:
@@ -136,7 +136,7 @@ def test_nothing_may_be_said_twice(history: History, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["new", "released", "rejectedAllocations"])
-def test_nothing_may_be_left_out(history: History, kind: str) -> None:
+def test_missing_answers_are_flagged(history: History, kind: str) -> None:
     """A withheld answer is flagged after all should have been received."""
     for place in answers(history, kind):
         with pytest.raises(Violation, match=r"the books have|an answer is missing"):
@@ -179,7 +179,7 @@ def mixed(response: si.AllocationResponse) -> None:
     ],
     ids=["unknown node", "unknown key", "unknown app", "partition", "priority", "size", "mixed"],
 )
-def test_nothing_may_be_other_than_asked(history: History, change: Change) -> None:
+def test_wrong_answers_are_flagged(history: History, change: Change) -> None:
     """D2, D3: a `new` that differs from its ask in anything but the node is flagged."""
     place = answers(history, "new")[0]
     changed = si.AllocationResponse.FromString(history[place].given.SerializeToString())
@@ -188,7 +188,7 @@ def test_nothing_may_be_other_than_asked(history: History, change: Change) -> No
         play([*history[:place], Moment("hear_allocations", changed), *history[place + 1 :]])
 
 
-def test_nothing_new_goes_to_a_drained_node(history: History) -> None:
+def test_a_placement_on_a_drained_node_is_flagged(history: History) -> None:
     """D3: an ask submitted after its node was drained is flagged when it is placed on it."""
     drained = next(
         place
@@ -202,7 +202,7 @@ def test_nothing_new_goes_to_a_drained_node(history: History) -> None:
         play([*history[:place], Moment("hear_allocations", moved)])
 
 
-def test_nothing_comes_before_its_application(history: History) -> None:
+def test_an_allocation_before_its_application_is_flagged(history: History) -> None:
     """S2: if the order is known, a `new` of an application that is not accepted yet is flagged."""
     place = answers(history, "new")[0]
     accepted = next(at for at, (method, _) in enumerate(history) if method == "hear_applications")
@@ -213,8 +213,8 @@ def test_nothing_comes_before_its_application(history: History) -> None:
     play(early, ordered=False)
 
 
-def test_a_hold_holds(history: History) -> None:
-    """Nothing may be placed during a replay."""
+def test_a_placement_on_hold_is_flagged(history: History) -> None:
+    """No ask may be placed during a replay."""
     place = answers(history, "new")[0]
     untold = [moment for moment in history[: place + 1] if moment.method != "settle"]
     play(untold)
@@ -222,7 +222,7 @@ def test_a_hold_holds(history: History) -> None:
         play(untold, held=True)
 
 
-def test_the_time_of_a_gang_ends() -> None:
+def test_placeholders_are_kept_until_the_rm_confirms() -> None:
     """A placeholder that is asked to end is kept until the RM confirms; a real allocation is never asked."""
     with stillness():
         world = World()

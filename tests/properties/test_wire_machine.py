@@ -43,7 +43,7 @@ SAYS = rule(who=WHO, told=st.lists(st.tuples(messages, THEN, ROUNDS), min_size=1
 
 
 def say_twice(world: World, rm: WireRm, kind: str, items: list[Item]) -> None:
-    """S1: the same once more changes nothing."""
+    """S1: a repeated message changes nothing."""
     before = world.digest(rm.rm_id)
     world.touch(rm)
     rm.say(kind, items)
@@ -61,7 +61,7 @@ class WireMachine(RuleBasedStateMachine):
         self.world = World()
 
     def teardown(self) -> None:
-        """Print the script of the shortest failure for the reader."""
+        """Print the script of the shortest failure."""
         hypothesis.note("\n".join(self.world.script))
         self.world.close()
 
@@ -71,7 +71,7 @@ class WireMachine(RuleBasedStateMachine):
         is_asked=st.booleans(),
     )
     def two_rms(self, sessions: tuple[bool, bool], singly: tuple[bool, bool], is_asked: bool) -> None:
-        """Both are registered, with two nodes and an application; some send each item by itself."""
+        """Register both, with two nodes and an application; some send each item by itself."""
         for rm, session, sends_singly in zip(self.world.rms, sessions, singly, strict=True):
             rm.sends_singly = sends_singly
             self.world.restart(rm, GOOD[0], session=session, is_asked=is_asked)
@@ -121,7 +121,7 @@ class WireMachine(RuleBasedStateMachine):
                     say_twice(world, rm, kind, said)
 
     def answers(self, place: int, refused: set[int], count: int, as_list: bool) -> None:
-        """RMs answer some predicate checks, not always the first."""
+        """RMs answer some predicate checks, in any order."""
         for rm in self.world.rms:
             if rm.connection.is_whole:
                 self.world.touch(rm)
@@ -143,7 +143,7 @@ class WireMachine(RuleBasedStateMachine):
 
     @rule(order=ORDERS)
     def rest(self, order: list[str]) -> None:
-        """Everything that is under way arrives, streams in any order."""
+        """All messages under way arrive, streams in any order."""
         self.world.settle(order)
 
     @rule(who=WHO)
@@ -161,7 +161,7 @@ class WireMachine(RuleBasedStateMachine):
     # ---- Faults ----
 
     def _in_the_midst(self, rm: WireRm, last: tuple[str, list[Item]] | None, rounds: int) -> None:
-        """A message was just sent, and is being processed."""
+        """Send a message, and stop while it is processed."""
         self.world.touch(rm)
         if last is not None and rm.connection.is_whole:
             kind, items = last
@@ -228,7 +228,7 @@ class WireMachine(RuleBasedStateMachine):
         stop: int | None,
         miscounted: bool,
     ) -> None:
-        """An RM's process ends and another replaces it, which may not get far itself."""
+        """An RM's process ends and a new one replaces it, which may not complete its start."""
         rm = self.world.rms[who]
         self._in_the_midst(rm, last, rounds)
         belief = self.world.restart(rm, config, session=session, is_asked=is_asked)
@@ -247,7 +247,7 @@ class WireMachine(RuleBasedStateMachine):
 
     @rule(who=WHO)
     def unregisters(self, who: int) -> None:
-        """An RM with a session leaves for good."""
+        """An RM with a session leaves permanently."""
         rm = self.world.rms[who]
         self.world.settle()
         if rm.connection.has_session and rm.connection.is_whole:
@@ -276,7 +276,7 @@ class WireMachine(RuleBasedStateMachine):
 
     @rule(who=WHO, what=st.sampled_from(MISCHIEF))
     def mischief(self, who: int, what: str) -> None:
-        """Garbage, gaps, strangers and older instances end with a status and change nothing."""
+        """Invalid messages, gaps, foreign RMs and older instances end with a status and change nothing."""
         world, rm = self.world, self.world.rms[who]
         world.connect(rm)
         world.settle()
@@ -311,7 +311,7 @@ def test_ledgers_and_books_agree(part: range) -> None:
 
 
 def lose_the_last(patch: pytest.MonkeyPatch) -> None:
-    """The last message to be repeated after a break is not sent."""
+    """Do not repeat the last message after a break."""
     after = Outbox.after
 
     def all_but_one(self: Outbox, number: int) -> list[Sent] | None:
@@ -322,17 +322,17 @@ def lose_the_last(patch: pytest.MonkeyPatch) -> None:
 
 
 def cut_in_the_midst(patch: pytest.MonkeyPatch) -> None:
-    """A request whose stream breaks is neither carried out to its end nor counted."""
+    """Neither complete nor count a request whose stream breaks."""
     patch.setattr(Stream, "is_handling", property(lambda _: False, lambda *_: None), raising=False)
 
 
 def lose_what_was_read(patch: pytest.MonkeyPatch) -> None:
-    """Requests that were read from a broken stream and not handled count as repeats on the next."""
+    """Count requests read from a broken stream, but not handled, as repetitions on the next."""
     patch.setattr(Session, "begin_stream", lambda _: None)
 
 
 def add_before_removing(patch: pytest.MonkeyPatch) -> None:
-    """A removal followed by an addition is joined, and carried out in the wrong order."""
+    """Join a removal with a following addition, and carry them out in the wrong order."""
 
     def joins(self: Intake, kind: Kind, _: int, *, removes: bool) -> bool:
         waiting = self._waiting
@@ -342,18 +342,18 @@ def add_before_removing(patch: pytest.MonkeyPatch) -> None:
 
 
 def acknowledge_nothing(patch: pytest.MonkeyPatch) -> None:
-    """Releases are not acknowledged."""
+    """Do not acknowledge releases."""
     every = frozenset(TerminationType)
     patch.setattr("licorne_core.handlers.allocations._UNACKNOWLEDGED", every)
 
 
 def do_not_hold(patch: pytest.MonkeyPatch) -> None:
-    """Asks are scheduled during a replay."""
+    """Schedule asks during a replay."""
     patch.setattr("licorne_core.partitions.registry.Rm.set_hold", lambda *_, **__: None)
 
 
 def resize_nothing(patch: pytest.MonkeyPatch) -> None:
-    """Allocations keep their size."""
+    """Do not change the size of allocations."""
     patch.setattr("licorne_core.handlers.allocations._resize_allocation", lambda *_: None)
 
 
@@ -372,7 +372,7 @@ def resize_nothing(patch: pytest.MonkeyPatch) -> None:
     ids=lambda slip: slip.__name__,
 )
 @pytest.mark.pure
-def test_a_slip_of_the_server_is_noticed(
+def test_a_fault_of_the_server_is_noticed(
     slip: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A server that loses, repeats or mixes up messages fails the check."""

@@ -1,4 +1,4 @@
-"""The random worlds themselves: their contents, and the faults that they detect."""
+"""The random worlds: their contents, and the faults that they detect."""
 
 from collections.abc import Callable
 
@@ -67,8 +67,8 @@ def test_worlds_have_every_order() -> None:
     ],
 )
 @pytest.mark.pure
-def test_a_wrong_decision_is_noticed(slip: Slip, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A core that decides otherwise than the oracle does not get through a hundred worlds."""
+def test_a_wrong_decision_is_detected(slip: Slip, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A core that differs from the oracle is detected within a hundred worlds."""
     slip(monkeypatch)
     with pytest.raises((Disagreement, InvariantBroken)):
         play_a_hundred()

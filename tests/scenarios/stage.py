@@ -48,15 +48,15 @@ class Line:
 
 @dataclass
 class Stage:
-    """The world of verbs. `rm` is the RM of the present line."""
+    """The context of verbs. `rm` is the RM of the present line."""
 
     driver: Driver = field(default_factory=Driver)
     rm: str = RM
     rest: Command | None = None
-    """Rest of a large command."""
+    """Remainder of a large command."""
 
     def send(self, command: Command) -> list[str]:
-        """Hand in a command."""
+        """Send a command."""
         return self.told(self.driver.send(command))
 
     def hand_in(self, line: Line, command: Command) -> list[str]:

@@ -13,12 +13,12 @@ from support.core.builders import RM
 _ALL = sorted(Path(__file__).parent.glob("*.txt"))
 FILES = [path for path in _ALL if {*NAMES}.issuperset(extensions_of(path))]
 SECTIONS = {*range(1, 14)}
-"""Sections of the specification whose behaviour shows in what an RM and an administrator see."""
+"""Sections of the specification whose behaviour RMs and administrators can observe."""
 
 SILENCE = "(nothing)"
 
 SAID_BY = {"autoscaler": "no node takes "}
-"""Beginnings of lines that only an extension says, of those that can be left out of any file."""
+"""Beginnings of lines that only an extension prints."""
 
 
 def said(stage: Stage, command: str, text: str) -> str:

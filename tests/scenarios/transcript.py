@@ -7,10 +7,10 @@
     ----
     one line for each thing that happened
 
-The first comment says ``# rows:`` with the acceptance rows that the file covers, if any, and
-``# spec:`` with the sections of the specification that it shows, and ``# extensions:`` with those of
-`licorne_core/extensions` without which it cannot be played. A blank line ends what is said.
-Run with ``--rewrite`` to have it written anew, and read the difference before you believe it.
+The first comment says ``# rows:`` with the acceptance rows that the file covers, if any, and ``# spec:`` with
+the sections of the specification that it shows, and ``# extensions:`` with those of `licorne_core/extensions`
+without which it cannot be played. A blank line ends the output. Run with ``--rewrite`` to record the output
+anew, and review the difference.
 """
 
 import re

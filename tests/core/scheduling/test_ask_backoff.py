@@ -66,7 +66,7 @@ def test_an_application_without_a_key_is_explained_by_an_ask_that_backs_off(
     assert next(check.code for check in found.checks if not check.passed) == "ASK_BACKS_OFF"
 
 
-def test_the_others_go_first_meanwhile(driver: Driver) -> None:
+def test_other_asks_are_served_during_a_back_off(driver: Driver) -> None:
     """Other asks of the class and of other queues are served during the back-off, and the ask after it."""
     driver.do(asks(ask("one", "k1", vcore=1, priority=9)))
     driver.do(asks(ask("one", "k2", vcore=1), ask("two", "k3", vcore=1)))
@@ -93,7 +93,7 @@ def test_explain_says_after_how_many_failures_and_until_when(driver: Driver) -> 
     assert driver.explain("one", "k").verdict == "allocated"
 
 
-def test_those_who_watch_hear_of_each_failure(driver: Driver) -> None:
+def test_each_failure_has_an_event(driver: Driver) -> None:
     """Each failure has a REQUEST event with the failures in a row and the delay, and is counted."""
     driver.do(asks(ask("one", "k", vcore=1)))
     driver.facts.clear()
@@ -105,7 +105,7 @@ def test_those_who_watch_hear_of_each_failure(driver: Driver) -> None:
 
 
 @pytest.mark.parametrize("how", ["long", "said", "new"])
-def test_a_count_is_forgotten_once_it_ran(driver: Driver, how: str) -> None:
+def test_failures_are_forgotten_after_a_run(driver: Driver, how: str) -> None:
     """The failures are forgotten after a long run, a report by the RM, or a new ask under the key."""
     driver.do(asks(ask("one", "k", vcore=1)))
     fail(driver, "k")
@@ -121,7 +121,7 @@ def test_a_count_is_forgotten_once_it_ran(driver: Driver, how: str) -> None:
     assert keys(driver.wait(1.0)) == ["k"]
 
 
-def test_what_backs_off_can_be_changed_at_any_moment(driver: Driver) -> None:
+def test_an_ask_that_backs_off_can_be_changed(driver: Driver) -> None:
     """An ask that backs off can be resized, placed by the RM, released, and removed."""
     driver.do(nodes(node("m", vcore=9)))
     driver.do(asks(*(ask("one", key, vcore=1) for key in ("k1", "k2", "k3", "k4"))))

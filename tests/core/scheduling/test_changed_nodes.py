@@ -35,11 +35,11 @@ CHANGES: dict[str, tuple[Command, str]] = {
     "a victim": (configure(config(QUEUES % 1, rest=MORE)), "n1"),
     "drained": (nodes(node("n2", NodeAction.DRAIN_NODE)), "n2"),
 }
-"""What changes a node, and that node."""
+"""Changes of a node, each with the changed node."""
 
 
 @pytest.mark.parametrize("how", CHANGES)
-def test_whatever_changes_a_node_is_noted(how: str) -> None:
+def test_each_change_of_a_node_is_logged(how: str) -> None:
     """A change of use, victims or state logs the changed node only."""
     command, changes = CHANGES[how]
     assert changed(full(), command) == {changes}
@@ -52,7 +52,7 @@ def test_a_reservation_changes_its_node() -> None:
     assert changed(driver, asks(ask("rich", "d", memory=2))) == {"n2"}
 
 
-def test_a_node_that_comes_has_changed_and_one_that_goes_is_forgotten() -> None:
+def test_a_new_node_is_logged_and_a_removed_one_dropped() -> None:
     """A new node is logged, and a removed one leaves the log."""
     driver = full()
     assert changed(driver, nodes(node("n3", memory=1))) == {"n3"}

@@ -95,7 +95,7 @@ class World:
         return wants
 
     def reserve(self, request: Request, *, ends: bool = False) -> None:
-        """The ask has a node, or has lost it."""
+        """Give the ask a node, or take it away."""
         wants = self.app.group_of(request.ask).remedy_requests.get(ReservationRequest)
         if ends:
             request.reservation = None
@@ -193,7 +193,7 @@ def test_an_ask_that_requires_its_node_waits_for_no_age() -> None:
     assert TIMER not in world.timers
 
 
-def test_an_ask_that_becomes_old_enough_before_those_that_are_is_worth_a_try() -> None:
+def test_a_new_first_old_enough_ask_unparks_the_request() -> None:
     """A request is unparked when its first old enough ask changes, and only then."""
     world = World()
     low = world.ask(age=5.0)
@@ -207,7 +207,7 @@ def test_an_ask_that_becomes_old_enough_before_those_that_are_is_worth_a_try() -
     assert (wants.first(), wants.blocker) == (high.place, None)
 
 
-def test_a_group_without_asks_wants_no_node() -> None:
+def test_a_group_without_asks_has_no_reservation_request() -> None:
     """Reservation request, rank and deadline are removed with the last ask of the group."""
     world = World()
     request = world.ask()
@@ -219,7 +219,7 @@ def test_a_group_without_asks_wants_no_node() -> None:
     assert TIMER not in world.timers
 
 
-def test_an_application_that_is_gone_has_no_deadline() -> None:
+def test_a_removed_application_has_no_deadline() -> None:
     """A removed application has no timer."""
     world = World()
     world.want(world.ask())

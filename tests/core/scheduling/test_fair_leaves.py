@@ -1,4 +1,4 @@
-"""The order of users in a fair leaf, and of siblings, by all that they have (spec §§ 4.9, 5.2)."""
+"""The order of users in a fair leaf, and of siblings, by all their usage (spec §§ 4.9, 5.2)."""
 
 from collections import Counter
 
@@ -32,7 +32,7 @@ def started(driver: Driver, *wanted: tuple[str, int]) -> Counter[str]:
     return Counter(app_id.partition("-")[2] for app_id, *_ in placed(driver.do(asks(*made))))
 
 
-def test_users_of_a_fair_leaf_get_as_much_whatever_the_number_of_their_applications() -> None:
+def test_users_of_a_fair_leaf_get_equal_usage_for_any_number_of_applications() -> None:
     """One application gets as much as nine of another user."""
     counts = {"ann": 1, "ben": 9}
     found = started(cluster(20, **counts), *((name, 20) for name in names(counts)))
@@ -47,7 +47,7 @@ def test_applications_of_one_user_take_turns() -> None:
     assert [app_id[:3] for app_id, *_ in placed(effects)] == ["000", "001", "002"] * 2
 
 
-def test_a_priority_goes_before_what_users_have() -> None:
+def test_priority_precedes_the_usage_of_users() -> None:
     """The user with an ask of higher priority is first, whatever the usage."""
     driver = cluster(4, ann=1, ben=1)
     assert started(driver, ("000-ben", 4)) == {"ben": 4}
@@ -72,7 +72,7 @@ def test_a_leaf_whose_policy_changes_compares_users_at_once(before: str) -> None
 
 
 @pytest.mark.parametrize("guaranteed", ["3", "4", "4500m"])
-def test_what_a_guarantee_leaves_out_decides_between_equal_shares(guaranteed: str) -> None:
+def test_types_without_a_guarantee_decide_between_equal_shares(guaranteed: str) -> None:
     """Of queues with equal shares of their guarantee, the one with less of the other types is first."""
     sizes = f"resources: {{guaranteed: {{vcore: {guaranteed}}}}}"
     driver = Driver(sweep=50)

@@ -12,8 +12,8 @@ class Layout:
     """A layout by which slots are added up."""
 
 
-def test_tables_of_a_former_layout_are_forgotten() -> None:
-    """They would keep removed nodes in memory. Those of all nodes have no layout, and are kept."""
+def test_tables_of_a_former_layout_are_dropped() -> None:
+    """Old tables would keep removed nodes in memory. Tables of all nodes have no layout, and are kept."""
     tables, wanted = SlotTables(NodeBook(NodeSortPolicy()), 10), AskClass.of({"vcore": 1})
     everywhere = tables.of(wanted, None, Slots)
     before, now = Layout(), Layout()

@@ -16,26 +16,26 @@ pytestmark = pytest.mark.pure
 
 FEW, MANY = 10, 1000
 HOLE = 10_000
-"""What each release frees of both types, on a node that has no more."""
+"""Amounts of both types freed by each release, on an otherwise full node."""
 
 Amounts = tuple[int, int]
 
 
 def all_fit(count: int) -> Iterator[Amounts]:
-    """Each requests more than half of the freed amount, so that only one fits."""
+    """Each size is more than half of the freed amount, so that only one ask fits."""
     for number in range(count):
         yield HOLE - number, HOLE // 2 + 1 + number
 
 
 def the_last_fits(count: int) -> Iterator[Amounts]:
-    """All before the last request more than the freed amount."""
+    """All but the last size exceed the freed amount."""
     for number in range(count - 1):
         yield HOLE + 1 + number, HOLE + count - number
     yield HOLE, HOLE
 
 
 def none_fits(count: int) -> Iterator[Amounts]:
-    """Each requests a little more than the freed amount."""
+    """Each size is a little more than the freed amount."""
     for number in range(count):
         yield HOLE + 1 + number, HOLE + count - number
 
@@ -97,7 +97,7 @@ def cost_of_a_release(
 ) -> Cost:
     """Full nodes have one hole each, and asks of this number of sizes wait; the third release is measured.
 
-    If root is not full as well, other nodes have room, but each too little.
+    If root is not full, other nodes have room, but none has enough.
     """
     queues, paths = layout(count)
     core = Core()
@@ -121,7 +121,7 @@ def cost_of_a_release(
 @pytest.mark.parametrize("root_is_full", [True, False])
 @pytest.mark.parametrize("layout", [in_one_application, in_many_applications, in_many_queues])
 @pytest.mark.parametrize("sizes", [all_fit, the_last_fits])
-def test_a_release_costs_the_same_however_many_sizes_wait(
+def test_a_release_costs_the_same_for_any_number_of_sizes(
     sizes: Callable[[int], Iterator[Amounts]],
     layout: Callable[[int], tuple[str, list[str]]],
     *,
@@ -135,7 +135,7 @@ def test_a_release_costs_the_same_however_many_sizes_wait(
 
 
 @pytest.mark.parametrize("layout", [in_one_application, in_many_applications, in_many_queues])
-def test_a_release_that_helps_nobody_costs_the_same_however_many_sizes_wait(
+def test_a_useless_release_costs_the_same_for_any_number_of_sizes(
     layout: Callable[[int], tuple[str, list[str]]],
 ) -> None:
     """A release that no size fits has a cost independent of the number of waiting sizes."""
@@ -145,8 +145,8 @@ def test_a_release_that_helps_nobody_costs_the_same_however_many_sizes_wait(
     assert many.lines <= 2 * few.lines
 
 
-def test_sizes_that_fit_nowhere_cost_the_same_however_many_nodes_there_are() -> None:
-    """One is searched in vain, and those that request no less of any type are not searched.
+def test_sizes_that_fit_nowhere_cost_the_same_for_any_number_of_nodes() -> None:
+    """One size is searched in vain; sizes at least as large in each type are not searched.
 
     No type alone rules them out: half of the nodes have enough of one, the others of the other.
     """

@@ -82,7 +82,7 @@ class World:
             owner.request.create_time = -owner.request.create_time
 
     def first(self) -> int:
-        """The number of the first ready one."""
+        """The number of the first ready ask."""
         found = self.reserved.first(self.tree.root, ())
         return next(number for number, known in self.known.items() if known is found)
 
@@ -177,7 +177,7 @@ def test_the_first_is_that_of_a_sorted_list(history: list[Step]) -> None:
             assert all(known in blocker.priority_pass for blocker in world.reserved.blockers(known))
 
 
-def test_when_everything_may_have_changed_all_are_tried() -> None:
+def test_waking_all_tries_all_reserved_asks() -> None:
     """`wake_all` makes all reserved asks ready, in the order of their present keys."""
     world = World()
     for number in (0, 6):
@@ -204,7 +204,7 @@ def test_priorities_of_asks_come_before_their_ages() -> None:
     assert AllocationKey("high") == high.key
 
 
-def test_a_change_of_a_queue_looks_at_none_of_its_asks() -> None:
+def test_a_change_of_a_queue_reads_none_of_its_asks() -> None:
     """A changed key of a queue reads the key of no ask in it."""
     world = World()
     for number in range(12):
@@ -217,8 +217,8 @@ def test_a_change_of_a_queue_looks_at_none_of_its_asks() -> None:
     assert firsts == {0, 6}
 
 
-def test_a_changed_key_of_an_application_is_that_of_one_entry() -> None:
-    """A changed key of an application reads the key of none of its asks."""
+def test_a_changed_application_reads_none_of_its_asks() -> None:
+    """A changed key of an application does not read the keys of its asks."""
     world = World()
     for number in (0, 1, 2, 3):
         world.reserve(number)

@@ -19,7 +19,7 @@ def chain(levels: int) -> str:
 
 
 def path_of(levels: int) -> str:
-    """The leaf of that chain."""
+    """The path of the leaf of that chain."""
     return ".".join(["root", *(f"level-{level}" for level in reversed(range(levels - 1))), "leaf"])
 
 
@@ -44,7 +44,7 @@ def test_queues_without_siblings_are_not_ranked_again_for_each_decision(levels: 
     assert not again["queue_key"]
 
 
-def test_a_sibling_that_comes_is_compared_with_all_that_was_booked_before() -> None:
+def test_a_new_sibling_is_compared_by_present_shares() -> None:
     """A queue that was alone has its present share when a sibling gets asks."""
     driver = Driver()
     tree = "[{name: a, queues: [{name: b}]}, {name: c, queues: [{name: d}]}]"
@@ -56,7 +56,7 @@ def test_a_sibling_that_comes_is_compared_with_all_that_was_booked_before() -> N
     assert keys_of_placed(driver, 5) == ["new-0", "new-1", "new-2", "old-3", "new-3"]
 
 
-def test_a_queue_that_was_alone_is_compared_again_when_its_sibling_comes_back() -> None:
+def test_a_queue_is_compared_again_when_its_sibling_returns() -> None:
     """A queue is compared again when its sibling has asks again."""
     driver = Driver()
     driver.do(register(config("[{name: a}, {name: b}]")), nodes(node("n1", vcore=100)))

@@ -33,7 +33,7 @@ SQUEEZES: dict[str, Command] = {
     "resize": asks(ask("there", "held", vcore=5)),
     "placement": asks(ask("there", "new", vcore=3, on_node="n1")),
 }
-"""What leaves the node 1 short of what is on it."""
+"""Losses of room that leave the node 1 short of its allocations."""
 
 
 def assuming(fail_mode: FailMode = FailMode.CLOSED) -> tuple[Driver, list[AskedCheck]]:
@@ -77,7 +77,7 @@ def accept(core: Driver, checks: Sequence[AskedCheck]) -> list[Effect]:
 
 
 @pytest.mark.parametrize("how", SQUEEZES)
-def test_the_latest_is_taken_back_when_the_node_has_less_room(how: str) -> None:
+def test_the_latest_assumed_ask_is_rolled_back_when_room_is_lost(how: str) -> None:
     """A loss of room rolls back the latest assumed ask, and an earlier one is checked again."""
     core, checks = assuming()
     effects = core.do(SQUEEZES[how])
@@ -90,7 +90,7 @@ def test_the_latest_is_taken_back_when_the_node_has_less_room(how: str) -> None:
 
 
 @pytest.mark.parametrize("how", SQUEEZES)
-def test_silence_that_counts_as_consent_means_the_node_as_it_is(how: str) -> None:
+def test_silence_as_consent_applies_to_the_present_node(how: str) -> None:
     """With the open fail mode, only asks that still fit are allocated after the deadlines."""
     core, _ = assuming(FailMode.OPEN)
     core.do(SQUEEZES[how])
@@ -99,7 +99,7 @@ def test_silence_that_counts_as_consent_means_the_node_as_it_is(how: str) -> Non
     assert core.explain("one", "k2").verdict == "pending"
 
 
-def test_all_that_does_not_fit_is_taken_back() -> None:
+def test_all_unfitting_asks_are_rolled_back() -> None:
     """All assumed asks that do not fit are rolled back, and no allocation is stopped (spec § 7.2)."""
     core, checks = assuming()
     effects = core.do(nodes(node("n1", NodeAction.UPDATE, vcore=1)))
@@ -107,7 +107,7 @@ def test_all_that_does_not_fit_is_taken_back() -> None:
     assert placed(accept(core, checks)) == []
 
 
-def test_what_wants_nothing_of_what_is_missing_stays() -> None:
+def test_asks_without_the_missing_type_stay() -> None:
     """A shortage of a type rolls back only asks that request the type."""
     core, _ = assuming()
     core.do(nodes(node("n1", NodeAction.UPDATE, vcore=10, memory=5)))
@@ -119,7 +119,7 @@ def test_what_wants_nothing_of_what_is_missing_stays() -> None:
     assert asked(effects) == []
 
 
-def test_what_is_taken_back_waits_in_its_old_place() -> None:
+def test_a_rolled_back_ask_waits_in_its_old_place() -> None:
     """A rolled back ask precedes later asks of its class."""
     core, checks = assuming()
     core.do(asks(ask("one", "k3", vcore=3, predicate="p")))
@@ -131,7 +131,7 @@ def test_what_is_taken_back_waits_in_its_old_place() -> None:
 
 
 @pytest.mark.parametrize("fail_mode", FailMode)
-def test_a_drained_node_gives_all_back(fail_mode: FailMode) -> None:
+def test_a_drained_node_rolls_back_all_asks(fail_mode: FailMode) -> None:
     """Draining rolls back all assumed asks; neither an acceptance nor a deadline counts."""
     core, checks = assuming(fail_mode)
     core.do(nodes(node("n1", NodeAction.DRAIN_NODE)))
@@ -153,7 +153,7 @@ def test_asks_that_require_a_drained_node_stay_on_it() -> None:
     assert placed(core.do(answering(again))) == [("one", "daemon", "n1")]
 
 
-def test_a_node_that_leaves_gives_even_those_back_that_require_it() -> None:
+def test_a_removed_node_rolls_back_even_asks_that_require_it() -> None:
     """A removed node rolls back even asks that require it, which wait for a node of that name."""
     core, _ = assuming()
     core.do(asks(ask("one", "daemon", vcore=1, predicate="d", required_node="n1")))
@@ -165,7 +165,7 @@ def test_a_node_that_leaves_gives_even_those_back_that_require_it() -> None:
     assert (check.key, check.nodes) == ("daemon", ["n1"])
 
 
-def test_what_is_taken_back_gives_its_room_to_others() -> None:
+def test_a_roll_back_frees_room_for_others() -> None:
     """A roll-back frees room on the node, in the queue and in the application at once."""
     core, checks = assuming()
     core.do(asks(ask("there", "plain", vcore=3)))

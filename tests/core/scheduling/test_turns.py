@@ -8,7 +8,7 @@ from support.core.builders import app, apps, ask, asks, config, node, nodes, reg
 from support.core.driver import Driver
 
 
-def test_a_turn_tries_no_more_than_so_many_asks_however_much_it_may_decide() -> None:
+def test_the_tries_of_a_turn_are_bounded() -> None:
     """Asks that fit nowhere are tried over several turns, and each is tried once."""
     driver = Driver(sweep=1000)
     driver.do(register(config("[{name: a}]")), nodes(node("n1", vcore=1)))

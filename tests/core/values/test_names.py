@@ -34,7 +34,7 @@ BOB = UserGroup("bob", ("bob",))
         (" ", False, False),
     ],
 )
-def test_who_is_let_in(text: str, alice: bool, bob: bool) -> None:
+def test_users_and_groups_of_access_lists(text: str, alice: bool, bob: bool) -> None:
     """Users first, groups after one blank, a star for everyone, nothing for nobody."""
     acl = Acl.parse(text)
     assert (acl.allows(ALICE), acl.allows(BOB)) == (alice, bob)
@@ -93,7 +93,7 @@ def test_an_evil_expression_is_harmless() -> None:
 
 
 @pytest.mark.parametrize("text", ["(", "[a", "a**", "x{2,1}", "(?=look)", r"(a)\1"])
-def test_what_is_no_expression(text: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_invalid_expressions(text: str, capfd: pytest.CaptureFixture[str]) -> None:
     """A text that does not compile is a typed error with the reason, and nothing is printed."""
     with pytest.raises(ConfigError, match="is not a regular expression: "):
         Pattern(text)

@@ -52,8 +52,8 @@ def test_an_item_that_waits_is_not_alone() -> None:
     assert not ranking.has_only("item-1")
 
 
-def test_an_entry_is_another_one_under_a_new_key() -> None:
-    """A kept entry shows by its serial number whether it is still valid."""
+def test_a_new_key_makes_a_new_entry() -> None:
+    """A retained entry shows by its serial number whether it is still valid."""
     ranking = ranked(1)
     kept = ranking.entry("item-1")
     assert kept is not None
@@ -65,7 +65,7 @@ def test_an_entry_is_another_one_under_a_new_key() -> None:
     assert (renewed.key, renewed.serial != kept.serial) == ((2,), True)
 
 
-def test_a_smaller_key_is_told_and_a_larger_one_is_not() -> None:
+def test_only_smaller_keys_are_reported() -> None:
     """`improved` lists the entries that have moved forward in the order."""
     ranking = ranked(5, 6)
     ranking.set_aside("item-6")
@@ -144,7 +144,7 @@ def test_priorities_stay_within_int32() -> None:
     assert clamp_priority(7) == 7
 
 
-def test_many_that_went_leave_the_others_in_order() -> None:
+def test_the_next_priority_is_found_after_many_removals() -> None:
     """After most priorities were removed at once, the next highest is found."""
     counts = PriorityCounts()
     for priority in range(200):

@@ -123,7 +123,7 @@ def test_amounts_for_people_are_those_of_the_tables(size: dict[str, int], shown:
     assert r.in_units(size) == human_resources(size) == shown
 
 
-def test_no_amount_is_said_in_a_word() -> None:
+def test_no_amount_is_a_word() -> None:
     """A sentence without an amount can be read."""
     assert r.in_units({}) == "nothing"
 
@@ -199,7 +199,7 @@ def test_units(name: str, text: str, amount: int) -> None:
         ("memory", "9" * 100_000, "invalid quantity: overflow"),
     ],
 )
-def test_what_is_no_amount(name: str, text: str, reason: str) -> None:
+def test_invalid_amounts(name: str, text: str, reason: str) -> None:
     """The message of an invalid amount blames number, suffix or size, and has the value."""
     with pytest.raises(ConfigError) as refusal:
         parse_quantity(name, text)

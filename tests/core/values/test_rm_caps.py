@@ -53,7 +53,7 @@ def counts(driver: Driver, rm: str = RM) -> RmCounts:
 
 
 @pytest.mark.parametrize("name", ["requests", "allocations"])
-def test_a_tally_that_is_wrong_is_noticed(name: str) -> None:
+def test_a_wrong_tally_is_noticed(name: str) -> None:
     """The totals over applications are recounted by the checks of the books (A2)."""
     driver = started(RmCaps())
     tally = next(iter(driver.scheduler.partitions.values())).tally
@@ -62,7 +62,7 @@ def test_a_tally_that_is_wrong_is_noticed(name: str) -> None:
         check_invariants(driver.scheduler)
 
 
-def test_the_report_of_a_partition_looks_at_no_application() -> None:
+def test_the_report_of_a_partition_reads_no_application() -> None:
     """Totals of applications are updated incrementally: there may be very many."""
     driver = started(RmCaps())
     driver.do(asks(ask("one", "runs", vcore=60), ask("one", "waits", vcore=60)))
@@ -96,7 +96,7 @@ def test_asks_and_allocations_are_counted_together() -> None:
     )
 
 
-def test_what_is_known_may_be_said_again_at_the_cap() -> None:
+def test_repetitions_are_accepted_at_the_cap() -> None:
     """A resize, or the same ask again, adds nothing and is accepted."""
     driver = started(RmCaps(asks=2))
     driver.do(asks(ask("one", "k1", vcore=1), foreign("f", "n", vcore=1)))
@@ -104,7 +104,7 @@ def test_what_is_known_may_be_said_again_at_the_cap() -> None:
 
 
 @pytest.mark.parametrize("key", ["k1", ""])
-def test_what_is_released_makes_room(key: str) -> None:
+def test_a_release_makes_room_below_the_cap(key: str) -> None:
     """Beyond the cap one ask is refused until another is released."""
     driver = started(RmCaps(asks=1))
     driver.do(asks(ask("one", "k1", vcore=1)))
@@ -132,7 +132,7 @@ def test_a_node_too_many_is_rejected() -> None:
     assert list(driver.partition.nodes.by_id) == ["m"]
 
 
-def test_memory_is_reckoned_from_what_is_said() -> None:
+def test_memory_is_estimated_from_requests() -> None:
     """An ask with many tags is refused where a plain one is accepted."""
     driver = started(RmCaps())
     room = counts(driver).memory + 10 * ASK_BYTES
@@ -146,7 +146,7 @@ def test_memory_is_reckoned_from_what_is_said() -> None:
     assert "bytes of memory" in reasons(driver.do(nodes(node("fat", attributes=tags, vcore=1))))[0]
 
 
-def test_what_asks_bring_along_adds_up() -> None:
+def test_the_memory_of_asks_adds_up() -> None:
     """Each ask may be small enough, but not all together; a release makes room."""
     driver = started(RmCaps())
     driver = started(RmCaps(memory=counts(driver).memory + 10 * ASK_BYTES))
@@ -157,7 +157,7 @@ def test_what_asks_bring_along_adds_up() -> None:
 
 
 @pytest.mark.parametrize(("key", "on_node"), [("k1", None), ("k1", "n"), ("k2", None)])
-def test_no_ask_that_is_said_again_gets_past_the_memory(key: str, on_node: str | None) -> None:
+def test_repeated_asks_are_bounded_by_memory(key: str, on_node: str | None) -> None:
     """Pending or allocated, resized or placed by its RM: it is refused, and unchanged."""
     driver = started(RmCaps())
     driver = started(RmCaps(memory=counts(driver).memory + 10 * ASK_BYTES))
@@ -168,8 +168,8 @@ def test_no_ask_that_is_said_again_gets_past_the_memory(key: str, on_node: str |
     assert [known.ask.ask_class.items for known in waiting if known] == [(("vcore", 1000),)]
 
 
-def test_what_was_brought_counts_until_it_is_gone() -> None:
-    """A smaller ask under the same key keeps its tags, so it takes the same memory."""
+def test_the_memory_of_an_ask_counts_until_its_end() -> None:
+    """A smaller ask under the same key keeps its tags, and so its memory."""
     driver = started(RmCaps())
     before = counts(driver).memory
     driver.do(asks(replace(ask("one", "k1", vcore=1000), footprint=20 * ASK_BYTES)))
@@ -180,7 +180,7 @@ def test_what_was_brought_counts_until_it_is_gone() -> None:
     assert counts(driver).memory - before < 10 * ASK_BYTES
 
 
-def test_ended_applications_give_way_by_number_and_by_bytes() -> None:
+def test_ended_applications_are_dropped_by_number_and_by_bytes() -> None:
     """Ended applications beyond the cap refuse nothing; the first one is dropped from reports."""
     fat = {"tag": "x" * 10_000}
     driver = started(RmCaps(ended=2))
@@ -195,7 +195,7 @@ def test_ended_applications_give_way_by_number_and_by_bytes() -> None:
     assert list(driver.partition.rejected) == ["r3", "r4"]
 
 
-def test_a_configuration_with_too_much_is_refused() -> None:
+def test_a_configuration_beyond_the_caps_is_refused() -> None:
     """Partitions and queues of a configuration are bounded at registration and at a reload."""
     driver = Driver(rm_caps=RmCaps(queues=2, partitions=1))
     two = config("[{name: a}, {name: b}]")
@@ -209,7 +209,7 @@ def test_a_configuration_with_too_much_is_refused() -> None:
     assert "the configuration has 2 partitions, at most 1 are allowed" in refusal.reason
 
 
-def test_one_rm_at_its_cap_costs_another_nothing() -> None:
+def test_an_rm_at_its_cap_does_not_affect_others() -> None:
     """Each RM has caps of its own."""
     driver = started(RmCaps(asks=1))
     driver.do(register(LEAF, "rm2"), nodes(node("n", vcore=100), rm="rm2"))
@@ -218,7 +218,7 @@ def test_one_rm_at_its_cap_costs_another_nothing() -> None:
     assert refused(driver.do(asks(ask("one", "k1", vcore=1), rm="rm2"))) == {}
 
 
-def test_a_new_registration_has_nothing() -> None:
+def test_a_new_registration_starts_without_usage() -> None:
     """The use of an RM before a new registration does not count."""
     driver = started(RmCaps())
     fresh = counts(driver)
@@ -230,7 +230,7 @@ def test_a_new_registration_has_nothing() -> None:
     assert counts(driver) == fresh
 
 
-def test_a_partition_that_leaves_takes_all_with_it() -> None:
+def test_a_dropped_partition_does_not_count() -> None:
     """The use of a dropped partition does not count."""
     both = LEAF + LEAF.removeprefix("partitions:\n").replace("name: default", "name: gpu")
     driver = Driver()
@@ -277,7 +277,7 @@ def test_a_small_rm_is_served_while_a_large_one_makes_memory_short() -> None:
     assert "k" in refused(driver.do(asks(ask("one", "k", vcore=1))))
 
 
-def test_nothing_is_taken_while_memory_is_very_short() -> None:
+def test_all_additions_are_refused_while_memory_is_very_short() -> None:
     """Nodes and existing allocations are refused as well, until there is enough again.
 
     An RM that registers again is refused before its books are dropped.

@@ -12,7 +12,7 @@ names = st.text("aAbB", max_size=2)
 
 
 @given(st.dictionaries(names, st.text("xyz", max_size=1), max_size=8), names)
-def test_indexed_tags_say_what_a_look_at_all_says(tags: dict[str, str], name: str) -> None:
+def test_indexed_tags_equal_a_full_scan(tags: dict[str, str], name: str) -> None:
     """The results are equal for keys that differ in case only, and for any order of the keys."""
     indexed = IndexedTags(tags)
     for wanted in (name, *tags):
@@ -42,7 +42,7 @@ class Counted(Mapping[str, str]):
         return len(self._tags)
 
 
-def test_any_number_of_names_costs_one_look_at_indexed_tags() -> None:
+def test_indexed_tags_are_scanned_once() -> None:
     """Many placement rules may look up a tag of an application with very many tags."""
     tags = Counted({f"Tag{number}": str(number) for number in range(50)})
     indexed = IndexedTags(tags)

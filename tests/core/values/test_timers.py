@@ -44,7 +44,7 @@ def test_equal_deadlines_come_in_the_order_of_setting() -> None:
     assert [timers.take_due(5.0) for _ in range(3)] == ["b", "a", "c"]
 
 
-def test_moving_a_deadline_often_keeps_no_litter() -> None:
+def test_moving_a_deadline_often_costs_no_memory() -> None:
     """A deadline that is moved again and again costs no memory."""
     timers: Timers[str] = Timers()
     for moment in range(10_000):

@@ -37,7 +37,7 @@ def test_an_ask_shows_what_stopped_it() -> None:
     assert other.scheduling_attempted
 
 
-def test_an_ask_that_the_rm_was_told_of_says_so() -> None:
+def test_a_reported_ask_is_marked() -> None:
     """Only the reported asks count as such, not all of their size."""
     driver = Driver()
     driver.do(register(config("[{name: a, resources: {max: {vcore: 9m}}}]")))
@@ -61,7 +61,7 @@ def test_an_application_names_its_group() -> None:
     assert two.group == ""
 
 
-def test_what_is_assumed_is_an_ask() -> None:
+def test_an_assumed_allocation_is_listed_as_an_ask() -> None:
     """An allocation that was not sent to the RM yet is listed as an ask with its node, at its position."""
     driver = Driver()
     driver.do(register(config("[{name: a}]"), predicates=PredicatePolicy(deadline=2.0)))
@@ -88,7 +88,7 @@ def test_what_is_assumed_is_an_ask() -> None:
     assert (explained.key, explained.verdict, explained.node_id) == ("k1", "assumed", "n1")
 
 
-def test_very_many_asks_are_put_in_order_part_by_part() -> None:
+def test_very_many_asks_are_sorted_in_parts() -> None:
     """A reader may pause after each part, and gets no ask that was removed meanwhile."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")), apps(app("one", "root.a")))
@@ -101,8 +101,8 @@ def test_very_many_asks_are_put_in_order_part_by_part() -> None:
     assert [report.ask.key for report in walk if report is not None] == in_order[1:]
 
 
-def test_an_application_that_is_counted_is_not_said_to_be_kept_by_its_own_place() -> None:
-    """With a reserved node it is one of those about to run, and no check blocks it any more."""
+def test_a_counted_application_is_not_blocked_by_its_own_count() -> None:
+    """An application with a reserved node is about to run, and no check of running applications blocks it."""
     driver = Driver()
     driver.do(register(config("[{name: a, maxapplications: 1}]")))
     driver.do(nodes(node("n1", vcore=10)), apps(app("one", "root.a")))
@@ -116,7 +116,7 @@ def test_an_application_that_is_counted_is_not_said_to_be_kept_by_its_own_place(
     ]
 
 
-def test_what_is_ahead_of_an_ask_is_counted_right() -> None:
+def test_asks_ahead_are_counted() -> None:
     """The count covers groups of one and of many asks, by priority and age, with removed ones."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")), nodes(node("n1", vcore=1)))

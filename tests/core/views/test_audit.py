@@ -22,12 +22,12 @@ LEAF = config(
 
 
 def foreign(key: str, on_node: str, vcore: int) -> Ask:
-    """Something that another scheduler runs."""
+    """A foreign allocation of another scheduler."""
     return replace(ask("", key, on_node=on_node, vcore=vcore), tags={"foreign": "static"})
 
 
 def world() -> tuple[Driver, Partition]:
-    """Two nodes; one has an allocation and something foreign, the other is reserved."""
+    """Two nodes; one has an allocation and a foreign one, the other is reserved."""
     driver = Driver()
     driver.do(register(LEAF), apps(app("one", "root.a", groups=["staff"])))
     driver.do(nodes(node("n0", vcore=10), node("n1", vcore=20)))
@@ -191,8 +191,8 @@ def test_each_check_notices(spoil: Callable[[Partition], None], concern: Concern
 
 
 @pytest.mark.row(165)
-def test_more_than_there_is_is_told_until_it_fits_again() -> None:
-    """An overfull node, and an overfull partition, are reported while they are so; the books are sound."""
+def test_overfull_nodes_are_reported_while_they_last() -> None:
+    """An overfull node, and an overfull partition, are reported as long as they are; the books are sound."""
     driver, _ = world()
     driver.do(nodes(node("n0", vcore=6, action=NodeAction.UPDATE)))
     assert findings(driver) == [Finding(Concern.OVERFULL, "node n0: available map[vcore:-2]")]
@@ -209,7 +209,7 @@ def test_more_than_there_is_is_told_until_it_fits_again() -> None:
 
 
 @pytest.mark.parametrize("begins", range(5))
-def test_what_many_have_is_added_up_while_it_changes(monkeypatch: pytest.MonkeyPatch, begins: int) -> None:
+def test_large_totals_are_summed_while_they_change(monkeypatch: pytest.MonkeyPatch, begins: int) -> None:
     """A total that takes several steps ignores changes in between, and finds lasting faults."""
     monkeypatch.setattr("licorne_core.views.audit.recount.STEP", 2)
     driver, partition = world()
@@ -229,7 +229,7 @@ def test_what_many_have_is_added_up_while_it_changes(monkeypatch: pytest.MonkeyP
     assert found[0].startswith("queue root.a: pending ")
 
 
-def test_what_goes_meanwhile_is_no_fault() -> None:
+def test_changes_between_steps_are_no_fault() -> None:
     """Steps that read the books at different moments do not report changes as faults."""
     driver, partition = world()
     steps = driver.views.audit(partition.name)
@@ -239,8 +239,8 @@ def test_what_goes_meanwhile_is_no_fault() -> None:
 
 
 @pytest.mark.row(165)
-def test_a_node_without_a_partition_is_known_as_failed_until_it_has_one() -> None:
-    """A node for an unknown partition is reported until it is mended; a duplicate is not."""
+def test_a_node_without_a_partition_counts_as_failed() -> None:
+    """A node for an unknown partition is reported until it is corrected; a duplicate is not."""
     driver, _ = world()
     lost = node("lost", partition="gpu", vcore=1)
     driver.do(nodes(lost, node("n0", vcore=10)))

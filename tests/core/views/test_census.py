@@ -43,7 +43,7 @@ def reasons(driver: Driver) -> Counter[str]:
     return found
 
 
-def test_asks_are_counted_by_queue_and_by_what_stops_them() -> None:
+def test_asks_are_counted_by_queue_and_obstacle() -> None:
     """Each ask counts once, under the check that blocked it; a placed one does not count."""
     limits = "limits: [{limit: x, users: [bob], maxresources: {vcore: 2m}}]"
     driver = Driver()
@@ -117,7 +117,7 @@ def test_asks_that_wait_for_their_rm() -> None:
     assert reasons(driver) == {"WAITS_FOR_ANSWER": 1}
 
 
-def test_what_is_over_counts_no_more() -> None:
+def test_ended_applications_and_asks_do_not_count() -> None:
     """Applications count by queue and state; removed ones do not."""
     driver = Driver()
     driver.do(
@@ -180,7 +180,7 @@ def test_an_ask_that_the_rm_is_asked_about_waits_for_the_answer() -> None:
     assert reason(driver, "k1") == "WAITS_FOR_ANSWER"
 
 
-def test_what_is_not_there_stands_nowhere() -> None:
+def test_unknown_asks_have_no_standing() -> None:
     """Names of partitions are those of the wire; an RM, a partition or a key may be unknown."""
     driver = Driver()
     driver.do(

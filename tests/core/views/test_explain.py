@@ -58,7 +58,7 @@ def idle_and_waiting(driver: Driver) -> None:
     driver.wait(3)
 
 
-def test_a_report_says_for_whom_and_why_not(driver: Driver) -> None:
+def test_a_reservation_reports_queue_and_reason(driver: Driver) -> None:
     """A reservation names its queue, the amounts, and why its ask does not run."""
     idle_and_waiting(driver)
     by_key = {str(found.key): found for found in listed(driver.views.reservations(DEFAULT))}
@@ -80,7 +80,7 @@ def test_a_report_says_for_whom_and_why_not(driver: Driver) -> None:
     assert (node_report.reserved, dict(node_report.kept)) == (1, {"vcore": 7_000})
 
 
-def test_explain_says_for_whom_nodes_are_reserved(driver: Driver) -> None:
+def test_explain_names_the_beneficiaries_of_reserved_nodes(driver: Driver) -> None:
     """The explanation of an ask without a node has queues with reservations, amounts and reasons."""
     idle_and_waiting(driver)
     driver.do(asks(ask("busy", "fill0", vcore=4_000), ask("busy", "fill1", vcore=4_000)))
@@ -158,7 +158,7 @@ def test_explain_names_the_bound_of_reservations(properties: str, bound: Reserva
     assert nodes_check(driver, "etl", "big1").bound is None
 
 
-def test_very_many_reservations_of_a_node_come_one_by_one(driver: Driver) -> None:
+def test_very_many_reservations_of_a_node_are_read_in_steps(driver: Driver) -> None:
     """Of very many on one node a few can be read at once, and all with pauses, by time."""
     many = 5
     keys = [f"r{number}" for number in range(many)]
@@ -270,7 +270,7 @@ def test_a_full_cluster_is_no_reason_of_its_own() -> None:
 MOST = 200
 
 
-def test_it_gives_up_on_an_application_whose_asks_never_stay(
+def test_explain_gives_up_if_the_ask_changes_at_each_step(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """At each step the explained ask is removed, and another one is added: the answer says so."""

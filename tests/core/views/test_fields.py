@@ -15,7 +15,7 @@ DEFAULT = PartitionName("[rm1]default")
 
 
 def is_of(value: Any, kind: Any) -> bool:
-    """True if a value is of the type of its field, as far as that names a class."""
+    """True if a value has the type of its field, if that is a class."""
     kind = get_args(kind)[0] if hasattr(kind, "__metadata__") else kind
     kind = getattr(kind, "__supertype__", kind)
     if not isinstance(kind, UnionType):
@@ -53,7 +53,7 @@ def test_reports_have_values_of_the_types_of_their_tables(driver: Driver) -> Non
         assert not wrong, type(report).__name__
 
 
-def test_amounts_of_a_report_stay_as_they_were(driver: Driver) -> None:
+def test_amounts_of_a_report_do_not_change(driver: Driver) -> None:
     """A report is of its moment: it has copies of the running totals."""
     before = driver.queue("root").allocated
     assert before == {"vcore": 1}
@@ -62,6 +62,6 @@ def test_amounts_of_a_report_stay_as_they_were(driver: Driver) -> None:
 
 
 def test_a_name_without_a_field_is_refused() -> None:
-    """A form that names a field which the report has not fails when it is made."""
+    """A form that names an unknown field of the report fails when it is made."""
     with pytest.raises(AttributeError, match="time: QueueReport has no field when"):
         renamed(QueueReport, {"time": "when"}, {}, dict)

@@ -66,7 +66,7 @@ def driver() -> Driver:
 
 
 def waiting(driver: Driver) -> list[AskReport]:
-    """Its asks."""
+    """The pending asks of the gang."""
     return listed(driver.views.asks(NAME, "gang"))
 
 
@@ -83,7 +83,7 @@ def groups(driver: Driver) -> list[tuple[str, int, int, int]]:
 
 
 @pytest.mark.parametrize(("style", "expected"), [("Hard", "Hard"), ("soft", "Soft"), ("", "Soft")])
-def test_a_gang_shows_what_it_asked_for_and_has(style: str, expected: str) -> None:
+def test_a_gang_reports_requested_and_allocated_amounts(style: str, expected: str) -> None:
     """The placeholders' amounts are separate from the running ones; the queue counts both."""
     driver = started(style=style)
     gang = driver.app("gang")
@@ -109,7 +109,7 @@ def test_an_application_without_a_gang_shows_none() -> None:
 
 
 @pytest.mark.parametrize("tags", [{"licorne/gang-min": "2"}, {"licorne/slice": "size=2,level=rack"}])
-def test_members_that_are_placed_together_preempt_nobody(tags: dict[str, str]) -> None:
+def test_members_that_are_placed_together_do_not_preempt(tags: dict[str, str]) -> None:
     """An explanation promises no preemption for a gang that is placed whole, though its asks allow it."""
     driver = Driver()
     queues = "[{name: a, resources: {guaranteed: {vcore: 4}}, properties: {preemption.delay: 1s}}]"
@@ -127,8 +127,8 @@ def test_members_that_are_placed_together_preempt_nobody(tags: dict[str, str]) -
     ] == ["members of a gang that is placed whole preempt nobody"]
 
 
-def test_an_ask_that_takes_a_place_says_whose(driver: Driver) -> None:
-    """Until the RM has stopped the placeholder, the real one is an ask to it."""
+def test_an_ask_names_the_placeholder_that_it_replaces(driver: Driver) -> None:
+    """Until the RM has stopped the placeholder, the replacement is an ask to the RM."""
     driver.do(asks(real("r", "g", 2)))
     gang = driver.app("gang")
     assert [(item.ask.key, item.replaces, item.assumed_node) for item in waiting(driver)] == [("r", "p1", "")]
@@ -151,8 +151,8 @@ def test_an_ask_that_takes_a_place_says_whose(driver: Driver) -> None:
     assert driver.explain("gang", "").key == "r"
 
 
-def test_what_has_taken_a_place_says_so(driver: Driver) -> None:
-    """Once the RM has confirmed, the real one runs and the placeholder counts as replaced."""
+def test_a_completed_replacement_is_reported(driver: Driver) -> None:
+    """Once the RM has confirmed, the replacement runs, and the placeholder counts as replaced."""
     driver.do(asks(real("r", "g", 2)))
     driver.do(releases(release("gang", "p1", why=TerminationType.PLACEHOLDER_REPLACED)))
     gang = driver.app("gang")
@@ -168,7 +168,7 @@ def test_what_has_taken_a_place_says_so(driver: Driver) -> None:
     assert driver.explain("gang", "r").verdict == "allocated"
 
 
-def test_what_goes_to_another_node_is_shown_as_an_ask() -> None:
+def test_a_replacement_on_another_node_is_reported_as_an_ask() -> None:
     """Its room on that node is booked, and the RM is not notified before the replacement is complete."""
     driver = started(predicates=PredicatePolicy())
     driver.do(nodes(node("n2", vcore=5)))
@@ -196,7 +196,7 @@ def test_what_goes_to_another_node_is_shown_as_an_ask() -> None:
     assert on_n2() == (1, 0)
 
 
-def test_placeholders_whose_time_is_up_are_being_stopped(driver: Driver) -> None:
+def test_timed_out_placeholders_are_being_stopped(driver: Driver) -> None:
     """Each counts as timed out from then on, and the RM has to confirm it."""
     driver.do(asks(ask("gang", "runs", vcore=1)))
     driver.wait(61.0)
@@ -209,7 +209,7 @@ def test_placeholders_whose_time_is_up_are_being_stopped(driver: Driver) -> None
     )
 
 
-def test_an_ask_whose_place_the_rm_is_asked_about_is_assumed() -> None:
+def test_a_replacement_with_an_open_check_is_assumed() -> None:
     """The ask names the placeholder and the node, and no stop was requested yet."""
     driver = started(predicates=PredicatePolicy())
     driver.do(asks(replace(ask("gang", "r", predicate="x", vcore=2), task_group="g")))
@@ -226,7 +226,7 @@ def test_an_ask_whose_place_the_rm_is_asked_about_is_assumed() -> None:
     assert (partition.pending_asks, partition.allocations) == (1, 3)
 
 
-def test_a_victim_is_being_stopped_until_it_is_gone(driver: Driver) -> None:
+def test_a_victim_is_being_stopped_until_its_end(driver: Driver) -> None:
     """The victim has its beneficiary, and its queue the amounts to be freed."""
     partition = driver.partition
     gang = partition.applications[AppId("gang")]
@@ -245,7 +245,7 @@ def test_a_victim_is_being_stopped_until_it_is_gone(driver: Driver) -> None:
 
 
 @pytest.mark.parametrize(("style", "state"), [("Soft", "Resuming"), ("Hard", "Failing")])
-def test_asks_that_a_timeout_dropped_are_not_there(style: str, state: str) -> None:
+def test_asks_dropped_by_a_timeout_do_not_exist(style: str, state: str) -> None:
     """Their reason is reported as well."""
     driver = Driver()
     gang = app("gang", "root.a", gang={"vcore": 99}, style=style, timeout=60)

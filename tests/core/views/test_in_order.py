@@ -9,7 +9,7 @@ from support.core.driver import Driver
 DEFAULT = PartitionName("[rm1]default")
 
 
-def test_names_come_in_order_after_a_pause_for_each_part() -> None:
+def test_names_are_sorted_in_parts_with_pauses() -> None:
     """The order does not depend on the input; one part is sorted at a time."""
     names = [f"{number:05}" for number in range(3 * RUN)]
     found = list(InOrder(names[::-1]))
@@ -18,7 +18,7 @@ def test_names_come_in_order_after_a_pause_for_each_part() -> None:
 
 
 def test_names_behind_another() -> None:
-    """That name need not exist; the total does not depend on it."""
+    """The token's name need not exist; the total does not depend on it."""
     names = InOrder(["d", "b", "c", "a"])
     assert [name for name in names.behind("b") if name] == ["c", "d"]
     assert [name for name in names.behind("bb") if name] == ["c", "d"]
@@ -26,8 +26,8 @@ def test_names_behind_another() -> None:
     assert names.count == 4
 
 
-def test_names_of_another_kind_are_left_out_part_by_part() -> None:
-    """Such are the applications of one queue among very many of others."""
+def test_unwanted_names_are_skipped_in_parts() -> None:
+    """Examples are the applications of one queue among very many others."""
     driver = Driver()
     driver.do(register(config("[{name: few}, {name: many}]")))
     driver.do(apps(*(app(f"many-{number:04}", "root.many") for number in range(2 * RUN))))

@@ -66,7 +66,7 @@ def test_the_latest_victims_come_first(driver: Driver, partition: Partition) -> 
     ],
 )
 @pytest.mark.parametrize("app_id", ["low", "gone"])
-def test_a_victim_that_is_gone_is_explained(
+def test_an_ended_victim_is_explained(
     driver: Driver, partition: Partition, rule: PreemptionRule, why: str, app_id: str
 ) -> None:
     """The explanation has beneficiary and rule, whether the application still exists or not."""
@@ -81,7 +81,7 @@ def test_a_victim_that_is_gone_is_explained(
     assert explained.is_victim
 
 
-def test_a_key_that_is_there_again_was_a_victim(driver: Driver, partition: Partition) -> None:
+def test_a_reused_key_was_a_victim(driver: Driver, partition: Partition) -> None:
     """The present state is first, followed by the end of the victim."""
     driver.do(asks(ask("low", "waits", vcore=99), ask("low", "never", vcore=99)))
     for key in ("there", "waits"):
@@ -93,8 +93,8 @@ def test_a_key_that_is_there_again_was_a_victim(driver: Driver, partition: Parti
     assert not driver.explain("low", "never").is_victim
 
 
-def test_what_never_was_is_not_found(driver: Driver, partition: Partition) -> None:
-    """An unknown key, or an unknown application, is the error that it was."""
+def test_unknown_asks_are_not_found(driver: Driver, partition: Partition) -> None:
+    """The error is the same for an unknown key and an unknown application."""
     partition.ledger.note(victim("v"))
     with pytest.raises(NotFound, match="application low has no ask w"):
         driver.explain("low", "w")

@@ -24,8 +24,8 @@ def driver() -> Driver:
     return driver
 
 
-def test_a_request_says_what_has_come_of_its_ask(driver: Driver) -> None:
-    """One that waits is an ask; one that is placed counts, and has its node."""
+def test_a_request_reports_the_state_of_its_ask(driver: Driver) -> None:
+    """A pending request is an ask; a placed one counts, and has its node."""
     waits, runs = driver.views.requests(NAME, APP)
     assert (waits.ask.key, runs.ask.key) == ("waits", "runs")
     assert runs.allocation is not None
@@ -35,7 +35,7 @@ def test_a_request_says_what_has_come_of_its_ask(driver: Driver) -> None:
     assert driver.views.request(NAME, APP, AllocationKey("waits")) == waits
 
 
-def test_what_is_not_there_reads_as_nothing(driver: Driver) -> None:
+def test_unknown_objects_have_no_reading(driver: Driver) -> None:
     """An unknown partition, application or key is no error."""
     views, key = driver.views, AllocationKey("runs")
     for partition, app_id in ((NAME, NOBODY), (ELSEWHERE, APP)):
@@ -49,7 +49,7 @@ def test_what_is_not_there_reads_as_nothing(driver: Driver) -> None:
     assert [*views.app_ids(NAME)] == [APP]
 
 
-def test_a_victim_is_told_with_what_is_lost(driver: Driver) -> None:
+def test_a_victim_is_reported_with_its_loss(driver: Driver) -> None:
     """The reading has the work lost since the placement, and the requested stop."""
     driver.now += 5.0
     key = AllocationKey("runs")
@@ -63,7 +63,7 @@ def test_a_victim_is_told_with_what_is_lost(driver: Driver) -> None:
     assert (victim.is_booked, victim.stop) == (True, TerminationType.PREEMPTED_BY_SCHEDULER)
 
 
-def test_a_partition_is_read_in_sum(driver: Driver) -> None:
+def test_the_totals_of_a_partition(driver: Driver) -> None:
     """The reading has size, allocated amounts, waiting asks, and the reasons to schedule nothing."""
     views = driver.views
     assert views.partition_reading(NAME) == ({"vcore": 10}, {"vcore": 8}, 1)
@@ -72,8 +72,8 @@ def test_a_partition_is_read_in_sum(driver: Driver) -> None:
     assert views.holds(NAME) == (Hold.DEFECT,)
 
 
-def test_a_partition_is_meant_in_any_case(driver: Driver) -> None:
-    """An item names it with its RM or without, or not at all."""
+def test_a_partition_is_found_with_or_without_its_rm(driver: Driver) -> None:
+    """An item names its partition with the RM, without it, or not at all."""
     views = driver.views
     assert views.partitions_made() == (NAME,)
     for name in ("", "default", "DEFAULT", "[rm1]Default"):

@@ -24,7 +24,7 @@ def waiting(driver: Driver) -> dict[tuple[str, str, str], int]:
     return {(row.queue, row.code, row.subject): row.asks for row in found(driver)}
 
 
-def test_asks_count_under_what_stops_them_and_whose_limit_it_is() -> None:
+def test_asks_count_by_obstacle_and_subject() -> None:
     """The subject is the queue at its maximum, maybe above that of the asks, or the user in a queue."""
     limits = "limits: [{limit: x, users: [bob], maxresources: {vcore: 2m}}]"
     driver = Driver()
@@ -43,7 +43,7 @@ def test_asks_count_under_what_stops_them_and_whose_limit_it_is() -> None:
     assert (queue.resources, queue.app_id, user.key) == ({"vcore": 9}, "one", "b1")
 
 
-def test_causes_are_what_most_nodes_lack() -> None:
+def test_causes_are_the_most_frequent_shortages() -> None:
     """Asks of each class count under the cause of most nodes; a missing required node is one."""
     driver = Driver()
     driver.do(
@@ -82,7 +82,7 @@ def test_asks_that_would_delay_a_shadow_start_count_under_that() -> None:
     assert (behind.app_id, behind.key, dict(behind.causes)) == ("three", "late", {})
 
 
-def test_of_very_many_classes_a_part_of_the_nodes_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_very_many_classes_are_compared_with_some_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     """The total is right, the code is that of the scheduler, and the work is bounded."""
     monkeypatch.setattr(reasons, "MOST_LOOKS", 20)
     monkeypatch.setattr(reasons, "LEAST_NODES", 2)

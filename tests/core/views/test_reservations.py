@@ -26,7 +26,7 @@ def driver() -> Driver:
     return driver
 
 
-def test_everybody_shows_a_reservation(driver: Driver) -> None:
+def test_every_report_shows_a_reservation(driver: Driver) -> None:
     """A reservation is listed by its node, by its application and by its ask."""
     [found] = listed(driver.views.reservations(DEFAULT))
     assert (found.node_id, found.app_id, found.key) == ("n1", "app-2", "k3")
@@ -43,7 +43,7 @@ def test_everybody_shows_a_reservation(driver: Driver) -> None:
     assert [ask.reserved_node for ask in listed(driver.views.asks(DEFAULT, "app-1"))] == [""]
 
 
-def test_nothing_of_a_reservation_is_left(driver: Driver) -> None:
+def test_no_report_shows_an_ended_reservation(driver: Driver) -> None:
     """Once the ask is placed, no report speaks of its reservation."""
     driver.do(releases(release("app-1", "k1")))
     assert listed(driver.views.reservations(DEFAULT)) == []
@@ -71,7 +71,7 @@ def test_reservations_are_by_node_and_time(driver: Driver) -> None:
     assert listed(driver.views.reservations(DEFAULT, start="n3")) == []
 
 
-def test_a_node_that_goes_while_others_read_is_no_harm(driver: Driver) -> None:
+def test_a_reservation_that_ends_during_a_read_is_skipped(driver: Driver) -> None:
     """A reservation that ends before it is read is skipped."""
     driver.do(asks(ask("app-3", "late", vcore=5, required_node="n2")))
     reading = driver.views.reservations(DEFAULT)
@@ -81,7 +81,7 @@ def test_a_node_that_goes_while_others_read_is_no_harm(driver: Driver) -> None:
     assert listed(reading) == []
 
 
-def test_queues_name_who_is_about_to_run(driver: Driver) -> None:
+def test_queues_name_applications_that_are_about_to_run(driver: Driver) -> None:
     """An accepted application with a reservation is named by its leaf and all queues above."""
     running = {queue.path: queue.allocating_accepted for queue in queues_in(driver.views, DEFAULT)}
     assert running == {"root": ("app-2",), "root.a": ("app-2",), "root.b": ()}

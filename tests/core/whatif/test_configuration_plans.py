@@ -59,7 +59,7 @@ def several(app_id: str, number: int, vcore: int) -> list[Ask]:
 
 
 @pytest.mark.row(120)
-def test_victims_of_a_lowered_maximum_come_when_the_delay_is_over() -> None:
+def test_victims_of_a_lowered_maximum_follow_the_delay() -> None:
     """Victims are reported with their seconds, and the queue with its excess."""
     slow = "properties: {quota.preemption.delay: 20s}"
     driver = settled(
@@ -76,7 +76,7 @@ def test_victims_of_a_lowered_maximum_come_when_the_delay_is_over() -> None:
     assert plan.horizon == 25.0
 
 
-def test_what_is_due_after_an_hour_is_not_in_the_plan() -> None:
+def test_a_plan_excludes_events_after_an_hour() -> None:
     """A plan with a delay beyond the longest horizon is incomplete."""
     slow = "properties: {quota.preemption.delay: 2h}"
     driver = settled("[{name: a}, {name: b}]", *several("a", 4, vcore=2), rest=QUOTA)
@@ -87,7 +87,7 @@ def test_what_is_due_after_an_hour_is_not_in_the_plan() -> None:
 
 
 @pytest.mark.row(120)
-def test_who_exceeds_a_limit_is_named() -> None:
+def test_users_above_a_limit_are_named() -> None:
     """A wildcard's limit is exceeded by a user, in resources and in applications."""
     driver = settled("[{name: a}, {name: b}]", *several("a", 2, vcore=2), *several("b", 1, vcore=2))
     [limit] = planned(driver, "[{name: a}, {name: b}]", rest=LIMITED).exceeded_limits
@@ -107,7 +107,7 @@ def test_a_plan_keeps_the_budgets() -> None:
     assert budget_reports(driver.views)[0].used == {"vcore": 2}
 
 
-def test_queues_go_by_what_they_hold() -> None:
+def test_queues_with_applications_drain_and_others_are_removed() -> None:
     """A queue with an application drains, and one without is removed."""
     driver = settled("[{name: a}, {name: b}, {name: c}]", *several("a", 1, vcore=2))
     plan = planned(driver, "[{name: b, properties: {color: red}}, {name: d}]")
@@ -120,7 +120,7 @@ def test_queues_go_by_what_they_hold() -> None:
     }
 
 
-def test_a_partition_that_goes_takes_all_with_it() -> None:
+def test_a_removed_partition_in_a_plan() -> None:
     """In a removed partition, allocations are victims and pending asks are blocked."""
     driver = Driver()
     text = config("[{name: a}]") + config("[{name: a}]", name="second").partition("\n")[2]
@@ -139,7 +139,7 @@ def test_a_partition_that_goes_takes_all_with_it() -> None:
     }
 
 
-def test_asks_that_something_else_stops_are_told() -> None:
+def test_asks_with_another_obstacle_are_listed() -> None:
     """Asks whose blocking check changes are listed with both checks; others are not."""
     driver = settled(
         "[{name: a, resources: {max: {vcore: 2m}}}, {name: b}]",
@@ -191,7 +191,7 @@ def defaults(text: str) -> dict[tuple[str, str], tuple[str, str]]:
     return {(one.path, one.name): (one.value, one.origin) for one in plan.defaults}
 
 
-def test_values_that_the_text_gives_are_no_defaults() -> None:
+def test_values_in_the_text_are_no_defaults() -> None:
     """A value in the text is no default, even if equal; a null is one."""
     text = config(
         "[{name: a, maxapplications: 0, submitacl: null, resources: {max: {vcore: 1}}}, {name: b}]",
@@ -209,8 +209,8 @@ def test_values_that_the_text_gives_are_no_defaults() -> None:
     assert not {"resources.max", "resources.guaranteed"} & {n for p, n in found if p == "root"}
 
 
-def test_inherited_values_say_from_whom() -> None:
-    """The nearest ancestor with the property is named; one that starts over is a default."""
+def test_inherited_values_name_the_ancestor() -> None:
+    """The nearest ancestor with the property is named; a property that is not inherited is a default."""
     text = (
         "partitions: [{name: default, queues: [{name: root, submitacl: '*', "
         "properties: {color: red, preemption.delay: 9s, priority.offset: 5}, queues: ["
@@ -235,7 +235,7 @@ def test_defaults_are_those_in_force() -> None:
 
 
 NO_VALUES = {"none", "never", "off"}
-"""Words for what cannot be written: that nothing is given."""
+"""Words for missing values."""
 
 
 def test_an_update_without_a_text_goes_back_to_the_default() -> None:
@@ -249,7 +249,7 @@ def test_an_update_without_a_text_goes_back_to_the_default() -> None:
     }
 
 
-def test_what_is_exceeded_already_is_told_apart() -> None:
+def test_limits_exceeded_before_are_marked() -> None:
     """A limit that was exceeded as much before is marked; one that becomes tighter is new."""
     wanted = [*several("a", 2, vcore=2), *several("b", 1, vcore=2)]
     driver = settled("[{name: a}, {name: b}]", *wanted)
@@ -263,8 +263,8 @@ def test_what_is_exceeded_already_is_told_apart() -> None:
         assert plan.counts.newly_exceeded == 1
 
 
-def test_queues_above_their_maxima_before_are_told_apart() -> None:
-    """A queue that has as much too much as before is no worse off; with less room it is."""
+def test_queues_above_their_maxima_before_are_not_counted() -> None:
+    """A queue with the same excess as before is no worse off; with less room it is."""
     driver = settled("[{name: a}, {name: b}]", *several("a", 4, vcore=2))
     tight = "[{name: a, resources: {max: {vcore: %dm}}, properties: {color: %s}}, {name: b}]"
     driver.do(reload(config(tight % (6, "red"))))
@@ -277,8 +277,8 @@ def test_queues_above_their_maxima_before_are_told_apart() -> None:
     assert plan.counts.queues_over_max == 1
 
 
-def test_counts_of_what_is_worse_go_on_where_lists_end() -> None:
-    """After a thousand queues that only change there are draining ones, which are counted."""
+def test_counts_continue_after_the_end_of_lists() -> None:
+    """Beyond a thousand changed queues, draining ones are still counted."""
     names = [f"q{i:04}" for i in range(MOST + 5)]
     queues = ", ".join(f"{{name: {name}}}" for name in names)
     driver = settled(f"[{queues}, {{name: y}}, {{name: z}}]")
@@ -289,7 +289,7 @@ def test_counts_of_what_is_worse_go_on_where_lists_end() -> None:
     assert (plan.counts.queues, plan.counts.queues_draining) == (MOST + 6, 1)
 
 
-def test_asks_that_nothing_stops_before_are_counted_apart() -> None:
+def test_newly_blocked_asks_are_counted() -> None:
     """Newly blocked are those that a check blocks now and none did before."""
     driver = settled("[{name: a}, {name: b}]")
     driver.send(asks(*several("a", 3, vcore=2)))

@@ -47,7 +47,7 @@ def outcomes(driver: Driver, app_id: str, key: str) -> list[str]:
     return [trial.text() for trial in confirmed]
 
 
-def test_what_is_stopped_and_who_was_not_asked_is_said() -> None:
+def test_a_start_reports_victims_and_an_unasked_rm() -> None:
     """A start with victims is not immediate; an RM that judges nodes may refuse the found one."""
     trial = StartTrial(changes=(), node_id="n1", stopped=3, unasked=True)
     assert trial.text() == (
@@ -138,7 +138,7 @@ CASES = {
 
 
 @pytest.mark.parametrize(("world", "wanted", "told"), CASES.values(), ids=CASES)
-def test_an_ask_starts_with_what_is_said(
+def test_an_ask_starts_with_each_reported_change(
     world: tuple[tuple[int, ...], tuple[str, int]], wanted: tuple[str, list[int]], told: list[str]
 ) -> None:
     """The last of the asks starts with each of the changes, and all printed changes were tried."""
@@ -165,10 +165,10 @@ LACKING = {
 
 
 @pytest.mark.parametrize(("sizes", "running", "wanted", "told"), LACKING.values(), ids=LACKING)
-def test_what_an_ask_lacks_is_said_without_a_trial(
+def test_shortages_are_reported_without_a_trial(
     sizes: tuple[int, ...], running: tuple[str, int], wanted: int, told: str
 ) -> None:
-    """Each figure stands beside the present one; of an ask that does not wait nothing is said."""
+    """Each missing amount has the present one beside it; an ask that does not wait has none."""
     driver = begun(*sizes, running=running)
     driver.do(apps(app("new", running[0])))
     driver.scheduler.handle(asks(ask("new", "w", vcore=wanted)), driver.now)
@@ -181,8 +181,8 @@ def test_what_an_ask_lacks_is_said_without_a_trial(
         next(driver.scheduler.start_lacks(name._replace(key=AllocationKey("x"))))
 
 
-def test_what_an_ask_lacks_is_that_of_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nodes that go in a pause are not named, and an ask that goes is not answered."""
+def test_shortages_are_those_at_the_end_of_the_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nodes removed during a pause are not named, and a removed ask has no answer."""
     monkeypatch.setattr(starting, "STEP", 1)
     driver = begun(3, 4, running=("root.b", 7))
     driver.do(apps(app("new", "root.b")), asks(ask("new", "w", vcore=2)))

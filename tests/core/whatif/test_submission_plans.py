@@ -43,7 +43,7 @@ def test_victims_are_those_for_the_application() -> None:
     assert 3.0 <= victim.seconds <= plan.horizon == 8.0
 
 
-def test_what_an_ask_waits_for_is_told_with_what_preemption_does() -> None:
+def test_a_plan_has_the_obstacle_of_an_ask_and_its_preemption() -> None:
     """The plan has the check that blocks it, and the reason for no victims."""
     plan = planned(settled(), app("new", "root.a"), ask("new", "w", policy="o", vcore=4))
     [waits] = plan.asks
@@ -80,7 +80,7 @@ def test_what_an_ask_waits_for_is_told_with_what_preemption_does() -> None:
     ],
     ids=["none", "provided", "tag", "fixed", "default", "recovery"],
 )
-def test_the_rule_that_places_is_told(rules: str, new: NewApplication, queue: str, rule: str) -> None:
+def test_the_placement_rule_is_reported(rules: str, new: NewApplication, queue: str, rule: str) -> None:
     """The plan has the rule and its queue, which exists on the copy only."""
     more = ", {name: default}" if rule == "default" else ""
     plan = planned(settled(rules, f"[{{name: a}}{more}]"), new)
@@ -98,7 +98,7 @@ def test_a_rejected_application_has_its_reason() -> None:
     assert planned(settled(), app("new", partition="no")).partition == ""
 
 
-def test_a_gang_is_planned_with_the_quota_that_it_brings() -> None:
+def test_a_gang_is_planned_with_the_quota_in_its_own_tags() -> None:
     """The plan has the message for the RM, for the first gang of a namespace and for a later one."""
     driver = settled("placementrules: [{name: tag, value: to, create: true}]", "[{name: a}]")
 
@@ -117,7 +117,7 @@ def test_a_gang_is_planned_with_the_quota_that_it_brings() -> None:
 
 
 def test_a_core_is_copied_while_an_ask_waits_for_an_answer() -> None:
-    """The copy meets the ask as a key, by way of the blocker of its group, before the ask is whole."""
+    """The copy may encounter the ask as a dictionary key before all its attributes exist."""
     driver = Driver()
     driver.do(register(config("[{name: a}]"), predicates=PredicatePolicy()))
     driver.do(nodes(node("n", vcore=5)), apps(app("old", "root.a")))

@@ -47,7 +47,7 @@ def waiting(properties: str, *, queue: str = "root.a", slots: int = 1) -> Driver
 
 
 def served(driver: Driver, seconds: float, rival: str = "young", priority: int = 2) -> list[str]:
-    """Keys in the order of placement, once another application was submitted and all is free."""
+    """Keys in the order of placement, after another application was submitted and everything released."""
     driver.wait(seconds)
     driver.do(asks(ask(rival, "y", vcore=1, priority=priority)))
     return keys(driver.do(releases(release("run", "r"))))
@@ -73,14 +73,12 @@ def bonus(driver: Driver, app_id: str = "old") -> int:
         ("ageing: off", 600.0, 2, "y"),
     ],
 )
-def test_an_old_ask_comes_before_younger_ones(
-    properties: str, seconds: float, priority: int, first: str
-) -> None:
-    """After this time, and not before, it passes a priority, up to the bound and never beyond."""
+def test_an_old_ask_precedes_younger_ones(properties: str, seconds: float, priority: int, first: str) -> None:
+    """After this time, and not before, the ask passes a priority, up to the bound and never beyond."""
     assert served(waiting(properties), seconds, priority=priority) == [first]
 
 
-def test_reports_say_the_bonus() -> None:
+def test_reports_have_the_bonus() -> None:
     """The report of the application and the explanation of its ask have the age bonus."""
     driver = waiting(AGEING)
     driver.wait(180.0)
@@ -108,7 +106,7 @@ def test_the_bonus_is_that_of_the_oldest_ask_left() -> None:
     assert bonus(driver) == 0
 
 
-def test_the_wait_counts_from_the_time_at_which_the_ask_was_made() -> None:
+def test_the_wait_counts_from_the_creation_of_the_ask() -> None:
     """An ask that an RM replays after a restart keeps its age, also on hold and after a move."""
     driver = Driver(reservations=False)
     driver.do(
@@ -165,7 +163,7 @@ def preempting(priority: int) -> Driver:
     return driver
 
 
-def test_a_removed_partition_lets_go_of_all_that_aged() -> None:
+def test_a_removed_partition_leaves_no_ageing_state() -> None:
     """After the removal of a partition, no state of an application and no deadline remains."""
     driver = waiting(AGEING)
     partition = driver.partition
@@ -206,7 +204,7 @@ def test_age_protects_from_no_preemption() -> None:
     st.floats(-(2.0**33), 2.0**33),
     st.floats(0.0, 1e6),
 )
-def test_each_step_comes_when_it_was_told(every: float, created: float, waited: float) -> None:
+def test_each_step_comes_at_the_announced_time(every: float, created: float, waited: float) -> None:
     """The next step is later than now, and adds exactly one gain, whatever the rounding of times."""
     terms = Ageing(2, every, 2**31 - 1)
     now = created + waited

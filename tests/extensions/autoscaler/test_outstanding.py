@@ -49,7 +49,7 @@ def cluster(queues: str = "[{name: a}]", rest: str = "") -> Driver:
 
 
 @pytest.mark.row(129)
-def test_each_waiting_ask_is_told_once_after_a_second() -> None:
+def test_each_waiting_ask_is_reported_once_after_a_second() -> None:
     """Each ask beyond the cluster's size is reported once, a second after its arrival."""
     core = cluster()
     wanted = [ask("one", f"k{number}", vcore=4) for number in range(4)]
@@ -62,7 +62,7 @@ def test_each_waiting_ask_is_told_once_after_a_second() -> None:
     assert told(core.wait(60)) == []
 
 
-def test_a_waiting_ask_of_another_size_is_still_the_one_that_was_told() -> None:
+def test_a_resized_ask_is_not_reported_again() -> None:
     """A resized ask is not reported again (spec § 5.3.5)."""
     core = cluster()
     assert told(core.do(asks(ask("one", "k", vcore=11)))) == []
@@ -71,7 +71,7 @@ def test_a_waiting_ask_of_another_size_is_still_the_one_that_was_told() -> None:
     assert told(core.wait(2)) == ["one/other"]
 
 
-def test_an_ask_beyond_its_queues_maximum_is_not_told() -> None:
+def test_an_ask_beyond_its_queues_maximum_is_not_reported() -> None:
     """An ask beyond its queue's maximum is reported only after the maximum is raised."""
     core = cluster("[{name: a, resources: {max: {vcore: 15m}}}]")
     core.do(asks(*(ask("one", f"k{number}", vcore=5) for number in range(5))))
@@ -80,7 +80,7 @@ def test_an_ask_beyond_its_queues_maximum_is_not_told() -> None:
     assert told(core.wait(2)) == ["one/k3", "one/k4"]
 
 
-def test_an_ask_beyond_its_users_limit_is_not_told() -> None:
+def test_an_ask_beyond_its_users_limit_is_not_reported() -> None:
     """The limits of users count like the maxima of queues."""
     limits = "limits: [{limit: all, users: ['*'], maxresources: {vcore: 12m}}]"
     core = cluster(rest=limits)
@@ -88,14 +88,14 @@ def test_an_ask_beyond_its_users_limit_is_not_told() -> None:
     assert told(core.wait(2)) == ["one/k1"]
 
 
-def test_asks_that_require_a_node_are_not_told() -> None:
+def test_asks_that_require_a_node_are_not_reported() -> None:
     """Asks that require a node are not reported."""
     core = cluster()
     core.do(asks(ask("one", "k", vcore=20, required_node="n1"), ask("one", "j", vcore=20)))
     assert told(core.wait(5)) == ["one/j"]
 
 
-def test_an_ask_that_came_back_is_told_again() -> None:
+def test_a_new_ask_under_a_reused_key_is_reported() -> None:
     """A new ask under the key of a released one is reported."""
     core = cluster()
     core.do(asks(ask("one", "k", vcore=20)))
@@ -105,7 +105,7 @@ def test_an_ask_that_came_back_is_told_again() -> None:
     assert told(core.wait(2)) == ["one/k"]
 
 
-def test_an_ask_that_comes_after_its_like_were_served_is_looked_at_first() -> None:
+def test_an_untried_ask_is_not_reported() -> None:
     """An ask that was not tried yet is not reported."""
     core = cluster()
     core.do(asks(ask("one", "k1", vcore=1), ask("one", "large", vcore=20)))
@@ -114,7 +114,7 @@ def test_an_ask_that_comes_after_its_like_were_served_is_looked_at_first() -> No
     assert told(core.run()) == ["one/large"]
 
 
-def test_what_is_outstanding_is_told_after_a_reload_too() -> None:
+def test_outstanding_asks_are_reported_after_a_reload() -> None:
     """A report after a reload covers the new queues."""
     core = cluster("[{name: a, resources: {max: {vcore: 50m}}}]")
     core.do(asks(ask("one", "large", vcore=20)))
@@ -131,7 +131,7 @@ def asking() -> Driver:
     return core
 
 
-def test_an_ask_that_was_assumed_meanwhile_is_not_told_again() -> None:
+def test_an_ask_that_was_assumed_meanwhile_is_not_reported_again() -> None:
     """An ask that was assumed since its report is not reported again."""
     core = asking()
     (check,) = asked(core.do(asks(ask("one", "k", vcore=1, predicate="p"))))
@@ -143,7 +143,7 @@ def test_an_ask_that_was_assumed_meanwhile_is_not_told_again() -> None:
 
 
 @pytest.mark.row(129)
-def test_an_ask_that_the_rm_does_not_answer_about_is_not_told() -> None:
+def test_an_ask_with_an_unanswered_check_is_not_reported() -> None:
     """An ask with an open or unanswered check is not reported."""
     core = asking()
     core.do(asks(*(ask("one", f"k{n}", vcore=1, predicate=f"p{n}") for n in range(15))))
@@ -153,7 +153,7 @@ def test_an_ask_that_the_rm_does_not_answer_about_is_not_told() -> None:
 
 
 @pytest.mark.row(129)
-def test_an_ask_that_waits_for_its_turn_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_ask_that_waits_for_its_turn_is_not_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """An ask that is not tried because of owed answers is not reported."""
     monkeypatch.setattr(owed, "MAX_ASSUMED", 2)
     core = Driver(reservations=False)
@@ -163,7 +163,7 @@ def test_an_ask_that_waits_for_its_turn_is_not_told(monkeypatch: pytest.MonkeyPa
     assert told(core.wait(20)) == []
 
 
-def test_only_newcomers_that_are_let_in_wait_for_a_larger_cluster() -> None:
+def test_asks_of_applications_that_may_not_start_are_not_reported() -> None:
     """An application that waits for another one's start is not reported."""
     core = cluster("[{name: a, properties: {application.sort.policy: stateaware}}]")
     core.do(apps(app("two", "root.a")))
@@ -172,7 +172,7 @@ def test_only_newcomers_that_are_let_in_wait_for_a_larger_cluster() -> None:
     assert told(core.wait(3)) == ["one/k"]
 
 
-def test_many_asks_are_told_in_parts_that_let_others_in(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_asks_are_reported_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """A turn reports a part of the asks only, and all parts report each ask once."""
     monkeypatch.setattr(outstanding, "PART", 3)
     core = cluster()
@@ -190,7 +190,7 @@ def _tick(core: Driver, effects: list[Effect]) -> None:
 
 
 @pytest.mark.pure
-def test_telling_of_asks_of_one_class_costs_the_same_for_each(
+def test_reports_of_asks_of_one_class_cost_the_same_for_each(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Four times the asks of one class cost four times the lines, and no more in a turn."""
@@ -213,7 +213,7 @@ def test_telling_of_asks_of_one_class_costs_the_same_for_each(
     assert largest[1] <= 1.1 * largest[0]
 
 
-def test_many_applications_that_ask_for_nothing_are_passed_in_parts(
+def test_many_applications_without_asks_are_passed_in_parts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Applications without asks count towards the part of a turn."""
@@ -230,7 +230,7 @@ def test_many_applications_that_ask_for_nothing_are_passed_in_parts(
     assert len(turns) >= 2 * 31 // 10
 
 
-def test_asks_that_come_and_go_are_not_kept_for_the_next_report() -> None:
+def test_entries_for_reports_are_bounded_by_pending_asks() -> None:
     """Entries kept for the reports of a group are bounded by its pending asks."""
     group = AskGroup(None, (AskClass.of({"vcore": 1}), "", False))
     requests = [Request(ask("one", f"k{number}", vcore=1), 0.0, number) for number in range(300)]
@@ -244,7 +244,7 @@ def test_asks_that_come_and_go_are_not_kept_for_the_next_report() -> None:
     assert requests[0].place in group.unreported()
 
 
-def test_an_rm_that_does_not_want_to_hear_is_told_nothing() -> None:
+def test_an_rm_without_the_callback_gets_no_reports() -> None:
     """An RM without the callback gets no reports, while views show the state (row 129)."""
     core = Driver()
     core.do(replace(register(config("[{name: a}]")), container_states=False))

@@ -37,7 +37,7 @@ def test_sizes_are_counted_by_queue() -> None:
     assert (shape.count, shape.queues) == (9, {"root.a": 7, "root.b": 2})
 
 
-def test_the_reader_may_pause_wherever_there_is_much_to_do() -> None:
+def test_the_reader_may_pause_during_long_work() -> None:
     """There is a pause for each group found and for each run of sizes to be sorted."""
     what = [found(A, number % 7, vcore=1 + number) for number in range(2_500)]
     steps = list(outstanding_shapes(what))

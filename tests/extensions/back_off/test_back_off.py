@@ -39,7 +39,7 @@ def test_a_back_off_ends_at_its_time() -> None:
     assert (keys(core.wait(0.2)), end_of(core)) == (["big", "small"], 0.0)
 
 
-def test_an_application_that_is_gone_awaits_no_end() -> None:
+def test_a_removed_application_has_no_back_off() -> None:
     """After the removal of the application, its partition has no deadline."""
     core = backing_off()
     partition = core.partition

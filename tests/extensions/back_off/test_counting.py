@@ -48,16 +48,16 @@ def found(made: Application, arrival: int) -> bool:
     return backs_off(made, 2, place, exceeds, asking=True)
 
 
-def test_as_many_stuck_asks_as_the_threshold_before_another_one_are_enough() -> None:
-    """They may be of several classes; those after the found ask do not count."""
+def test_the_threshold_of_stuck_asks_before_another_ask() -> None:
+    """The asks may be of several classes; those after the found ask do not count."""
     assert found(application([1, 2], [3]), 3)
     assert found(application([1, 3], [5]), 5)
     assert not found(application([1, 4], [3]), 3)
     assert not found(application([4, 5, 6], [3]), 3)
 
 
-def test_without_anything_to_place_one_more_ask_has_to_show_it() -> None:
-    """The last of the stuck asks does not block itself, but a later one."""
+def test_without_a_placeable_ask_one_more_stuck_ask_is_needed() -> None:
+    """The last of the stuck asks is not blocked by itself; a further ask is needed."""
     assert not backs_off(application([1, 2]), 2, None, exceeds, asking=True)
     assert backs_off(application([1, 2, 3]), 2, None, exceeds, asking=True)
     assert backs_off(application([1, 2], [3]), 2, None, exceeds, asking=True)
@@ -66,14 +66,14 @@ def test_without_anything_to_place_one_more_ask_has_to_show_it() -> None:
 
 
 @pytest.mark.parametrize(("asking", "expected"), [(True, True), (False, False)])
-def test_asks_about_which_nobody_is_asked_do_not_count(*, asking: bool, expected: bool) -> None:
+def test_asks_whose_checks_are_postponed_do_not_count(*, asking: bool, expected: bool) -> None:
     """Asks that need an answer of the RM are not tried while too many wait for answers."""
     made = application([1, 2, 3], predicate="p")
     assert backs_off(made, 2, None, exceeds, asking=asking) is expected
     assert backs_off(application([1, 2, 3]), 2, None, exceeds, asking=asking)
 
 
-def test_asks_that_have_come_to_exceed_a_quota_do_not_count() -> None:
+def test_asks_that_now_exceed_a_quota_do_not_count() -> None:
     """No node had room for them; by now their user's quota excludes them, whatever the nodes."""
     made = application([1, 2, 3])
     quota = Tracker("user", "ann", QueuePath("root"))
@@ -84,7 +84,7 @@ def test_asks_that_have_come_to_exceed_a_quota_do_not_count() -> None:
     assert not backs_off(made, 2, None, exceeds, asking=True)
 
 
-def test_a_back_off_spares_asks_that_have_a_node_reserved() -> None:
+def test_a_back_off_does_not_stop_asks_with_a_reserved_node() -> None:
     """A node was found for them; the other asks of the application are not tried (spec § 8.6)."""
     properties = "{application.unschedasks.backoff: '1', application.unschedasks.backoff.delay: 9s}"
     core = Driver()

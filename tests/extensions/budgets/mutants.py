@@ -124,7 +124,7 @@ BUDGETS = (
         "PartitionBudgets._find",
         never("fits_queue"),
         "members with a wildcard in their queue have no budget",
-        ("extensions/budgets/test_budgets::test_applications_that_join_later_belong_too",),
+        ("extensions/budgets/test_budgets::test_later_applications_are_members_too",),
     ),
     Defect(
         "left-before-entered",
@@ -138,7 +138,7 @@ BUDGETS = (
         "Counting._capacity",
         swap("name not in former", "True"),
         "nodes keep a floating resource that was removed",
-        ("extensions/budgets/test_floating::test_a_type_that_floats_no_more_is_on_no_node_again",),
+        ("extensions/budgets/test_floating::test_a_type_that_no_longer_floats_is_on_no_node",),
     ),
     Defect(
         "nine-levels-of-budgets",
@@ -160,14 +160,14 @@ BUDGETS = (
         "_Rules._wrong_name",
         never("parent"),
         "a budget whose parent comes later is taken",
-        ("extensions/budgets/test_tree::test_a_list_is_checked_as_a_text_is",),
+        ("extensions/budgets/test_tree::test_a_list_is_checked_like_a_text",),
     ),
     Defect(
         "empty-patterns-match",
         "_Rules._check_members",
         never("pattern"),
         "a member with an empty pattern is taken",
-        ("extensions/budgets/test_tree::test_a_list_is_checked_as_a_text_is",),
+        ("extensions/budgets/test_tree::test_a_list_is_checked_like_a_text",),
         nth=1,
     ),
     Defect(
@@ -189,20 +189,20 @@ BUDGETS = (
         "PartitionBudgets._prepare",
         never("fits_partition"),
         "a budget counts applications of partitions that are no members",
-        ("extensions/budgets/test_budgets::test_members_are_those_that_patterns_describe",),
+        ("extensions/budgets/test_budgets::test_members_are_matched_by_patterns",),
     ),
     Defect(
         "long-patterns",
         "_Rules._check_members",
         swap("len ( pattern ) >", "len(pattern) >="),
         "a pattern of the allowed length is refused",
-        ("extensions/budgets/test_tree::test_members_at_their_bounds_are_taken",),
+        ("extensions/budgets/test_tree::test_members_at_their_bounds_are_accepted",),
     ),
     Defect(
         "too-many-wildcards",
         "_Rules._check_members",
         swap("and member . queue != WILDCARD", ""),
         "members for all queues count as patterns that are compared with each leaf",
-        ("extensions/budgets/test_tree::test_members_at_their_bounds_are_taken",),
+        ("extensions/budgets/test_tree::test_members_at_their_bounds_are_accepted",),
     ),
 )

@@ -87,7 +87,7 @@ def test_a_budget_bounds_all_rms_together() -> None:
     assert [use.used for use in report(driver).rms.values()] == [{"memory": 1}, {"memory": 2}]
 
 
-def test_an_ask_is_told_who_has_the_budget() -> None:
+def test_the_check_of_a_budget_names_its_largest_users() -> None:
     """The check has the budget, the shortage, and the RMs that use it, the largest first."""
     driver = joined("one", "two")
     driver.do(budgets(budget(memory=3)))
@@ -132,7 +132,7 @@ def test_a_child_counts_in_its_parents() -> None:
     ]
 
 
-def test_members_are_those_that_patterns_describe() -> None:
+def test_members_are_matched_by_patterns() -> None:
     """RM, partition and queue all have to match; a queue includes its descendants."""
     driver = joined("one", "two")
     driver.do(*(apps(app("below", "root.b.c"), rm=rm) for rm in ("one", "two")))
@@ -144,8 +144,8 @@ def test_members_are_those_that_patterns_describe() -> None:
     assert wants(driver, "two", "b1", "b2", app_id="below", memory=1) == ["b1"]
 
 
-def test_other_budgets_count_what_is_there() -> None:
-    """Usage from before a budget counts in it; nothing stops that is above it, and nothing new starts."""
+def test_new_budgets_count_existing_usage() -> None:
+    """Usage from before a budget counts; no allocation above it is stopped, and no new ask starts."""
     driver = joined("one", "two")
     wants(driver, "one", "k1", "k2", "k3", memory=1)
     assert driver.do(budgets(budget(memory=2))) == []
@@ -156,7 +156,7 @@ def test_other_budgets_count_what_is_there() -> None:
     assert ends(driver, "one", "k2") == ["k1"]
 
 
-def test_a_higher_limit_or_none_wakes_those_who_wait() -> None:
+def test_a_higher_or_removed_limit_wakes_waiting_asks() -> None:
     """Asks of all RMs are tried again when a limit rises, and when the budget is removed."""
     driver = joined("one", "two")
     driver.do(budgets(budget(memory=0)))
@@ -179,7 +179,7 @@ def test_invalid_budgets_change_nothing() -> None:
 
 
 def test_slices_bound_each_rm_by_itself() -> None:
-    """With slices an RM has its own, a type or an RM without one has nothing, and moving one wakes."""
+    """With slices an RM has its own, none for other types or RMs, and moving a slice wakes asks."""
     driver = joined("one", "two", "three")
     slices = {RmId("one"): {"memory": 2}, RmId("two"): {"memory": 1}}
     driver.do(budgets(Budget(name="all", limit={"memory": 3}, members=EVERYTHING, slices=slices)))
@@ -199,8 +199,8 @@ def test_slices_bound_each_rm_by_itself() -> None:
     assert ends(driver, "one", "k1") == []
 
 
-def test_wanted_amounts_leave_out_what_is_left() -> None:
-    """An RM wants the amounts that its blocked asks need beyond the rest of the budget, each ask counted."""
+def test_wanted_amounts_exclude_the_remaining_budget() -> None:
+    """An RM wants the amounts that its blocked asks need beyond the remaining budget, each ask counted."""
     driver = joined("one")
     driver.do(budgets(budget(memory=5)))
     wants(driver, "one", "k1", "k2", memory=2)
@@ -220,7 +220,7 @@ def test_a_replay_above_the_budget_is_an_overdraft() -> None:
 
 
 @pytest.mark.parametrize("leaves", [True, False])
-def test_usage_goes_with_its_rm(leaves: bool) -> None:
+def test_usage_is_removed_with_its_rm(leaves: bool) -> None:
     """When an RM leaves or registers again, its usage is removed at once, and others are woken."""
     driver = joined("one", "two")
     driver.do(budgets(budget(memory=2)))
@@ -234,7 +234,7 @@ def test_usage_goes_with_its_rm(leaves: bool) -> None:
     assert wants(driver, "one", "k1", "k2", memory=1) == ["k1"]
 
 
-def test_a_removed_partition_gives_back() -> None:
+def test_a_removed_partition_frees_its_budget() -> None:
     """A partition that an RM's configuration leaves out loses its usage."""
     driver = Driver()
     both = QUEUES + config("[{name: a}]", name="second").removeprefix("partitions:\n")
@@ -247,7 +247,7 @@ def test_a_removed_partition_gives_back() -> None:
     assert keys(driver.do(reload(QUEUES, rm="one"))) == ["k2"]
 
 
-def test_who_waits_is_known_while_its_former_partition_is_taken_apart() -> None:
+def test_waiting_asks_are_woken_while_a_former_partition_is_dismantled() -> None:
     """An RM registers again while its asks wait for a budget: more room wakes them."""
     driver = joined("one", "two", sweep=50)
     driver.do(budgets(budget(memory=1)))
@@ -264,7 +264,7 @@ def test_who_waits_is_known_while_its_former_partition_is_taken_apart() -> None:
     assert ends(driver, "two", "k1") == ["again"]
 
 
-def test_an_application_that_goes_gives_back() -> None:
+def test_a_removed_application_frees_its_budget() -> None:
     """The removal of an application wakes asks of another RM that wait for its budget."""
     driver = joined("one", "two")
     driver.do(budgets(budget(memory=2)))
@@ -341,7 +341,7 @@ GUARANTEED = config(
 )
 
 
-def test_an_ask_that_a_budget_blocks_preempts_nobody() -> None:
+def test_an_ask_blocked_by_a_budget_does_not_preempt() -> None:
     """A budget is no reason to stop others, nor does one that would block the ask afterwards allow it."""
     driver = Driver()
     driver.do(register(GUARANTEED), nodes(node("n", memory=10)))
@@ -357,7 +357,7 @@ def test_an_ask_that_a_budget_blocks_preempts_nobody() -> None:
     assert why == "PREEMPTED_BY_SCHEDULER"
 
 
-def test_what_victims_free_comes_back_to_their_budget() -> None:
+def test_freed_amounts_of_victims_are_reserved_in_their_budget() -> None:
     """The amounts of a victim in a common budget are reserved for the ask, against all RMs."""
     driver = Driver()
     driver.do(register(GUARANTEED), nodes(node("n", memory=2)), budgets(budget(memory=3)))
@@ -385,7 +385,7 @@ def test_an_ask_that_a_budget_blocks_reserves_no_node() -> None:
     assert list(reserved(driver)) == ["k"]
 
 
-def test_applications_that_join_later_belong_too() -> None:
+def test_later_applications_are_members_too() -> None:
     """An application is in the budgets of its queue from its first moment, in dynamic queues as well."""
     driver = Driver()
     rules = "placementrules: [{name: provided, create: true}]"
@@ -395,7 +395,7 @@ def test_applications_that_join_later_belong_too() -> None:
     assert keys(driver.do(asks(ask("app", "k1", memory=1), ask("app", "k2", memory=1)))) == ["k1"]
 
 
-def test_what_a_deadline_frees_counts_in_the_same_turn() -> None:
+def test_amounts_freed_by_a_deadline_count_in_the_same_turn() -> None:
     """A tick that ends an assumption of one partition lets the ask of another pass in its turn."""
     driver = joined("two")
     policy = PredicatePolicy(deadline=2.0)

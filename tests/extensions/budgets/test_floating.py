@@ -13,7 +13,7 @@ LICENCES = Budget(name="all", limit={"licence": 2}, members=(BudgetPattern(),))
 
 
 def floats(*budgets: Budget) -> SetBudgets:
-    """Licences float, within these budgets."""
+    """Licences float, bounded by these budgets."""
     return SetBudgets(budgets=budgets, floating=frozenset({"licence"}))
 
 
@@ -32,7 +32,7 @@ def wants(driver: Driver, rm: str, *names: str, **size: int) -> list[str]:
 
 
 def test_a_floating_type_is_on_no_node() -> None:
-    """Licences are bounded by the budget alone, from the moment on at which they float."""
+    """Licences are bounded by the budget alone, from the time on at which they float."""
     driver = joined("one", "two")
     assert wants(driver, "one", "early", memory=1, licence=1) == []
     assert keys(driver.do(floats(LICENCES))) == ["early"]
@@ -56,7 +56,7 @@ def test_no_report_of_nodes_shows_a_floating_type() -> None:
     assert [check.max for check in found if isinstance(check, QueueCheck)] == [None, {"memory": 100}]
 
 
-def test_a_resized_node_has_floating_types_still() -> None:
+def test_a_resized_node_still_has_floating_types() -> None:
     """An update of a node's capacity does not mention licences, and a repetition changes nothing."""
     driver = joined("one")
     driver.do(floats(LICENCES), nodes(node("n", NodeAction.UPDATE, memory=50), rm="one"))
@@ -74,7 +74,7 @@ def test_a_maximum_may_bound_a_floating_type() -> None:
     assert driver.views.queue(DEFAULT, "root.a").max == {"licence": 1}
 
 
-def test_a_type_that_floats_no_more_is_on_no_node_again() -> None:
+def test_a_type_that_no_longer_floats_is_on_no_node() -> None:
     """Allocations continue, and new asks wait for a node that has it."""
     driver = joined("one")
     driver.do(floats())

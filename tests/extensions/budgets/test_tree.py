@@ -47,7 +47,7 @@ def test_a_tree_is_a_list_with_parents_first() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "budgets: []\n"])
-def test_nothing_is_no_budget(text: str) -> None:
+def test_a_text_without_budgets_removes_all(text: str) -> None:
     """A text without budgets removes all budgets."""
     assert load_budgets(text).budgets == ()
 
@@ -109,14 +109,14 @@ def test_budgets_are_bounded() -> None:
 
 
 def test_wildcards_are_bounded() -> None:
-    """Members that each new leaf is compared with are fewer than members in all."""
+    """The members with which each new leaf is compared have a lower bound than members in general."""
     member = "{queue: 'root.*'}"
     budgets = "".join(f"- {{name: b{n}, members: [{', '.join([member] * 91)}]}}\n" for n in range(11))
     (problem,) = complaints(f"budgets:\n{budgets}")
     assert "1001 members with a wildcard in the path of a queue" in problem
 
 
-def test_members_at_their_bounds_are_taken() -> None:
+def test_members_at_their_bounds_are_accepted() -> None:
     """The longest pattern, and any number of members for all queues: no leaf is compared with these."""
     budgets = [Budget(name=f"b{number}", limit={}, members=(BudgetPattern(),) * 91) for number in range(11)]
     check_budgets([*budgets, Budget(name="a", limit={}, members=(BudgetPattern(rm="r" * 1024),))])
@@ -143,7 +143,7 @@ def test_members_at_their_bounds_are_taken() -> None:
         ),
     ],
 )
-def test_a_list_is_checked_as_a_text_is(budgets: list[Budget], problem: str) -> None:
+def test_a_list_is_checked_like_a_text(budgets: list[Budget], problem: str) -> None:
     """Budgets of an operator obey the rules of the file; the problem names the field."""
     with pytest.raises(ConfigError) as caught:
         check_budgets(budgets)

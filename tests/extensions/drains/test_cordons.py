@@ -1,4 +1,4 @@
-"""An operator drains a node: a flag beside that of the RM."""
+"""An operator drains a node: a flag in addition to that of the RM."""
 
 from dataclasses import replace
 
@@ -57,7 +57,7 @@ def test_draining_twice_changes_nothing() -> None:
 
 
 def test_rm_and_operator_must_both_agree() -> None:
-    """A node is schedulable only if both say so, in whichever order they speak."""
+    """A node is schedulable only if both agree, in any order of their requests."""
     driver = cluster()
     driver.do(nodes(node("n1", NodeAction.DRAIN_NODE)), cordon("n1"))
     assert not schedulable(driver)
@@ -69,7 +69,7 @@ def test_rm_and_operator_must_both_agree() -> None:
     assert schedulable(driver)
 
 
-def test_those_who_watch_hear_of_it() -> None:
+def test_a_drain_has_events() -> None:
     """Draining and undraining cause one event each, as for the RM."""
     driver = cluster()
     driver.facts.clear()
@@ -121,7 +121,7 @@ def test_explain_says_that_nodes_are_drained() -> None:
     assert not driver.node("n2").closed
 
 
-def test_what_is_assumed_on_a_node_waits_again_when_it_is_drained() -> None:
+def test_assumed_asks_wait_again_when_their_node_is_drained() -> None:
     """The RM was asked about an open node: its late answer places nothing on it."""
     driver = cluster(PredicatePolicy(deadline=10.0), reservations=False)
     driver.do(cordon("n2"))
@@ -147,7 +147,7 @@ def test_reservations_on_a_drained_node_end() -> None:
     assert placed(driver.do(cordon("n2", schedulable=True))) == [("app", "large", "n2")]
 
 
-def test_asks_that_require_the_node_still_go_there() -> None:
+def test_asks_that_require_a_drained_node_are_placed_there() -> None:
     """As with the RM's own drain, a daemon is placed on its required node (spec § 7.7)."""
     driver = cluster()
     driver.do(cordon("n1"))
@@ -159,7 +159,7 @@ def test_asks_that_require_the_node_still_go_there() -> None:
 
 
 def test_an_unknown_node_is_refused() -> None:
-    """So is one of an unknown partition; the text names it."""
+    """An unknown node, or one of an unknown partition, is refused; the text names it."""
     driver = cluster()
     refused = [
         effect
@@ -173,8 +173,8 @@ def test_an_unknown_node_is_refused() -> None:
     ]
 
 
-def test_a_partition_that_comes_back_has_the_marks_of_its_last_time() -> None:
-    """A cordon and a stop since the registration count in it, and an ended one does not."""
+def test_a_returning_partition_has_its_marks() -> None:
+    """A cordon and a stop since the registration apply in a returning partition; an ended one does not."""
     both = config("[{name: a}]") + "  - name: second\n    queues: [{name: root, queues: [{name: a}]}]\n"
     second = PartitionName("[rm1]second")
     place = {(second, NodeId("n2")): Cordon(mark=ANN)}

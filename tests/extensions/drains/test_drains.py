@@ -48,11 +48,11 @@ def progress(driver: Driver) -> DrainReport:
 
 
 def confirm(driver: Driver, *keys: str) -> list[Effect]:
-    """The RM has stopped these."""
+    """Confirm the stops, as the RM."""
     return driver.do(releases(*(release("app", key) for key in keys)))
 
 
-def test_without_a_deadline_all_go_at_once() -> None:
+def test_a_deadline_of_zero_stops_all_at_once() -> None:
     """The RM is asked in one turn: lowest priority first, of one priority the youngest."""
     driver = cluster("5a", "1b", "1c", "3d")
     effects = driver.do(drain("n1"))
@@ -78,7 +78,7 @@ def test_a_drain_may_wait() -> None:
 
 
 def test_the_priority_of_an_operator_counts() -> None:
-    """An application that got a higher priority keeps its allocations longest, whatever its asks say."""
+    """An application with a raised priority keeps its allocations longest, whatever its asks' priorities."""
     driver = cluster("1a", "1b")
     driver.do(apps(app("late", "root.a")), asks(ask("late", "low", priority=0, vcore=1)))
     driver.do(change("late", priority=7))
@@ -96,7 +96,7 @@ def test_allocations_are_stopped_evenly() -> None:
     assert (report.start_time, report.deadline) == (START + 4, START + 44)
 
 
-def test_what_ends_by_itself_counts() -> None:
+def test_allocations_that_end_by_themselves_count() -> None:
     """As long as the node empties fast enough, nothing is stopped."""
     driver = cluster("a", "b", "c", "d")
     assert stopped(driver.do(drain("n1", 40))) == ["d"]
@@ -105,7 +105,7 @@ def test_what_ends_by_itself_counts() -> None:
     assert stopped(driver.wait(1)) == ["c"]
 
 
-def test_a_drain_is_done_when_all_are_gone() -> None:
+def test_a_drain_is_done_after_the_last_allocation() -> None:
     """The node remains cordoned, and the drain is reported as done until the node is uncordoned."""
     driver = cluster("a")
     driver.do(replace(drain("n1"), mark=ANN))
@@ -142,7 +142,7 @@ def test_another_drain_replaces_the_first() -> None:
 
 
 def test_a_drain_that_waits_may_be_given_a_deadline_and_lose_it() -> None:
-    """Requested stops are final; no further one is requested."""
+    """Requested stops are final, but no further one is requested."""
     driver = cluster("a", "b", "c", "d")
     driver.do(drain("n1", None))
     assert stopped(driver.do(drain("n1", 40))) == ["d"]
@@ -151,7 +151,7 @@ def test_a_drain_that_waits_may_be_given_a_deadline_and_lose_it() -> None:
     assert stopped(driver.do(drain("n1"))) == ["c", "b", "a"]
 
 
-def test_what_has_to_be_there_stays() -> None:
+def test_exempt_allocations_stay() -> None:
     """Foreign allocations and those of asks that require the node are exempt, and counted."""
     driver = cluster("a")
     driver.do(asks(ask("app", "daemon", required_node="n1", vcore=1)))
@@ -161,8 +161,8 @@ def test_what_has_to_be_there_stays() -> None:
     assert (report.allocations, report.remaining, report.exempt) == (1, 1, 2)
 
 
-def test_placeholders_go_first() -> None:
-    """Nothing runs in them; allocations that opted out of preemption, and originators, are last."""
+def test_placeholders_are_stopped_first() -> None:
+    """Placeholders do no work; allocations that opted out of preemption, and originators, are last."""
     driver = cluster()
     for one in (
         ask("app", "9a", priority=9, vcore=1),
@@ -175,7 +175,7 @@ def test_placeholders_go_first() -> None:
     assert stopped(driver.do(drain("n1"))) == ["p", "9a", "driver", "kept"]
 
 
-def test_what_comes_to_a_drained_node_goes_too() -> None:
+def test_an_allocation_added_to_a_drained_node_is_stopped() -> None:
     """An allocation that the RM placed there itself is stopped at once after the deadline."""
     driver = cluster("a")
     driver.do(drain("n1"))
@@ -199,15 +199,15 @@ def test_a_drain_outlives_a_registration() -> None:
     assert progress(driver).allocations == 4
 
 
-def test_a_node_that_comes_back_is_still_drained() -> None:
-    """Only an operator ends a drain: a removed node keeps none of its times."""
+def test_a_returning_node_is_still_drained() -> None:
+    """Only an operator ends a drain: a removed node keeps no time of a next stop."""
     driver = cluster("a")
     driver.do(drain("n1", 40), nodes(node("n1", NodeAction.DECOMISSION), node("n1", vcore=10)))
     assert stopped(driver.wait(20)) == []
     assert stopped(driver.do(asks(ask("app", "late", on_node="n1", vcore=1)))) == ["late"]
 
 
-def test_the_reason_is_told_everywhere() -> None:
+def test_every_report_has_the_reason() -> None:
     """Explanations, events and the ledger name the drain."""
     driver = cluster("a")
     driver.facts.clear()
@@ -243,7 +243,7 @@ def test_an_unknown_node_cannot_be_drained(name: str) -> None:
 
 
 def no_time(own: Drains) -> None:
-    """No timer for allocations that are to be stopped."""
+    """No timer although allocations are to be stopped."""
     for timer in own.timers.names():
         own.timers.cancel(timer)
 
@@ -259,7 +259,7 @@ def open_again(own: Drains) -> None:
 
 
 @pytest.mark.parametrize("slip", [no_time, time_for_nothing, open_again])
-def test_a_slip_in_the_books_is_noticed(slip: Callable[[Drains], None]) -> None:
+def test_a_fault_in_the_books_is_noticed(slip: Callable[[Drains], None]) -> None:
     """The recount compares terms, nodes and times."""
     driver = cluster("1a", "2b")
     driver.do(drain("n1", 60))

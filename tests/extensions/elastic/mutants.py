@@ -5,7 +5,7 @@ from mutants.operators import drop, never, swap, without
 
 _FILE = "extensions/elastic/test_elastic_gangs"
 _SEARCH = "standard/preemption/test_search"
-_EXHAUSTIVE = f"{_SEARCH}::test_the_best_plans_with_elastic_gangs_are_those_of_trying_everything"
+_EXHAUSTIVE = f"{_SEARCH}::test_the_best_plans_with_elastic_gangs_equal_exhaustive_search"
 
 ELASTIC = (
     Defect(
@@ -20,35 +20,35 @@ ELASTIC = (
         "Elastic.lack",
         swap("present == wanted > 0", "wanted > 0"),
         "a gang starts with fewer asks than its minimum",
-        (f"{_FILE}::test_less_than_the_minimum_does_not_start",),
+        (f"{_FILE}::test_members_below_the_minimum_do_not_start",),
     ),
     Defect(
         "one-too-many",
         "Elastic.wanted",
         swap("> most", "> most + step"),
         "a gang grows a step beyond its maximum",
-        (f"{_FILE}::test_the_maximum_is_the_end_of_growth",),
+        (f"{_FILE}::test_growth_ends_at_the_maximum",),
     ),
     Defect(
         "grows-first",
         "app_key",
         swap("units . behind", "not units.behind"),
         "growth comes before the asks of other applications",
-        (f"{_FILE}::test_growth_comes_last_in_every_order",),
+        (f"{_FILE}::test_growth_is_last_in_every_order",),
     ),
     Defect(
         "still-there",
         "Elastic._count",
         without("leaving"),
         "members that are being stopped count for the minimum",
-        (f"{_FILE}::test_members_that_are_leaving_count_for_no_minimum",),
+        (f"{_FILE}::test_members_being_stopped_do_not_count_in_the_minimum",),
     ),
     Defect(
         "tears-the-minimum",
         "Elastic.whole",
         swap("members [ : least ]", "members[:1]"),
         "one member of the minimum is the whole minimum",
-        (f"{_FILE}::test_the_minimum_goes_whole_and_last", _EXHAUSTIVE),
+        (f"{_FILE}::test_the_minimum_is_stopped_last_and_as_a_whole", _EXHAUSTIVE),
     ),
     Defect(
         "tears-a-step",
@@ -62,7 +62,7 @@ ELASTIC = (
         "Candidates._judge_members",
         swap("tuple ( given . items ( ) )", "unit.first.request.ask.ask_class.items"),
         "the guarantee of a queue is measured on one member of a unit",
-        (f"{_FILE}::test_no_part_of_the_minimum_goes_where_the_whole_may_not", _EXHAUSTIVE),
+        (f"{_FILE}::test_a_protected_minimum_is_not_stopped_in_part", _EXHAUSTIVE),
     ),
     Defect(
         "taken-twice",
@@ -76,7 +76,7 @@ ELASTIC = (
         "Candidates._judge_members",
         swap("GROWTH", "kind"),
         "a step of growth is not stopped before what is younger",
-        (f"{_FILE}::test_growth_goes_before_what_is_younger", _EXHAUSTIVE),
+        (f"{_FILE}::test_growth_is_stopped_before_younger_allocations", _EXHAUSTIVE),
     ),
     Defect(
         "gangs-of-nobody",
@@ -105,14 +105,14 @@ ELASTIC = (
         "Elastic.mark_leaving",
         drop("_forget"),
         "a member that is being stopped is stopped with its step again",
-        ("extensions/elastic/test_elastic_gangs::test_members_that_are_leaving_count_for_no_minimum",),
+        ("extensions/elastic/test_elastic_gangs::test_members_being_stopped_do_not_count_in_the_minimum",),
     ),
     Defect(
         "not-behind-at-its-minimum",
         "Elastic._count",
         swap(">=", ">"),
         "growth comes before other applications",
-        ("extensions/elastic/test_elastic_gangs::test_asks_without_a_task_group_go_by_themselves",),
+        ("extensions/elastic/test_elastic_gangs::test_asks_without_a_task_group_are_placed_singly",),
     ),
     Defect(
         "never-grows",
@@ -126,14 +126,14 @@ ELASTIC = (
         "Elastic.wanted",
         swap("> most", ">= most"),
         "a gang never reaches its maximum",
-        ("extensions/elastic/test_elastic_gangs::test_the_maximum_is_the_end_of_growth",),
+        ("extensions/elastic/test_elastic_gangs::test_growth_ends_at_the_maximum",),
     ),
     Defect(
         "gone-and-still-a-member",
         "Elastic.remove_booked",
         drop("_forget"),
         "a step has a member that has gone",
-        ("extensions/elastic/test_elastic_gangs::test_the_maximum_is_the_end_of_growth",),
+        ("extensions/elastic/test_elastic_gangs::test_growth_ends_at_the_maximum",),
     ),
     Defect(
         "steps-from-the-front",
@@ -147,20 +147,20 @@ ELASTIC = (
         "Elastic.wanted",
         swap("self . size - self . leaving", "self.size"),
         "members that are being stopped are not replaced",
-        ("extensions/elastic/test_elastic_gangs::test_members_wait_no_longer_once_others_are_spared",),
+        ("extensions/elastic/test_elastic_gangs::test_members_are_placed_once_others_are_spared",),
     ),
     Defect(
         "no-more-than-most",
         "read_members",
         swap("<= MAX_MEMBERS", "< MAX_MEMBERS"),
         "the largest gang that is allowed is refused",
-        ("extensions/elastic/test_elastic_gangs::test_terms_at_their_bounds_are_taken",),
+        ("extensions/elastic/test_elastic_gangs::test_terms_at_their_bounds_are_accepted",),
     ),
     Defect(
         "gangs-of-one-size",
         "read_elastic",
         swap("most < least", "most <= least"),
         "a gang whose maximum is its minimum is refused",
-        ("extensions/elastic/test_elastic_gangs::test_terms_at_their_bounds_are_taken",),
+        ("extensions/elastic/test_elastic_gangs::test_terms_at_their_bounds_are_accepted",),
     ),
 )

@@ -64,7 +64,7 @@ def more(name: str, *numbers: int, priority: int = 0) -> UpdateAllocations:
 
 
 def claim(key: str, memory: int = 1) -> Ask:
-    """An ask that may have others stopped."""
+    """An ask that may preempt others."""
     return ask("claims", key, memory=memory, policy="o")
 
 
@@ -96,8 +96,8 @@ def test_the_minimum_starts_together_and_the_rest_in_steps() -> None:
     assert [key for _, key, _ in placed(driver.do(nodes(node("large", memory=8))))] == ["m4", "m5"]
 
 
-def test_less_than_the_minimum_does_not_start() -> None:
-    """With one free slot of two no member starts, and with one ask of two neither."""
+def test_members_below_the_minimum_do_not_start() -> None:
+    """With one free slot of two no member starts, nor with one ask of two."""
     driver = cluster(1)
     assert elastic(driver, 2) == []
     assert elastic(driver, 1, name="other") == []
@@ -105,7 +105,7 @@ def test_less_than_the_minimum_does_not_start() -> None:
     assert len(placed(driver.do(nodes(node("more", memory=1))))) == 2
 
 
-def test_the_maximum_is_the_end_of_growth() -> None:
+def test_growth_ends_at_the_maximum() -> None:
     """Asks beyond the maximum wait, say so, and follow when members end."""
     driver = cluster(20)
     assert len(elastic(driver, 8)) == 6
@@ -131,7 +131,7 @@ def test_a_gang_that_has_lost_members_is_filled_up_first() -> None:
     assert [key for _, key, _ in placed(driver.do(more("job", 12)))] == ["m12"]
 
 
-def test_asks_without_a_task_group_go_by_themselves() -> None:
+def test_asks_without_a_task_group_are_placed_singly() -> None:
     """The driver of the application is no member: it starts before the members are submitted."""
     driver = cluster(4)
     assert elastic(driver, 0) == []
@@ -149,7 +149,7 @@ def test_members_of_several_shapes_are_placed_in_order() -> None:
     assert [key for _, key, _ in placed(driver.do(asks(*wanted)))] == ["m1", "m0", "m2", "m3"]
 
 
-def test_growth_comes_behind_the_minima_of_others() -> None:
+def test_growth_follows_the_minima_of_others() -> None:
     """Of two gangs in one queue the second one has its minimum before the first one grows."""
     driver = cluster(4)
     driver.do(nodes(node("n0", NodeAction.DRAIN_NODE)))
@@ -160,7 +160,7 @@ def test_growth_comes_behind_the_minima_of_others() -> None:
 
 @pytest.mark.parametrize("policy", ["fifo", "fair", "stateaware"])
 @pytest.mark.parametrize("priority", ["enabled", "disabled"])
-def test_growth_comes_last_in_every_order(policy: str, priority: str) -> None:
+def test_growth_is_last_in_every_order(policy: str, priority: str) -> None:
     """A younger application of lower priority has its ask before an older gang grows."""
     properties = f"{{application.sort.policy: {policy}, application.sort.priority: {priority}}}"
     driver = cluster(4, queues=f"[{{name: b, properties: {properties}}}]")
@@ -172,8 +172,8 @@ def test_growth_comes_last_in_every_order(policy: str, priority: str) -> None:
     assert [key for _, key, _ in placed(effects)] == ["k0", "k1"]
 
 
-def test_members_that_are_leaving_count_for_no_minimum() -> None:
-    """A gang of which a drain stops a member needs another one, before all that grows."""
+def test_members_being_stopped_do_not_count_in_the_minimum() -> None:
+    """A gang that loses a member to a drain replaces it before any growth."""
     driver = cluster(4)
     assert len(elastic(driver, 2, "2")) == 2
     partition = driver.partition
@@ -193,7 +193,7 @@ def test_the_maximum_of_the_queue_stops_the_whole_step() -> None:
     assert why(driver, "m0", "other") == ["QUEUE_MAX_EXCEEDED"]
 
 
-def test_a_guarantee_takes_the_newest_step_whole() -> None:
+def test_a_guarantee_stops_the_newest_step_as_a_whole() -> None:
     """An ask that lacks one core has one step of two stopped, the newest, and the RM hears of it."""
     driver = cluster(2, 2, 2, queues=TWO)
     assert len(elastic(driver, 6)) == 6
@@ -205,7 +205,7 @@ def test_a_guarantee_takes_the_newest_step_whole() -> None:
     assert [key for _, key, _ in placed(effects)] == ["k"]
 
 
-def test_growth_goes_before_what_is_younger() -> None:
+def test_growth_is_stopped_before_younger_allocations() -> None:
     """A younger regular allocation is spared if a step frees the same room."""
     driver = cluster(2, 2, queues=TWO)
     assert len(elastic(driver, 3, "1,3,1")) == 3
@@ -214,8 +214,8 @@ def test_growth_goes_before_what_is_younger() -> None:
     assert stopped(driver.wait(5)) == ["m2"]
 
 
-def test_the_minimum_goes_whole_and_last() -> None:
-    """If there is no growth left, the minimum is stopped with all its members."""
+def test_the_minimum_is_stopped_last_and_as_a_whole() -> None:
+    """Without growth left, the minimum is stopped with all its members."""
     driver = cluster(2, 2, queues=TWO)
     assert len(elastic(driver, 4, "2,4,2")) == 4
     driver.do(apps(app("claims", "root.a")), asks(claim("k0", 2)))
@@ -225,7 +225,7 @@ def test_the_minimum_goes_whole_and_last() -> None:
     assert sorted(stopped(driver.wait(5))) == ["m0", "m1"]
 
 
-def test_no_part_of_the_minimum_goes_where_the_whole_may_not() -> None:
+def test_a_protected_minimum_is_not_stopped_in_part() -> None:
     """The guarantee of its queue protects one of two members, and so both."""
     queues = TWO.replace("{name: b}", "{name: b, resources: {guaranteed: {memory: 1}}}")
     driver = cluster(2, queues=queues)
@@ -234,7 +234,7 @@ def test_no_part_of_the_minimum_goes_where_the_whole_may_not() -> None:
     assert stopped(driver.wait(60)) == []
 
 
-def test_growth_has_nobody_stopped() -> None:
+def test_growth_does_not_preempt() -> None:
     """A gang within its queue's guarantee has its minimum, and its growth waits for room."""
     queues = TWO.replace("memory: 4", "memory: 6")
     driver = cluster(4, queues=queues)
@@ -245,7 +245,7 @@ def test_growth_has_nobody_stopped() -> None:
 
 
 def test_a_lowered_maximum_shrinks_by_whole_steps() -> None:
-    """The queue remains at or above its maximum: a step that would lead below it is spared."""
+    """The queue remains at or above its maximum: a step whose stop would take it below is spared."""
     properties = "{quota.preemption.delay: 1s}"
 
     def text(most: int) -> str:
@@ -269,8 +269,8 @@ def enforced(most: int) -> str:
 
 
 @pytest.mark.parametrize(("most", "gone"), [(5, ["m4", "m5"]), (6, [])])
-def test_of_a_step_under_notice_all_are_spared_or_none(most: int, gone: list[str]) -> None:
-    """A maximum that is raised again has room for one of two members: it spares neither; for two, both."""
+def test_a_step_under_notice_is_spared_as_a_whole(most: int, gone: list[str]) -> None:
+    """If a raised maximum has room for one of two members, neither is spared; for two, both are."""
     driver = Driver()
     driver.do(register(enforced(9)), nodes(node("n0", memory=20)))
     assert len(elastic(driver, 6)) == 6
@@ -279,8 +279,8 @@ def test_of_a_step_under_notice_all_are_spared_or_none(most: int, gone: list[str
     assert sorted(stopped(driver.do(reload(enforced(most))) + driver.wait(70))) == gone
 
 
-def test_a_minimum_under_notice_of_which_one_was_stopped_goes_whole() -> None:
-    """One member of two is ready, and makes the room: the other one has its notice, and follows then."""
+def test_a_partly_stopped_minimum_under_notice_is_stopped_as_a_whole() -> None:
+    """One member of two is ready, and frees the room: the other one is stopped at its deadline."""
     driver = cluster(1, 1, queues=TWO.replace("{name: b}", "{name: b, properties: {preemption.notice: 60s}}"))
     assert len(elastic(driver, 2)) == 2
     driver.do(apps(app("claims", "root.a")), asks(claim("k")))
@@ -291,7 +291,7 @@ def test_a_minimum_under_notice_of_which_one_was_stopped_goes_whole() -> None:
     assert stopped(driver.wait(70)) == ["m1"]
 
 
-def test_members_wait_no_longer_once_others_are_spared() -> None:
+def test_members_are_placed_once_others_are_spared() -> None:
     """Two of four asks that were missing are spared, and the two that wait are placed at once."""
     driver = cluster(2, 2, 2, queues="[{name: b, properties: {preemption.notice: 60s}}]")
     assert elastic(driver, 5, "4,8,2") == ["m0", "m1", "m2", "m3"]
@@ -312,7 +312,7 @@ def test_an_ask_for_one_node_takes_whole_steps() -> None:
     assert sorted(stopped(effects)) == ["m2", "m3"]
 
 
-def test_a_step_across_nodes_goes_whole() -> None:
+def test_a_step_across_nodes_is_stopped_as_a_whole() -> None:
     """The members of a step on other nodes are stopped as well, and counted against their queue."""
     driver = cluster(1, 1, 1, 1, queues=TWO)
     assert len(elastic(driver, 4, "2,4,2")) == 4
@@ -336,8 +336,8 @@ def test_with_backfill_the_minimum_holds_a_start_and_growth_none() -> None:
 
 
 @pytest.mark.parametrize("mode", ["easy", "conservative"])
-def test_a_gang_holds_one_start_whoever_is_to_start_next(mode: str) -> None:
-    """A member that precedes the holder of the start takes it over, and there is no second one."""
+def test_a_gang_holds_one_start(mode: str) -> None:
+    """A new first member takes over the start of its gang, and there is no second start."""
     driver = cluster(1, properties=f"{{backfill: {mode}}}")
     driver.do(apps(app("runs", "root.a")))
     driver.do(asks(ask("runs", "r", memory=1, tags={"licorne/runtime": "1000"})))
@@ -372,7 +372,7 @@ def test_terms_that_contradict_each_other_are_refused(tags: dict[str, str], word
 
 
 @pytest.mark.parametrize("terms", ["100000", "4,4"])
-def test_terms_at_their_bounds_are_taken(terms: str) -> None:
+def test_terms_at_their_bounds_are_accepted(terms: str) -> None:
     """The largest minimum, and a maximum that leaves no growth."""
     driver = cluster(1)
     elastic(driver, 1, terms)
@@ -396,7 +396,7 @@ def shown(driver: Driver, name: str) -> tuple[int, ...] | None:
     return None if found is None else astuple(found)
 
 
-def test_an_elastic_gang_shows_its_size() -> None:
+def test_an_elastic_gang_reports_its_size() -> None:
     """The report has running members, those being stopped, and the terms; other gangs have none."""
     driver = Driver()
     queues = (

@@ -30,7 +30,7 @@ PROMPT = "{quota.preemption.delay: 1s}"
 
 
 class Scene:
-    """A core that is not watched, whose calls are counted."""
+    """A core without checks, whose calls are counted."""
 
     def __init__(self, members: int, gangs: int = 1, spare: int = 0) -> None:
         """This number of gangs of this number of members, submitted at once, with some empty nodes."""
@@ -55,7 +55,7 @@ class Scene:
         return list(self.scheduler.handle(command, self.now))
 
     def turns(self) -> list[Effect]:
-        """Let the core decide until it rests."""
+        """Let the core decide until it is idle."""
         effects: list[Effect] = []
         while (due := self.scheduler.next_deadline()) is not None and due <= self.now:
             effects += self.do(Tick())
@@ -127,18 +127,18 @@ def test_a_member_costs_the_same_in_large_gangs_and_among_many(
     assert of_an_end(many) < 1.3 * of_an_end(few)
 
 
-def test_a_step_of_one_member_looks_at_no_more_of_many_nodes() -> None:
+def test_a_step_of_one_member_examines_few_of_many_nodes() -> None:
     """Among a hundred times the nodes, growth by single members takes about as many calls."""
     assert Scene(100, spare=198).calls < 1.3 * Scene(100).calls
 
 
 @pytest.mark.parametrize(("small", "large"), [((100, 1), (800, 1)), ((4, 25), (4, 200))])
-def test_a_search_looks_at_each_member_a_few_times(small: tuple[int, int], large: tuple[int, int]) -> None:
+def test_a_search_examines_each_member_a_few_times(small: tuple[int, int], large: tuple[int, int]) -> None:
     """Among eight times the members a search for victims costs eight times as much, not more."""
     few, many = Scene(*small), Scene(*large)
     assert of_claim(many) < 8 * 1.3 * of_claim(few)
 
 
-def test_the_enforcement_of_a_maximum_looks_at_each_member_a_few_times() -> None:
+def test_the_enforcement_of_a_maximum_examines_each_member_a_few_times() -> None:
     """Eight times the members are stopped at eight times the cost, not more."""
     assert of_a_lowered_maximum(Scene(800), 800) < 8 * 1.3 * of_a_lowered_maximum(Scene(100), 100)

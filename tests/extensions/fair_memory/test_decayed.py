@@ -21,8 +21,8 @@ def test_a_constant_rate_has_a_closed_form() -> None:
     assert account.at(60.0 + 6000)["vcore"] == pytest.approx(used / 2**100)
 
 
-def test_nothing_depends_on_the_number_of_looks() -> None:
-    """An account that is read, and one that follows the same amounts again, end as one that is not."""
+def test_reads_do_not_change_an_account() -> None:
+    """Extra reads, or repeated updates with the same amounts, do not change the sums."""
     quiet, busy = Decayed(7.0, 0.0), Decayed(7.0, 0.0)
     for account in (quiet, busy):
         account.follow({"gpu": 3}, 0.1)
@@ -87,8 +87,8 @@ def test_another_half_life_counts_from_its_time_on() -> None:
     assert account.at(50.75) == {"gpu": now}
 
 
-def test_what_is_due() -> None:
-    """The largest type counts, in hours of the share; without a divisor none, by a zero all of it."""
+def test_usage_in_hours_of_the_share() -> None:
+    """The largest type counts, in hours of the share; without a divisor none, with a zero divisor all."""
     assert hours_of_due({"vcore": 3600.0, "memory": 7200.0}, {"vcore": 1, "memory": 4}) == 1.0
     assert hours_of_due({"gpu": 3600.0}, {"vcore": 1}) == 0.0
     assert hours_of_due({"gpu": 7200.0}, {"gpu": 0}) == 2.0

@@ -85,7 +85,7 @@ def decayed(driver: Driver, path: str, user: str = "") -> float:
     return account_of(driver, UsageOwner(QueuePath(path), user)).at(driver.now).get("vcore", 0.0)
 
 
-def test_usage_of_the_past_counts() -> None:
+def test_past_usage_counts() -> None:
     """One queue is alone for a half-life; then the other leads until the sums meet, then they alternate."""
     each = 2.0
     cluster = Cluster(config(QUEUES, properties=f"{{fairshare.half-life: {HALF_LIFE:g}s}}"), 1)
@@ -110,8 +110,8 @@ def test_usage_of_the_past_counts() -> None:
     assert all(abs(after[:n].count("a") - after[:n].count("b")) <= 1 for n in range(len(after)))
 
 
-def test_a_weight_divides_what_was_used() -> None:
-    """Siblings of weights 1 and 0.25 run four to one; one of weight 0 runs when no other waits."""
+def test_a_weight_divides_usage() -> None:
+    """Siblings of weights 1 and 0.25 run four to one; a sibling of weight 0 runs when no other waits."""
     queues = (
         "[{name: a}, {name: b, properties: {fairshare.weight: '0.25'}}, "
         "{name: c, properties: {fairshare.weight: '0'}}]"
@@ -128,7 +128,7 @@ def test_a_weight_divides_what_was_used() -> None:
     assert ran.count("a") / ran.count("b") == pytest.approx(4.0, rel=0.1)
 
 
-def test_users_of_a_fair_leaf_are_ordered_by_what_they_used() -> None:
+def test_users_of_a_fair_leaf_are_ordered_by_past_usage() -> None:
     """A user without usage precedes one whose application is new as well."""
     text = config(
         "[{name: a, properties: {application.sort.policy: fair, fairshare.half-life: 60s}}]",
@@ -146,7 +146,7 @@ def test_users_of_a_fair_leaf_are_ordered_by_what_they_used() -> None:
     assert decayed(driver, "root.a", "bob") > decayed(driver, "root.a", "ann") * 0.4
 
 
-def test_users_who_have_used_nothing_are_ordered_by_what_they_have() -> None:
+def test_users_without_past_usage_are_ordered_by_present_usage() -> None:
     """A user with one application gets as much at first as one with nine."""
     text = config("[{name: a, properties: {application.sort.policy: fair, fairshare.half-life: 1h}}]")
     driver = Driver()
@@ -157,7 +157,7 @@ def test_users_who_have_used_nothing_are_ordered_by_what_they_have() -> None:
     assert [app_id for app_id, *_ in placed(driver.do(asks(*made)))].count("ann") == 10
 
 
-def test_a_dynamic_queue_comes_back_with_what_it_used() -> None:
+def test_a_recreated_dynamic_queue_has_its_past_usage() -> None:
     """A queue that is removed because it is empty has its usage when it is created again."""
     text = config(
         "[{name: a, parent: true}]",
@@ -181,7 +181,7 @@ def memory_of(driver: Driver) -> KeptByPartition:
     return dict(listed(driver.views.memory(RmId("rm1"))))
 
 
-def test_memory_outlives_the_registration() -> None:
+def test_past_usage_outlives_the_registration() -> None:
     """With state from a minute ago, another core has the usage within one percent."""
     text = config("[{name: a}]", properties="{fairshare.half-life: 60s}")
     first = Driver()
@@ -200,7 +200,7 @@ def test_memory_outlives_the_registration() -> None:
     assert decayed(second, "root.a") == pytest.approx(decayed(first, "root.a"), rel=0.01)
 
 
-def test_long_ago_only_decays() -> None:
+def test_old_usage_only_decays() -> None:
     """Usage from long before the registration is not extrapolated for ever."""
     text = config(QUEUES, properties="{fairshare.half-life: 1h}")
     first, second = Driver(), Driver()
@@ -214,7 +214,7 @@ def test_long_ago_only_decays() -> None:
 
 
 @pytest.mark.parametrize("tuning", [Tuning(), Tuning(fill_work=1), Tuning(slice_size=1)])
-def test_the_same_whatever_the_tuning(tuning: Tuning) -> None:
+def test_the_tuning_changes_nothing(tuning: Tuning) -> None:
     """Sizes of slices, and so the number of steps, change neither the order nor a total."""
 
     def play(how: Tuning | None) -> tuple[list[str], float]:
@@ -263,7 +263,7 @@ def test_decayed_usage_outlives_a_reload(drop: Callable[[Driver], None]) -> None
 
 
 def test_decayed_usage_outlives_its_half_life() -> None:
-    """A half-life that is switched off and on again does not make usage before it vanish."""
+    """A half-life that is switched off and on does not remove usage prematurely."""
     text = config("[{name: a}]", properties="{fairshare.half-life: 1h}")
     driver = started(text, gpu=6)
     driver.wait(600.0)

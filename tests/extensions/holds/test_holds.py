@@ -65,12 +65,12 @@ def changed(effects: list[Effect]) -> tuple[bool, str, int | None]:
 
 
 def refusal(effects: list[Effect]) -> tuple[OperatorRefusal, str]:
-    """Why the operator was refused."""
+    """The reason for a refusal of the operator."""
     (found,) = [effect for effect in effects if isinstance(effect, OperatorRefused)]
     return found.refusal, found.reason
 
 
-def test_nodes_are_packed_for_nobody_who_is_held() -> None:
+def test_a_held_application_causes_no_packing() -> None:
     """A held application does not cause packing, until it is resumed."""
     driver = cluster()
     driver.do(asks(ask("other", "runs", vcore=1)), asks(ask("app", "large", vcore=10)))
@@ -87,7 +87,7 @@ def test_nodes_are_packed_for_nobody_who_is_held() -> None:
     assert packs()
 
 
-def test_a_held_application_gets_nothing_until_it_is_resumed() -> None:
+def test_a_held_application_gets_no_allocation_until_it_is_resumed() -> None:
     """Its allocations continue, others are served past it, and all waiting asks are served in the end."""
     driver = cluster()
     driver.do(asks(ask("app", "k1", vcore=4)))
@@ -99,7 +99,7 @@ def test_a_held_application_gets_nothing_until_it_is_resumed() -> None:
     assert not released(driver.do(hold("app", held=False)))
 
 
-def test_the_rm_and_those_who_watch_hear_of_a_hold() -> None:
+def test_a_hold_is_sent_to_the_rm_and_as_an_event() -> None:
     """The state is unchanged, and the message has operator and reason."""
     driver = cluster()
     driver.do(asks(ask("app", "k1", vcore=4)))
@@ -114,7 +114,7 @@ def test_the_rm_and_those_who_watch_hear_of_a_hold() -> None:
     ]
 
 
-def test_explain_names_who_holds_it() -> None:
+def test_explain_names_the_operator_of_a_hold() -> None:
     """The check has a code of its own, in the order of checks and in the census of reasons."""
     driver = cluster()
     driver.do(hold("app"), asks(ask("app", "k1", vcore=4)))
@@ -144,7 +144,7 @@ def test_the_next_application_starts_in_place_of_a_held_one() -> None:
     assert keys(driver.do(asks(ask("other", "o1", vcore=1)))) == ["o1"]
 
 
-def test_what_is_assumed_is_confirmed_while_it_is_held() -> None:
+def test_an_assumed_ask_is_confirmed_during_a_hold() -> None:
     """The RM has already been asked about the node; if it refuses, the ask waits like all others."""
     driver = cluster(predicates=PredicatePolicy(deadline=10))
     (first,) = asked(driver.do(asks(ask("app", "k1", vcore=1, predicate="p"))))
@@ -157,7 +157,7 @@ def test_what_is_assumed_is_confirmed_while_it_is_held() -> None:
     assert driver.app("app").pending_count == 1
 
 
-def test_a_real_ask_takes_no_placeholder_while_it_is_held() -> None:
+def test_a_held_real_ask_replaces_no_placeholder() -> None:
     """A replacement is an allocation as well; the timeout of the placeholders continues."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")), nodes(node("n1", vcore=2)))
@@ -171,7 +171,7 @@ def test_a_real_ask_takes_no_placeholder_while_it_is_held() -> None:
 
 
 def test_marks_of_a_registration_wait_for_their_application() -> None:
-    """A replay has the old queue and the asks' own priorities, and does not undo the operator's acts."""
+    """A replay reports the old queue and the asks' own priorities, and does not undo the operator's acts."""
     driver = cluster()
     mark = OperatorMark("ann", 5.0, "why")
     marks = ApplicationMarks(hold=mark, change=mark, priority=7, queue=QueuePath("root.b"))
@@ -190,7 +190,7 @@ def test_marks_of_a_registration_wait_for_their_application() -> None:
     assert keys(driver.do(hold("app", held=False))) == ["k1"]
 
 
-def test_an_application_that_has_not_come_can_be_resumed() -> None:
+def test_an_application_that_is_not_added_yet_can_be_resumed() -> None:
     """Its mark is removed, and it is added without one."""
     driver = cluster()
     of = {(DEFAULT, AppId("late")): ApplicationMarks(hold=MARK)}
@@ -211,7 +211,7 @@ def test_marks_end_with_their_application(end: object) -> None:
     assert keys(driver.do(asks(ask("app", "k1", vcore=1)))) == ["k1"]
 
 
-def test_a_priority_holds_for_asks_present_and_to_come() -> None:
+def test_a_priority_applies_to_present_and_future_asks() -> None:
     """The application precedes those of lower priority until each ask has its own again."""
     driver = cluster(vcore=2)
     driver.do(asks(ask("other", "full", vcore=2)))
@@ -230,7 +230,7 @@ def test_a_priority_holds_for_asks_present_and_to_come() -> None:
 
 @pytest.fixture
 def unfair() -> Driver:
-    """A node of 4 that root.rich has filled, the application `rich` last; `poor` is guaranteed all."""
+    """A node of 4 that root.rich has filled, the application `rich` last; `poor` is guaranteed everything."""
     driver = Driver()
     queues = (
         "[{name: poor, resources: {guaranteed: {vcore: 4}}, "
@@ -262,7 +262,7 @@ def test_without_an_operators_priority_victims_are_found_again(unfair: Driver) -
 
 
 def test_a_reserved_ask_keeps_its_node_with_another_priority() -> None:
-    """It is the same ask in another position."""
+    """The reserved ask is the same in another position."""
     driver = cluster(vcore=4)
     driver.do(asks(ask("other", "small", vcore=2)), asks(ask("app", "large", vcore=4)))
     driver.wait(5)
@@ -272,7 +272,7 @@ def test_a_reserved_ask_keeps_its_node_with_another_priority() -> None:
     assert keys(driver.do(releases(release("other", "small")))) == ["large"]
 
 
-def test_an_application_that_waits_moves_with_all_its_asks() -> None:
+def test_a_waiting_application_moves_with_all_its_asks() -> None:
     """Its usage is that of the other queue, the RM is notified, and it is served there."""
     driver = cluster(vcore=2)
     driver.do(asks(ask("other", "full", vcore=2)), asks(ask("app", "k1", vcore=1), ask("app", "k2", vcore=1)))
@@ -290,7 +290,7 @@ def test_an_application_that_waits_moves_with_all_its_asks() -> None:
     assert driver.queue("root.up.c").allocated == {"vcore": 2}
 
 
-def test_what_cannot_move_stays_and_its_priority_too() -> None:
+def test_a_refused_move_changes_nothing() -> None:
     """Each refusal names the reason, and nothing of the command is done."""
     fair = "{name: fair, properties: {application.sort.policy: fair}}"
     driver = cluster(f"[{{name: a}}, {{name: b}}, {{name: up, queues: [{fair}]}}]")
@@ -309,7 +309,7 @@ def test_what_cannot_move_stays_and_its_priority_too() -> None:
     assert driver.app("app").operator_priority is None
 
 
-def test_a_running_application_is_not_one_too_many_elsewhere() -> None:
+def test_a_running_application_counts_in_its_new_leaf() -> None:
     """It is Running without allocations: a queue or limit with its maximum of those refuses it."""
     limited = "limits: [{limit: '', users: ['ann'], maxapplications: 1}]"
     driver = cluster(f"[{{name: a}}, {{name: b, maxapplications: 1}}, {{name: c, {limited}}}, {{name: d}}]")
@@ -337,8 +337,8 @@ def test_large_changes_are_done_in_slices() -> None:
         assert any(isinstance(one, ApplicationChanged | ApplicationHeld) for one in effects)
 
 
-def test_one_that_is_failing_is_over() -> None:
-    """An operator has stopped it, and it has still to stop: nothing of it may be changed."""
+def test_a_failing_application_cannot_be_changed() -> None:
+    """An operator has stopped it, and its end is pending: nothing of it may be changed."""
     driver = cluster()
     driver.do(asks(ask("app", "k1", vcore=1)), kill("app"))
     for command in (hold("app"), change("app", priority=1)):
@@ -348,7 +348,7 @@ def test_one_that_is_failing_is_over() -> None:
         )
 
 
-def test_a_mark_that_nobody_knows_is_noticed() -> None:
+def test_a_mark_without_its_bit_is_noticed() -> None:
     """The recount compares interests with marks, in both directions."""
     driver = cluster()
     partition = driver.partition

@@ -23,7 +23,7 @@ def hours(amount: int, window: Window = Window.DAY) -> HoursBudget:
     return HoursBudget(QueuePath("root.a"), HoursLimit("gpu", amount, window), MONDAY)
 
 
-def test_hours_are_used_up_and_come_back() -> None:
+def test_hours_are_used_up_and_renewed() -> None:
     """A budget determines to the microsecond when it is used up, and starts over with the next window."""
     budget = hours(8)
     budget.follow(4, MONDAY + 3600.5)
@@ -52,7 +52,7 @@ def test_a_window_in_which_the_hours_suffice() -> None:
     assert nothing.spent
 
 
-def test_windows_that_nobody_looked_at() -> None:
+def test_usage_through_several_windows() -> None:
     """Usage through several windows counts in the last one from its beginning on."""
     budget = hours(1000, Window.HOUR)
     budget.follow(2, MONDAY + 1800)

@@ -48,7 +48,7 @@ def used(driver: Driver, partition: PartitionName = DEFAULT) -> float:
     return report.used
 
 
-def test_hours_that_run_out_are_told_once() -> None:
+def test_the_end_of_hours_has_one_event() -> None:
     """There is one event when the last hour is used, whatever is submitted, and one when a window begins."""
     driver = started(of_hours("1/hour"), gpu=6)
     assert told(driver) == []
@@ -68,7 +68,7 @@ def test_hours_that_run_out_are_told_once() -> None:
 
 
 @pytest.mark.parametrize("last", [1, 5])
-def test_hours_run_out_in_time_however_usage_has_grown(last: int) -> None:
+def test_hours_run_out_exactly_for_any_growth_of_usage(last: int) -> None:
     """Usage that grows a little or by much, long before, uses up the hours at the moment that follows."""
     driver = started(of_hours("24/day"), gpu=1)
     for key, gpu in (("k2", 1), ("k3", last)):
@@ -90,7 +90,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize(("hours", "text"), CHANGES.values(), ids=CHANGES)
-def test_a_configuration_that_gives_hours_is_told(hours: str, text: str) -> None:
+def test_a_configuration_with_other_hours_has_an_event(hours: str, text: str) -> None:
     """A budget that admits asks again causes an event; one that is lowered again has run out again."""
     driver = started(of_hours("1/hour"), gpu=6)
     driver.wait(600.0)
@@ -103,7 +103,7 @@ def test_a_configuration_that_gives_hours_is_told(hours: str, text: str) -> None
     assert "BUDGET_EXHAUSTED" in line
 
 
-def test_a_budget_of_nothing_is_told_once() -> None:
+def test_a_budget_of_zero_has_one_event() -> None:
     """A window that changes nothing has no event."""
     driver = started(of_hours("0/hour"), gpu=1)
     driver.wait(3 * 3600.0)
@@ -141,7 +141,7 @@ def test_used_hours_outlive_a_reload(drop: Drop) -> None:
     assert placed(driver.wait(FULL_HOUR + 3600.0 - driver.now)) == [("z", "k2", "n1")]
 
 
-def test_a_dropped_partition_is_kept_until_it_is_back() -> None:
+def test_a_dropped_partition_is_retained_until_its_return() -> None:
     """Usage of a partition is part of the RM's retained state in its absence, and once after its return."""
     driver = started(of_hours("2/hour"), gpu=6)
     driver.wait(600.0)
@@ -156,7 +156,7 @@ def test_a_dropped_partition_is_kept_until_it_is_back() -> None:
 
 
 def memory_of(driver: Driver) -> KeptByPartition:
-    """What the RM's partitions are to remember."""
+    """The state retained for the RM's partitions."""
     driver.views.now = lambda: driver.now
     return dict(listed(driver.views.memory(RmId("rm1"))))
 
@@ -208,7 +208,7 @@ def test_a_budget_may_be_raised() -> None:
     assert not placed(driver.do(asks(ask("x", "k3", gpu=1))))
 
 
-def test_hours_long_ago_do_not_go_on() -> None:
+def test_usage_during_an_absence_is_bounded() -> None:
     """Usage during an absence counts for ten minutes, and no more."""
     text = config("[{name: a, properties: {budget.vcore-hours: 100/month}}]")
     first, second = Driver(), Driver()

@@ -41,7 +41,7 @@ NOTICES = (
         "notice:_answer",
         swap("min", "max"),
         "an RM puts its victim off beyond the deadline",
-        ("extensions/notice/test_notices::test_no_answer_puts_a_victim_off_beyond_its_deadline",),
+        ("extensions/notice/test_notices::test_an_answer_delays_a_stop_up_to_the_deadline",),
     ),
     Defect(
         "all-is-lost",
@@ -55,14 +55,14 @@ NOTICES = (
         "costs_of",
         without("silent"),
         "of two with equal losses the one whose RM has said nothing goes first",
-        ("extensions/notice/test_notices::test_with_equal_losses_the_known_one_goes",),
+        ("extensions/notice/test_notices::test_of_equal_losses_the_reported_one_is_stopped",),
     ),
     Defect(
         "losses-are-free",
         "UnderNotice.__init__",
         drop("pledge"),
         "victims under notice do not count in the losses of the hour",
-        ("extensions/notice/test_notices::test_what_is_under_notice_counts_as_lost",),
+        ("extensions/notice/test_notices::test_work_under_notice_counts_as_lost",),
     ),
     Defect(
         "stopped-whatever-has-become",
@@ -111,7 +111,7 @@ NOTICES = (
         "Stay.reconsider",
         drop("set"),
         "a victim that could be spared runs out its notice",
-        ("extensions/notice/test_notices::test_the_loss_of_a_victim_that_is_spared_is_none",),
+        ("extensions/notice/test_notices::test_a_spared_victim_has_no_loss",),
     ),
     Defect(
         "deadline-of-the-spared",

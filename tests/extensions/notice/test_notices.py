@@ -31,7 +31,7 @@ GUEST = AppId("guest")
 def town(
     properties: str = "", tags: Mapping[str, Mapping[str, str]] | None = None, *, apart: bool = False
 ) -> Driver:
-    """Two guests on a full node, whose queue has a notice of a minute; an owner compares costs.
+    """Two guests on a full node, whose queue has a notice of a minute; the owner compares costs.
 
     `tags` are those of guests, by key. With `apart` each has a node.
     """
@@ -54,18 +54,18 @@ def town(
 
 
 def wanted(driver: Driver, *keys: str) -> list[str]:
-    """The owner asks, and waits until victims may be chosen; the guests that are given notice."""
+    """Submit the owner's ask, and wait until victims are chosen; returns the guests under notice."""
     driver.do(asks(*(ask("owner", key, memory=1, policy="o") for key in keys)))
     return noticed(driver.wait(5))
 
 
 def answered(driver: Driver, key: str, later: float) -> list[Effect]:
-    """The RM answers a notice."""
+    """Answer a notice, as the RM."""
     answer = NoticeAnswer(GUEST, AllocationKey(key), later=later)
     return driver.do(AnswerNotices(rm_id=RmId(RM), answers=[answer]))
 
 
-def test_no_answer_puts_a_victim_off_beyond_its_deadline() -> None:
+def test_an_answer_delays_a_stop_up_to_the_deadline() -> None:
     """An RM that asks for more time than remains gets the remaining time."""
     driver = town()
     assert wanted(driver, "k") == ["young"]
@@ -74,21 +74,21 @@ def test_no_answer_puts_a_victim_off_beyond_its_deadline() -> None:
     assert [key for _, key, *_ in released(driver.wait(1))] == ["young"]
 
 
-def test_with_equal_losses_the_known_one_goes() -> None:
+def test_of_equal_losses_the_reported_one_is_stopped() -> None:
     """The median is the checkpoint of the older one, so that both lose the same: the younger is spared."""
     driver = town(tags={"old": {"licorne/lost-work": "40"}})
     assert wanted(driver, "k") == ["old"]
 
 
-def test_what_is_under_notice_counts_as_lost() -> None:
+def test_work_under_notice_counts_as_lost() -> None:
     """The hour has room for the loss of either victim, not of both: the second ask waits at once."""
     driver = town(", preemption.loss.limit: memory=150", apart=True)
     assert wanted(driver, "k1", "k2") == ["young"]
     assert not noticed(driver.wait(20))
 
 
-def test_the_loss_of_a_victim_that_is_spared_is_none() -> None:
-    """Once the first victim is not needed any more, another may be chosen for another ask."""
+def test_a_spared_victim_has_no_loss() -> None:
+    """Once the first victim is not needed any more, a victim for another ask may be chosen."""
     driver = town(", preemption.loss.limit: memory=100")
     assert wanted(driver, "k1", "k2") == ["young"]
     driver.do(releases(release("owner", "k1")))

@@ -1,4 +1,4 @@
-"""Opening hours: a leaf starts asks in them alone, from their first moment on and not after their last."""
+"""Opening hours: a leaf starts asks only in them, from their first moment up to their end."""
 
 from collections.abc import Callable
 from copy import deepcopy
@@ -87,8 +87,8 @@ def test_nothing_starts_from_the_end_on() -> None:
     assert keys(driver.wait(0.001)) == ["k2"]
 
 
-def test_hours_may_go_on_past_midnight() -> None:
-    """They are open at both ends of the day, and nothing changes at midnight."""
+def test_hours_may_extend_past_midnight() -> None:
+    """The leaf is open at both ends of the day, and nothing changes at midnight."""
     driver = started("22:00-06:00")
     assert wanted(driver, "k1") == []
     assert keys(driver.wait(8 * 3600.0)) == ["k1"]
@@ -100,7 +100,7 @@ def test_hours_may_go_on_past_midnight() -> None:
 
 
 def test_no_turn_starts_asks_of_hours_that_have_ended() -> None:
-    """Where more leaves close at once than one tick has deadlines for, none of them starts anything."""
+    """If more leaves close at once than one tick has deadlines for, none of them starts an ask."""
     count = 70
     queues = ", ".join(f"{{name: q{n}, properties: {{opening.hours: '13:00-14:10'}}}}" for n in range(count))
     driver = Driver(sweep=50)
@@ -113,7 +113,7 @@ def test_no_turn_starts_asks_of_hours_that_have_ended() -> None:
     assert not placed(driver.send(Tick(decisions=256)))
 
 
-def test_the_reason_says_until_when() -> None:
+def test_the_reason_has_the_next_opening() -> None:
     """The check has code, queue and time of the opening; while the leaf is open it passes."""
     driver = started("08:00-12:00,22:00-06:30")
     wanted(driver, "k1")
@@ -129,7 +129,7 @@ def test_the_reason_says_until_when() -> None:
     assert check.message() == "queue root.a is open until 06:30 UTC"
 
 
-def test_the_census_says_it() -> None:
+def test_the_census_counts_closed_leaves() -> None:
     """The census counts asks under the code."""
     driver = started("22:00-06:00")
     wanted(driver, "k1", "k2")
@@ -138,7 +138,7 @@ def test_the_census_says_it() -> None:
 
 
 @pytest.mark.pure
-def test_plans_say_it() -> None:
+def test_plans_have_the_closed_leaf() -> None:
     """A plan of more asks has code and sentence."""
     driver = started("22:00-06:00")
     plan = deepcopy(driver.scheduler).plan_submission(
@@ -204,7 +204,7 @@ def test_a_reserved_ask_waits_as_well() -> None:
     assert wanted(driver, "o2", app_id="y") == ["o2"]
 
 
-def test_nobody_is_stopped_for_a_closed_queue() -> None:
+def test_no_victim_is_stopped_for_a_closed_queue() -> None:
     """Preemption does not help against the hours; once they begin victims are stopped as usual."""
     queues = (
         "[{name: a, properties: {opening.hours: '%s', preemption.delay: 1s}, "
@@ -218,7 +218,7 @@ def test_nobody_is_stopped_for_a_closed_queue() -> None:
 
 
 def test_a_whole_gang_waits() -> None:
-    """Placeholders are asks as all others."""
+    """Placeholders are asks like all others."""
     driver = started("14:10-14:20")
     driver.do(apps(app("g", "root.a", gang={"vcore": 2})))
     driver.do(asks(*(ask("g", f"p{n}", vcore=1, group="w", placeholder=True) for n in range(2))))
@@ -226,7 +226,7 @@ def test_a_whole_gang_waits() -> None:
     assert keys(driver.wait(600.0)) == ["p0", "p1"]
 
 
-def test_without_the_property_nothing_is_kept() -> None:
+def test_without_the_property_there_is_no_state() -> None:
     """No leaf has the bit, no timer is set, and no explanation has the check."""
     driver = started("off")
     partition = driver.partition

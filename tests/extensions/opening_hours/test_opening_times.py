@@ -78,8 +78,8 @@ def test_bad_values(text: str, why: str) -> None:
 
 
 @given(st.lists(st.tuples(MINUTES, MINUTES).filter(lambda span: span[0] != span[1]), min_size=1, max_size=16))
-def test_hours_are_those_minutes_that_a_span_has(spans: list[tuple[int, int]]) -> None:
-    """In each minute a leaf is open if a span has it, and up to the next change, which is one."""
+def test_a_leaf_is_open_in_the_minutes_of_its_spans(spans: list[tuple[int, int]]) -> None:
+    """In each minute a leaf is open if a span contains it, up to the next change."""
     text = ",".join(f"{clock_time(begin * 60)}-{clock_time(end * 60)}" for begin, end in spans)
     open_minutes = {(begin + n) % 1440 for begin, end in spans for n in range((end - begin) % 1440)}
     hours = settings_of({PROPERTY: text}).of(NAME)

@@ -42,7 +42,7 @@ def cluster(
 
 
 def outcome(effects: list[Effect]) -> QueueStoppedSet:
-    """What the operator is answered."""
+    """The answer to the operator."""
     (found,) = [effect for effect in effects if isinstance(effect, QueueStoppedSet)]
     return found
 
@@ -53,7 +53,7 @@ STOPPED = {
     "root.c": ["k-a", "k-b"],
     "root": [],
 }
-"""What is placed although a queue is stopped."""
+"""Asks that are placed although a queue is stopped."""
 
 
 @pytest.mark.parametrize("queue", STOPPED)
@@ -68,7 +68,7 @@ def test_nothing_is_tried_in_it_or_below_until_it_is_started(queue: str) -> None
     assert sorted(keys(late)) == sorted({"k-a", "k-b", "k-c"} - set(STOPPED[queue]))
 
 
-def test_what_runs_goes_on() -> None:
+def test_allocations_in_a_stopped_queue_continue() -> None:
     """Nothing is released, and the queue keeps its allocations."""
     driver = cluster()
     driver.do(asks(ask("a", "k", vcore=3)))
@@ -104,7 +104,7 @@ def test_no_queue_is_made_below_it() -> None:
     assert told["new"].endswith("cannot add a child queue when queue is stopped: root")
 
 
-def test_what_was_freed_meanwhile_is_found_on_the_start() -> None:
+def test_room_freed_during_a_stop_is_found_on_the_start() -> None:
     """Room freed while the queue was stopped is treated as if freed at the start."""
     driver = cluster()
     driver.do(asks(ask("c", "full", vcore=10)), asks(ask("a", "k", vcore=4)))
@@ -112,7 +112,7 @@ def test_what_was_freed_meanwhile_is_found_on_the_start() -> None:
     assert keys(driver.do(start("root.up.a"))) == ["k"]
 
 
-def test_explain_says_who_has_stopped_it() -> None:
+def test_explain_names_the_operator_of_a_stop() -> None:
     """The first failing check is the queue, with a code of its own."""
     driver = cluster()
     driver.do(stop("root.up"), asks(ask("a", "k", vcore=1)))
@@ -131,7 +131,7 @@ def test_an_open_question_to_the_rm_is_dropped() -> None:
     assert keys(driver.do(answering(again))) == ["k"]
 
 
-def test_its_reservations_end() -> None:
+def test_reservations_in_a_stopped_queue_end() -> None:
     """No node is reserved for an ask that is not tried."""
     driver = cluster()
     driver.do(nodes(node("n2", NodeAction.CREATE_DRAIN, vcore=10)))
@@ -143,7 +143,7 @@ def test_its_reservations_end() -> None:
     assert keys(driver.do(asks(ask("c", "small", vcore=2)))) == ["small"]
 
 
-def test_placeholders_wait_but_one_that_makes_way_makes_way() -> None:
+def test_placeholders_wait_but_requested_stops_are_carried_out() -> None:
     """A requested stop is carried out; no further placeholder is asked to stop before the start."""
     driver = cluster()
     driver.do(apps(app("job", "root.up.b", gang={"vcore": 2})))
@@ -158,15 +158,15 @@ def test_placeholders_wait_but_one_that_makes_way_makes_way() -> None:
     assert key == "p2"
 
 
-def test_victims_in_it_go_on_being_stopped() -> None:
-    """Their room is for the ask that they were stopped for, though their queue is stopped."""
+def test_victims_in_a_stopped_queue_are_still_stopped() -> None:
+    """Their room is for the beneficiary, though their queue is stopped."""
     driver, victim = preempted(rich_asks=2)
     driver.do(stop("root.rich"))
     why = TerminationType.PREEMPTED_BY_SCHEDULER
     assert keys(driver.do(releases(release("rich", victim, why=why)))) == ["k"]
 
 
-def test_an_ask_that_victims_were_stopped_for_loses_its_claim() -> None:
+def test_an_ask_in_a_stopped_queue_loses_its_promise() -> None:
     """If its own queue is stopped, the room of the victims is free for any ask."""
     driver, victim = preempted(rich_asks=3)
     driver.do(stop("root.poor"))
@@ -174,8 +174,8 @@ def test_an_ask_that_victims_were_stopped_for_loses_its_claim() -> None:
     assert keys(driver.do(releases(release("rich", victim, why=why)))) == ["v2"]
 
 
-def test_a_configuration_that_keeps_it_leaves_it_stopped() -> None:
-    """Only an operator starts it."""
+def test_a_reload_does_not_start_a_stopped_queue() -> None:
+    """Only an operator starts a stopped queue."""
     driver = cluster()
     driver.do(stop("root.up"), asks(ask("a", "k", vcore=1)))
     assert not placed(driver.do(reload(config(QUEUES.replace("{name: c}", "{name: d}")))))

@@ -30,7 +30,7 @@ QUOTA_CHANGE = (
         "Enforcement._has_room",
         without("_exceeds_max"),
         "victims go for a maximum that was raised meanwhile",
-        ("extensions/quota_change/test_enforcing::test_a_raised_maximum_ends_it",),
+        ("extensions/quota_change/test_enforcing::test_a_raised_maximum_ends_the_enforcement",),
     ),
     Defect(
         "enforced-once-begun",

@@ -69,7 +69,7 @@ def begun(driver: Driver, victims: int = 3) -> list[str]:
 
 
 def ended(driver: Driver) -> list[str]:
-    """The other victims; the work has an end."""
+    """Continue to the end of the work; returns the remaining victims."""
     told = stopped(driver.run())
     if DEFAULT in driver.scheduler.partitions:
         assert driver.partition.job is None
@@ -105,8 +105,8 @@ def test_records_have_the_numbers_of_the_choice() -> None:
         assert record.victim_queue.preempting == {}
 
 
-def test_nothing_is_decided_in_the_middle() -> None:
-    """Whoever asks meanwhile is served after the last piece."""
+def test_nothing_is_decided_during_an_enforcement() -> None:
+    """Asks that arrive meanwhile are served after the last piece."""
     driver = crowded()
     begun(driver)
     driver.send(nodes(node("n2", memory=1)))
@@ -119,7 +119,7 @@ def test_nothing_is_decided_in_the_middle() -> None:
     assert decided + keys(driver.run()) == ["o"]
 
 
-def test_a_raised_maximum_ends_it() -> None:
+def test_a_raised_maximum_ends_the_enforcement() -> None:
     """No victim is stopped for which the new maximum has room."""
     driver = crowded()
     told = begun(driver)
@@ -130,7 +130,7 @@ def test_a_raised_maximum_ends_it() -> None:
 @pytest.mark.parametrize(
     "follows", [queues(4, on=False), queues(4, delay=""), queues(100)], ids=["off", "no", "high"]
 )
-def test_other_settings_end_it(follows: str) -> None:
+def test_other_settings_end_the_enforcement(follows: str) -> None:
     """No victim is stopped for a maximum that is not enforced any more, or is not exceeded."""
     driver = crowded()
     begun(driver)
@@ -138,7 +138,7 @@ def test_other_settings_end_it(follows: str) -> None:
     assert ended(driver) == []
 
 
-def test_what_the_rm_frees_counts() -> None:
+def test_allocations_ended_by_the_rm_count() -> None:
     """Correspondingly fewer are stopped, and ended ones are not asked to stop."""
     driver = crowded()
     told = begun(driver)
@@ -164,7 +164,7 @@ def test_what_the_rm_frees_counts() -> None:
     ],
     ids=["applications", "queue", "both", "partition", "registration", "RM"],
 )
-def test_what_is_gone_has_no_victims(commands: tuple[Command, ...]) -> None:
+def test_removed_objects_have_no_victims(commands: tuple[Command, ...]) -> None:
     """Its applications, the queue, the partition or the RM may be removed: the work ends all the same."""
     driver = crowded()
     told = begun(driver)
@@ -175,7 +175,7 @@ def test_what_is_gone_has_no_victims(commands: tuple[Command, ...]) -> None:
     assert ended(driver) == []
 
 
-def test_on_hold_it_does_not_begin() -> None:
+def test_no_enforcement_begins_on_hold() -> None:
     """In a replay usage is not complete; a begun enforcement is completed."""
     driver = crowded()
     driver.send(BeginReplay(rm_id=RmId(RM)))
@@ -187,7 +187,7 @@ def test_on_hold_it_does_not_begin() -> None:
     assert len(told + ended(driver)) > 10
 
 
-def test_its_recount_finds_what_is_wrong() -> None:
+def test_the_recount_finds_wrong_times() -> None:
     """It finds a time of a queue without a delay, and times without a timer."""
     partition = crowded().partition
     own, queue = partition.points.named("quota_change"), partition.tree.get(QueuePath("root.q"))

@@ -142,7 +142,7 @@ def test_a_lowered_maximum_is_enforced_once_after_the_delay() -> None:
     assert partition.clock.next_deadline(partition.now) is None
 
 
-def test_an_update_that_changes_nothing_here_enforces_nothing_again() -> None:
+def test_an_update_without_a_change_enforces_nothing() -> None:
     """After an enforcement the next one needs another change."""
     partition = Partition(10, "30s", 10, 10)
     partition.use("root.a.y", 10)
@@ -154,7 +154,7 @@ def test_an_update_that_changes_nothing_here_enforces_nothing_again() -> None:
     assert partition.starts() == {"root.a": 30.0}
 
 
-def test_a_queue_that_comes_within_its_maximum_is_not_enforced() -> None:
+def test_a_queue_within_its_maximum_is_not_enforced() -> None:
     """A queue within its maximum loses its start time at the next check, for good."""
     partition = Partition(10, "30s", 10, 10)
     partition.use("root.a.y", 10)
@@ -166,8 +166,8 @@ def test_a_queue_that_comes_within_its_maximum_is_not_enforced() -> None:
     assert partition.wait(60) == []
 
 
-def test_a_queue_that_is_enforced_keeps_what_is_below_it_waiting() -> None:
-    """A leaf below a due queue waits for the next check, as their victims are the same."""
+def test_the_descendants_of_an_enforced_queue_wait() -> None:
+    """A leaf below a due queue waits for the next check, as both have the same victims."""
     partition = Partition(10, "30s", 10, 10)
     partition.use("root.a.x", 10)
     partition.use("root.b", 10)
@@ -176,7 +176,7 @@ def test_a_queue_that_is_enforced_keeps_what_is_below_it_waiting() -> None:
     assert partition.wait(60) == [(10, ["root.b"]), (30, ["root.a"]), (31, ["root.a.x"])]
 
 
-def test_those_who_are_due_come_in_the_order_of_the_tree() -> None:
+def test_due_queues_are_in_the_order_of_the_tree() -> None:
     """Parents before children, children by name."""
     partition = Partition(10, "10s", 10, 10)
     partition.use("root.a.x", 10)
@@ -185,7 +185,7 @@ def test_those_who_are_due_come_in_the_order_of_the_tree() -> None:
     assert partition.wait(60) == [(10, ["root.a.x", "root.b"])]
 
 
-def test_parents_are_due_first_whoever_grew_first() -> None:
+def test_parents_are_due_before_their_children() -> None:
     """A recovered allocation may take a leaf and its parent above their maxima at once."""
     partition = Partition(10, "10s", 10, 10)
     partition.use("root.a.x", 11)
@@ -193,7 +193,7 @@ def test_parents_are_due_first_whoever_grew_first() -> None:
     assert partition.wait(60) == [(10, ["root.a"]), (11, ["root.a.x"])]
 
 
-def test_more_by_force_is_enforced_after_the_delay() -> None:
+def test_forced_growth_is_enforced_after_the_delay() -> None:
     """Recovered and resized allocations count; a set start time is kept."""
     partition = Partition(10, "30s", 10, 10)
     partition.use("root.b", 11)
@@ -204,8 +204,8 @@ def test_more_by_force_is_enforced_after_the_delay() -> None:
     assert partition.starts() == {"root.b": 6.0}
 
 
-def test_more_by_force_below_the_maximum_is_nothing() -> None:
-    """Neither is it in queues without a delay."""
+def test_forced_growth_below_the_maximum_is_not_enforced() -> None:
+    """Neither is growth in queues without a delay."""
     partition = Partition(10, "30s", 10, 10)
     partition.use("root.b", 10)
     partition.clock.on_growth(partition.at("root.b").lineage, partition.now)
@@ -216,7 +216,7 @@ def test_more_by_force_below_the_maximum_is_nothing() -> None:
     assert partition.starts() == {}
 
 
-def test_the_partition_has_a_switch() -> None:
+def test_enforcement_can_be_switched_off() -> None:
     """Off, no queue has a start time; once it is on, delays count as given only now."""
     partition = Partition(10, "30s", 10, 10, enabled=False)
     partition.use("root.a.y", 10)

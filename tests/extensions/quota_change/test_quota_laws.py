@@ -61,7 +61,7 @@ running = st.tuples(st.sampled_from(LEAVES), wanted(), events)
 
 @st.composite
 def trees(draw: st.DrawFn) -> QueueTree:
-    """A tree in which allocations run, whatever the guarantees, maxima and settings are."""
+    """A tree with allocations, with any guarantees, maxima and settings."""
     tree = tree_of(TREE)
     for path in QUEUES:
         queue = queue_at(tree, path)
@@ -111,7 +111,7 @@ def loses(queue: Queue, found: Enforced) -> Counter[str]:
 
 
 def walk(queue: Queue) -> list[Queue]:
-    """The queue and all below it."""
+    """The queue and all its descendants."""
     return [queue, *(below for child in queue.children.values() for below in walk(child))]
 
 
@@ -133,7 +133,7 @@ def test_no_queue_goes_below_its_guarantee(tree: QueueTree, path: str) -> None:
 
 @pytest.mark.slow
 @given(trees(), st.sampled_from(QUEUES))
-def test_never_more_goes_than_is_too_much(tree: QueueTree, path: str) -> None:
+def test_victims_free_at_most_the_excess(tree: QueueTree, path: str) -> None:
     """Victims free at most the excess of each type, as amount and claimed amounts report."""
     queue = queue_at(tree, path)
     found = enforce(queue)
@@ -152,7 +152,7 @@ def test_never_more_goes_than_is_too_much(tree: QueueTree, path: str) -> None:
 @pytest.mark.slow
 @given(trees(), st.sampled_from(QUEUES))
 def test_the_parts_of_the_leaves_add_up(tree: QueueTree, path: str) -> None:
-    """All leaves have a part in each type, together at most the amount, and less by rounding only.
+    """All leaves have a part of each type, in total at most the amount, and less only by rounding.
 
     A leaf itself has the whole amount. A part is never more than the leaf's excess over its guarantee.
     """
@@ -175,7 +175,7 @@ def test_the_parts_of_the_leaves_add_up(tree: QueueTree, path: str) -> None:
 
 @pytest.mark.slow
 @given(trees(), st.sampled_from(LEAVES))
-def test_a_leaf_keeps_nothing_that_could_have_gone(tree: QueueTree, path: str) -> None:
+def test_no_candidate_that_fits_is_left(tree: QueueTree, path: str) -> None:
     """Each remaining candidate exceeds the rest of the amount, or is guaranteed."""
     leaf = queue_at(tree, path)
     for queue in leaf.lineage:
@@ -205,8 +205,8 @@ def test_a_leaf_keeps_nothing_that_could_have_gone(tree: QueueTree, path: str) -
 
 @pytest.mark.slow
 @given(trees(), st.sampled_from(QUEUES))
-def test_restraint_is_kept(tree: QueueTree, path: str) -> None:
-    """No victim has run less than its leaf demands, and no leaf loses more than its limit."""
+def test_minimum_runtimes_and_loss_limits_are_kept(tree: QueueTree, path: str) -> None:
+    """No victim has run for less than its leaf's minimum, and no leaf loses more than its limit."""
     found = enforce(queue_at(tree, path))
     for leaf in (queue_at(tree, leaf) for leaf in LEAVES):
         lost: Counter[str] = Counter()

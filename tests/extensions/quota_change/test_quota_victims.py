@@ -22,7 +22,7 @@ class Scene:
     """A core with a large node, whose allocations exist already."""
 
     def __init__(self, queues: str, predicates: PredicatePolicy | None = None) -> None:
-        """Nothing runs yet."""
+        """Start without allocations."""
         self.driver = Driver()
         self.losses = Losses()
         self.driver.do(register(config(queues), predicates=predicates))
@@ -40,18 +40,18 @@ class Scene:
         return found
 
     def run(self, path: str, *running: Ask) -> None:
-        """Allocations run in the leaf, in the applications that they name."""
+        """Run allocations in the leaf, in the applications that they name."""
         for one in running:
             if one.app_id not in self.partition.applications:
                 self.driver.do(apps(app(one.app_id, path)))
             self.driver.do(asks(one if one.node_id else replace(one, node_id=NodeId("n"))))
 
     def follow(self, queues: str) -> None:
-        """Another configuration comes."""
+        """Apply another configuration."""
         self.driver.do(reload(config(queues)))
 
     def preempt(self, app_id: str, key: str) -> None:
-        """The RM was asked to stop the allocation."""
+        """Ask the RM to stop the allocation."""
         app = self.partition.applications[AppId(app_id)]
         self.partition.allocations.preempt(app, app.requests[AllocationKey(key)])
 
@@ -65,7 +65,7 @@ class Scene:
 
 
 def willing(of: Ask) -> Ask:
-    """The same ask, which allows that it is preempted."""
+    """The same ask, which allows its preemption."""
     return replace(of, allow_preempt_self=True)
 
 
@@ -82,7 +82,7 @@ def with_properties(size: str, properties: str) -> str:
 # How much
 
 
-def test_what_is_above_the_maximum_is_to_go() -> None:
+def test_only_the_excess_is_to_be_stopped() -> None:
     """Only types above the maximum count."""
     scene = Scene(a_leaf("memory: 10, vcore: 10m, pods: 5"))
     scene.run("root.a", ask("app", "k", memory=10, vcore=4, pods=5))
@@ -90,7 +90,7 @@ def test_what_is_above_the_maximum_is_to_go() -> None:
     assert amount_of(scene.queue("root.a")) == {"memory": 3}
 
 
-def test_what_was_told_to_stop_does_not_count() -> None:
+def test_present_victims_do_not_count() -> None:
     """Present victims count as ended."""
     scene = Scene(a_leaf("memory: 10"))
     scene.run("root.a", ask("app", "k", memory=2), ask("app", "l", memory=8))
@@ -119,7 +119,7 @@ CHILDREN = (
 )
 
 
-def test_children_give_in_proportion_to_what_they_have_above_their_guarantees() -> None:
+def test_children_are_reduced_in_proportion_to_their_excess() -> None:
     """Rounded down, and again among the children of a child."""
     scene = Scene(CHILDREN % 100)
     scene.run("root.p.a", ask("in-a", "a", memory=12))
@@ -134,8 +134,8 @@ def test_children_give_in_proportion_to_what_they_have_above_their_guarantees() 
     assert parts == {"root.p.a": 5, "root.p.b": 2, "root.p.c.d": 3, "root.p.c.e": 0}
 
 
-def test_a_leaf_that_is_to_lose_nothing_of_a_type_loses_nothing_of_it() -> None:
-    """Both leaves could be stopped for memory, but one vcore is too much and each has three."""
+def test_a_leaf_loses_no_type_without_a_share() -> None:
+    """Both leaves could lose memory, but of vcore only one is in excess, and each allocation has three."""
     tree = (
         "[{name: p, resources: {max: {memory: %d, vcore: %dm}}, "
         "queues: [{name: a, resources: {guaranteed: {vcore: 1m}}}, {name: b}]}]"
@@ -172,8 +172,8 @@ def test_a_queue_within_its_maximum_has_no_victims() -> None:
     assert scene.enforce("root.a") == Enforced({}, 0, (), {})
 
 
-def test_types_that_are_not_too_much_do_not_bind_but_for_guarantees() -> None:
-    """A victim may free more of them, as far as the guarantee is kept."""
+def test_types_within_the_maximum_are_bound_by_guarantees_only() -> None:
+    """A victim may free more of them, as long as guarantees are kept."""
     for guaranteed, expected in ((5, ["k"]), (6, [])):
         scene = Scene(a_leaf("memory: 20", f", guaranteed: {{vcore: {guaranteed}m}}"))
         scene.run("root.a", ask("app", "k", memory=8, vcore=5), ask("app", "l", memory=12, vcore=5))
@@ -181,7 +181,7 @@ def test_types_that_are_not_too_much_do_not_bind_but_for_guarantees() -> None:
         assert scene.keys("root.a") == expected
 
 
-def test_who_is_no_candidate() -> None:
+def test_allocations_that_are_no_candidates() -> None:
     """Allocations without a type in excess, with a required node, or being stopped are no victims."""
     scene = Scene(a_leaf("memory: 40"))
     scene.run(
@@ -245,7 +245,7 @@ def test_ages_count_by_whole_hours() -> None:
 # Restraint
 
 
-def test_an_allocation_is_no_victim_before_it_has_run_for_some_time() -> None:
+def test_minimum_runtime_of_victims() -> None:
     """The run of recovered ones begins with their creation, that of others with their placement."""
     young = "preemption.minimum.runtime: 60s"
     scene = Scene(with_properties("memory: 100", young))
@@ -262,7 +262,7 @@ def test_an_allocation_is_no_victim_before_it_has_run_for_some_time() -> None:
     ("lost", "expected"),
     [(0, ["k1", "k2"]), (40_000, ["k1", "k2"]), (40_001, ["k1"]), (90_001, [])],
 )
-def test_a_leaf_loses_no_more_in_an_hour_than_its_limit(lost: int, expected: list[str]) -> None:
+def test_the_loss_limit_of_a_leaf(lost: int, expected: list[str]) -> None:
     """100 seconds of memory may be lost: 10 with the first, and 50 with the second."""
     limit = "preemption.loss.limit: memory=100"
     scene = Scene(with_properties("memory: 100", limit))

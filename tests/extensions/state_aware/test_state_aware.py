@@ -42,7 +42,7 @@ def why(driver: Driver, app_id: str, key: str = "") -> str:
 
 
 @pytest.mark.row(98)
-def test_running_applications_come_by_create_time() -> None:
+def test_running_applications_are_ordered_by_creation() -> None:
     """Running applications are served the oldest first, and before the admitted one."""
     driver = cluster(AWARE, "one", "two", "three", vcore=5)
     for who in ("one", "two"):
@@ -54,8 +54,8 @@ def test_running_applications_come_by_create_time() -> None:
 @pytest.mark.parametrize(
     "goes", [releases(release("old", "huge")), releases(release("old")), remove_apps("old")]
 )
-def test_the_next_accepted_application_is_tried_when_the_one_before_it_goes(goes: Command) -> None:
-    """The older one has an ask that fits nowhere, and keeps the younger one back until then."""
+def test_the_next_accepted_application_is_tried_after_the_end_of_the_older_one(goes: Command) -> None:
+    """The older application has an ask that fits nowhere, and blocks the younger one until then."""
     driver = cluster(AWARE, "old", "young", vcore=10)
     driver.do(asks(ask("old", "huge", vcore=11)))
     assert keys(driver.do(asks(ask("young", "y", vcore=1)))) == []
@@ -73,14 +73,14 @@ def test_a_tag_lets_an_application_skip_the_start() -> None:
     assert keys(effects) == ["o1", "w1"]
 
 
-def test_the_administrator_can_have_it_treated_as_fifo() -> None:
+def test_the_policy_can_be_switched_to_fifo() -> None:
     """With the switch in the extra configuration all applications are tried; it takes effect at once."""
     driver = cluster(AWARE, "one", "two")
     driver.do(asks(ask("one", "o1", vcore=1), ask("two", "w1", vcore=1)))
     assert keys(driver.do(reload(AWARE, extra={"stateaware-as-fifo": "true"}))) == ["w1"]
 
 
-def test_leaving_the_policy_lets_everybody_in() -> None:
+def test_leaving_the_policy_ends_the_wait() -> None:
     """A reload to another sort policy ends the wait."""
     driver = cluster(AWARE, "one", "two")
     driver.do(asks(ask("one", "o1", vcore=1), ask("two", "w1", vcore=1)))
@@ -88,7 +88,7 @@ def test_leaving_the_policy_lets_everybody_in() -> None:
 
 
 @pytest.mark.row(103)
-def test_back_off_goes_on_as_long_as_the_asks_are_stuck() -> None:
+def test_a_back_off_is_repeated_while_asks_are_stuck() -> None:
     """After the delay the application is tried, and backs off again."""
     driver = cluster(BACKOFF, "one", vcore=10, count=9)
     driver.do(asks(*(ask("one", f"big{n}", vcore=20, priority=2) for n in range(2))))
@@ -108,8 +108,8 @@ def test_quota_is_no_reason_for_back_off() -> None:
     assert keys(effects) == ["small"]
 
 
-def test_a_second_allocation_ends_a_start_whatever_the_policy_is_meanwhile() -> None:
-    """A starting application has started with its second allocation, though the leaf is fifo then."""
+def test_a_second_allocation_ends_a_start_under_any_policy() -> None:
+    """A starting application has started with its second allocation, even if the leaf is fifo by then."""
     queues = config("[{name: a, properties: {application.sort.policy: stateaware}}]")
     driver = Driver()
     driver.do(

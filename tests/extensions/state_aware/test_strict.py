@@ -50,8 +50,8 @@ def test_nothing_passes_the_first_application() -> None:
         reload(STRICT.replace("strict", "fair")),
     ],
 )
-def test_the_next_is_tried_when_the_first_goes(change: Command) -> None:
-    """The first application keeps others back as long as it waits and the policy holds."""
+def test_the_next_application_is_tried_after_the_first(change: Command) -> None:
+    """The first application blocks others as long as it waits and the policy is in force."""
     assert keys(waiting().do(change)) == ["small"]
 
 

@@ -41,8 +41,8 @@ def outcome(effects: list[Effect]) -> ApplicationStopped:
     return found
 
 
-def test_it_fails_and_all_it_has_is_stopped() -> None:
-    """Asks are removed at once, allocations when the RM has stopped them; after the last it has failed."""
+def test_a_killed_application_fails_and_its_allocations_are_stopped() -> None:
+    """Asks are removed at once, allocations when the RM has stopped them; then the application has failed."""
     driver = working()
     effects = driver.do(kill("app", WHY))
     assert (outcome(effects).allocations, outcome(effects).asks) == (2, 2)
@@ -59,20 +59,20 @@ def test_it_fails_and_all_it_has_is_stopped() -> None:
     assert driver.queue("root.a").allocated == {}
 
 
-def test_without_a_reason_the_rm_hears_who_it_was() -> None:
+def test_without_a_reason_the_message_names_the_operator() -> None:
     """The message says that an operator has stopped it."""
     assert messages(working().do(kill("app")))[0] == ("Failing", "stopped by an operator")
 
 
-def test_one_that_has_nothing_fails_at_once() -> None:
-    """There is nothing to wait for, and its id is free again."""
+def test_an_application_without_allocations_fails_at_once() -> None:
+    """There is nothing to wait for, and the application's id is free again."""
     driver = working()
     effects = driver.do(kill("other", WHY))
     assert messages(effects) == [("Failing", WHY), ("Failed", WHY)]
     assert not refused(driver.do(apps(app("other", "root.a"))))
 
 
-def test_what_it_keeps_is_for_others_once_it_is_gone() -> None:
+def test_room_of_a_killed_application_is_free_after_its_end() -> None:
     """Until the RM has stopped an allocation its room is in use; then waiting asks get it."""
     driver = working()
     driver.do(asks(ask("other", "waits", vcore=4)))
@@ -80,7 +80,7 @@ def test_what_it_keeps_is_for_others_once_it_is_gone() -> None:
     assert keys(driver.do(releases(release("app", "k0", why=TIMEOUT)))) == ["waits"]
 
 
-def test_killing_twice_is_as_if_once() -> None:
+def test_killing_twice_has_no_further_effect() -> None:
     """The RM gets no second request, and the operator the number of allocations still being stopped."""
     driver = working()
     driver.do(kill("app"))
@@ -90,7 +90,7 @@ def test_killing_twice_is_as_if_once() -> None:
     assert (messages(again), released(again)) == ([], [])
 
 
-def test_a_failing_application_takes_no_asks() -> None:
+def test_a_failing_application_accepts_no_asks() -> None:
     """Further asks of the RM for it are refused."""
     driver = working()
     driver.do(kill("app"))
@@ -98,7 +98,7 @@ def test_a_failing_application_takes_no_asks() -> None:
     assert refused(told) == {"late": "failed to find application app"}
 
 
-def test_one_that_is_over_or_unknown_is_refused() -> None:
+def test_ended_and_unknown_applications_are_refused() -> None:
     """The refusals of both differ."""
     driver = working()
     driver.do(kill("other"))
@@ -112,8 +112,8 @@ def test_one_that_is_over_or_unknown_is_refused() -> None:
     ]
 
 
-def test_one_that_completes_fails_as_well() -> None:
-    """It would have completed in half a minute; by the table of states it runs again first."""
+def test_a_completing_application_can_be_killed() -> None:
+    """It would complete in half a minute; by the table of states it enters Running again first."""
     driver = working()
     driver.do(releases(release("app")))
     assert driver.app("app").state == "Completing"
@@ -125,7 +125,7 @@ def test_one_that_completes_fails_as_well() -> None:
     assert driver.wait(60) == []
 
 
-def test_what_is_assumed_is_dropped_whatever_the_rm_answers() -> None:
+def test_assumed_asks_of_a_killed_application_are_dropped() -> None:
     """The answer to an open check is too late, and allocates nothing."""
     driver = working(PredicatePolicy(deadline=10))
     driver.do(releases(release("app")))
@@ -162,7 +162,7 @@ def test_a_gang_whose_placeholder_is_being_replaced() -> None:
     assert messages(confirmed) == [("Failed", WHY)]
 
 
-def test_a_victim_that_is_being_preempted_is_not_told_twice() -> None:
+def test_a_present_victim_is_not_stopped_twice() -> None:
     """The RM was asked to stop it already; the application fails after its end."""
     driver, victim = preempted(rich_asks=2)
     effects = driver.do(kill("rich"))
@@ -183,7 +183,7 @@ def test_a_large_application_ends_in_slices() -> None:
     assert (outcome(effects).allocations, outcome(effects).asks) == (2, 2)
 
 
-def test_in_the_middle_of_a_replay() -> None:
+def test_kill_during_a_replay() -> None:
     """The allocations replayed so far are stopped; later ones of the application are refused."""
     driver = working()
     driver.send(BeginReplay(rm_id=RmId(RM)))
@@ -195,7 +195,7 @@ def test_in_the_middle_of_a_replay() -> None:
     assert states(last, "app") == ["Failed"]
 
 
-def test_explain_says_why_it_is_being_stopped() -> None:
+def test_explain_has_the_reason_of_the_stop() -> None:
     """The allocation is reported as stopping, because of the operator."""
     driver = working()
     driver.do(kill("app"))

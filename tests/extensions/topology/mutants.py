@@ -9,7 +9,7 @@ TOPOLOGY = (
         "DomainSearch._find",
         swap("self . _candidates ( depth , only )", "reversed(self._candidates(depth, only))"),
         "a gang takes the largest domain, and leaves room for no larger gang",
-        ("extensions/topology/test_topology_gangs::test_the_smallest_domain_that_fits_is_taken",),
+        ("extensions/topology/test_topology_gangs::test_the_smallest_fitting_domain_is_used",),
     ),
     Defect(
         "half-a-gang",
@@ -44,7 +44,9 @@ TOPOLOGY = (
         "LostPlaces.overdue",
         drop("_leave_node"),
         "the room of a lost gang member is kept when its time is over",
-        ("extensions/topology/test_topology_gangs::test_room_is_kept_for_so_long_and_no_longer",),
+        (
+            "extensions/topology/test_topology_gangs::test_the_room_of_a_lost_member_is_reserved_for_a_limited_time",
+        ),
     ),
     Defect(
         "leaves-its-domain",
@@ -80,21 +82,21 @@ TOPOLOGY = (
         "Domains.depth",
         swap("+ 1", ""),
         "a level is taken for the next wider one",
-        ("extensions/topology/test_topology_gangs::test_the_smallest_domain_that_fits_is_taken",),
+        ("extensions/topology/test_topology_gangs::test_the_smallest_fitting_domain_is_used",),
     ),
     Defect(
         "a-slice-too-few",
         "slices_of",
         swap("if rest", "if False"),
         "the last members of a gang, too few for a slice, may be anywhere",
-        ("properties/test_topology::test_a_domain_is_found_exactly_when_there_is_one",),
+        ("properties/test_topology::test_a_domain_is_found_exactly_if_one_exists",),
     ),
     Defect(
         "widest-level-first",
         "DomainSearch.find",
         swap("range ( inside . depth , inside . last - 1 , - 1 )", "range(inside.last, inside.depth + 1)"),
         "a gang goes to a wide domain though a narrow one would do",
-        ("properties/test_topology::test_a_domain_is_found_exactly_when_there_is_one",),
+        ("properties/test_topology::test_a_domain_is_found_exactly_if_one_exists",),
     ),
     Defect(
         "worst-domain",
@@ -108,6 +110,6 @@ TOPOLOGY = (
         "DomainSearch._members",
         swap("one . size * pick", "pick"),
         "slices count as one member",
-        ("properties/test_topology::test_a_domain_is_found_exactly_when_there_is_one",),
+        ("properties/test_topology::test_a_domain_is_found_exactly_if_one_exists",),
     ),
 )

@@ -64,7 +64,7 @@ def test_a_slot_is_room_that_an_ask_would_find() -> None:
     assert domains(driver, vcore=1, gpu=1)["a"].slots == 0
 
 
-def test_the_shape_is_that_of_what_waits() -> None:
+def test_the_default_shape_is_that_of_a_waiting_gang_or_ask() -> None:
     """The first waiting topology gang precedes the largest ask with room, which precedes a larger one."""
     driver = cluster()
     assert last(driver.views.listed("topology", DEFAULT)).shape == {}
@@ -86,7 +86,7 @@ def test_slots_say_that_the_rm_was_not_asked() -> None:
     assert not last(driver.views.listed("topology", PartitionName("[easy]default"))).unasked
 
 
-def test_a_value_with_a_slash_is_in_its_place() -> None:
+def test_values_with_a_slash_are_in_order() -> None:
     """Domains are in the order of their displayed paths."""
     driver = Driver()
     racks = ("/r/1", "r", "/r")

@@ -56,7 +56,7 @@ def cluster(policy: PredicatePolicy | None = None, **racks: list[int]) -> Driver
 def gang(
     driver: Driver, members: int, terms: str = "required=rack", predicate: str | None = None
 ) -> list[str]:
-    """Nodes of a gang of members of one gpu, once all were submitted."""
+    """Submit a gang of members of one gpu; returns their nodes."""
     tags = {"licorne/topology": terms}
     asked_for = [
         ask("job", f"p{number}", placeholder=True, group="g", predicate=predicate, gpu=1)
@@ -66,7 +66,7 @@ def gang(
     return [node_id for _, _, node_id in placed(effects)]
 
 
-def test_the_smallest_domain_that_fits_is_taken() -> None:
+def test_the_smallest_fitting_domain_is_used() -> None:
     """Of the racks with enough slots the one with the fewest is used, whatever their names."""
     driver = cluster(a=[4, 4], b=[2, 1], c=[1, 1], d=[2, 1])
     assert gang(driver, 3) == ["b-0", "b-0", "b-1"]
@@ -113,13 +113,13 @@ def test_domains_are_ordered_by_the_slots_of_all_kinds() -> None:
     assert {node_id for _, _, node_id in placed(effects)} == {"b-0"}
 
 
-def test_the_narrowest_domain_is_preferred_and_the_partition_is_the_last() -> None:
+def test_the_narrowest_domain_is_preferred() -> None:
     """A gang that only prefers a rack is divided when no rack has room for it."""
     driver = cluster(a=[2], b=[2])
     assert gang(driver, 3, "preferred=rack") == ["a-0", "a-0", "b-0"]
 
 
-def test_room_is_kept_for_so_long_and_no_longer() -> None:
+def test_the_room_of_a_lost_member_is_reserved_for_a_limited_time() -> None:
     """The room of a lost member is reserved for topology.swap-seconds; then any ask may use it."""
     driver = cluster(a=[1, 1])
     assert gang(driver, 2) == ["a-0", "a-1"]
@@ -140,7 +140,7 @@ def test_a_lost_member_waits_for_its_domain() -> None:
         assert [node_id for _, _, node_id in placed(effects)] == found
 
 
-def test_a_member_that_ends_on_a_live_node_keeps_nothing() -> None:
+def test_a_member_that_ends_on_a_live_node_reserves_nothing() -> None:
     """Only members that are lost with their nodes have a reserved room."""
     driver = cluster(a=[1, 1])
     gang(driver, 2)
@@ -167,12 +167,12 @@ def asked_again(driver: Driver, refused: str) -> list[int]:
 
 
 def answer(check: int, *refused: str) -> AnswerPredicates:
-    """The RM refuses these nodes of a check, and no others."""
+    """Refuse these nodes of a check, and no others, as the RM."""
     refusals = [NodeRefusal(node_id=NodeId(node_id), reason="taint") for node_id in refused]
     return AnswerPredicates(rm_id=RmId("rm1"), answers=[PredicateAnswer(check, refusals)])
 
 
-def test_a_lost_member_of_a_slice_waits_for_its_domain_ever_after() -> None:
+def test_a_lost_member_of_a_slice_waits_for_its_domain_for_ever() -> None:
     """Its place is that of its slice, and after the time only the room is released."""
     for wait in (1.0, 61.0):
         driver = cluster(a=[1, 1], b=[1])
@@ -190,7 +190,7 @@ def gang_of_slices(driver: Driver) -> list[str]:
     return [node_id for _, _, node_id in placed(effects)]
 
 
-def test_room_of_a_lost_member_is_kept_where_the_rm_lets_it_go() -> None:
+def test_the_room_of_a_lost_member_is_reserved_where_the_rm_accepts_it() -> None:
     """The question names a running member; after a refusal another node is reserved."""
     policy = PredicatePolicy(deadline=5.0, fail_mode=FailMode.CLOSED)
     driver = cluster(policy, a=[1, 1, 1, 1])
@@ -235,7 +235,7 @@ def test_a_silent_rm_is_asked_again_about_the_same_node() -> None:
         effects = driver.wait(RETRY_TIME)
 
 
-def test_no_question_about_a_place_is_asked_while_the_rm_owes_too_many_answers() -> None:
+def test_no_check_for_a_place_while_too_many_answers_are_owed() -> None:
     """The RM is asked once it has answered."""
     driver = cluster(POLICY, a=[1, 1, 1], b=[2 * (MAX_ASSUMED_IN_SILENCE + 1)])
     gang(driver, 2, predicate="picky")
@@ -249,8 +249,8 @@ def test_no_question_about_a_place_is_asked_while_the_rm_owes_too_many_answers()
     assert ("p1", ["a-2"]) in [(check.key, check.nodes) for check in told]
 
 
-def test_a_lost_place_that_somebody_forgets_is_noticed() -> None:
-    """The recount holds places against their applications, their deadlines and the interests."""
+def test_an_inconsistent_lost_place_is_noticed() -> None:
+    """The recount compares places with their applications, deadlines and bits."""
     for slip in range(4):
         driver = cluster(a=[1, 1])
         gang(driver, 2)
@@ -272,8 +272,8 @@ def test_a_lost_place_that_somebody_forgets_is_noticed() -> None:
 
 
 @pytest.mark.parametrize("used", [2, 5], ids=["one in each rack", "too little left in all"])
-def test_racks_are_kept_whole_while_a_gang_waits_for_one(used: int) -> None:
-    """Whether the racks or the cluster have too little left for it, and for ten seconds after it is gone."""
+def test_racks_are_packed_while_a_gang_waits_for_one(used: int) -> None:
+    """The racks or the cluster have too little left for it; packing ends ten seconds after its end."""
     driver = cluster(a=[2, 2], b=[2, 2])
     places = ["a-0", "b-0", "a-1", "b-1", "a-0"][:used]
     driver.do(apps(app("other", "root.a")))
@@ -296,8 +296,8 @@ def test_a_gang_larger_than_the_cluster_changes_no_order() -> None:
     assert not driver.partition.nodes.order.packs
 
 
-def test_gangs_that_are_gone_are_not_remembered() -> None:
-    """However many gangs came and went while others waited for the cluster."""
+def test_removed_gangs_leave_nothing() -> None:
+    """State does not grow with the number of removed gangs while others wait for the cluster."""
     driver = cluster(a=[2, 2])
     driver.do(apps(app("other", "root.a")), asks(ask("other", "runs", gpu=1)))
     for number in range(MOST_SHORT_GANGS + 8):

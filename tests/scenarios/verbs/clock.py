@@ -8,7 +8,7 @@ from support.core.driver import Driver
 
 
 def run(stage: Stage, line: Line) -> list[str]:
-    """``run [DECISIONS]``: the core decides until it is idle, or one turn of so many decisions."""
+    """``run [DECISIONS]``: the core decides until it is idle, or one turn with this many decisions."""
     if line.words:
         return stage.send(Tick(decisions=int(line.words[0])))
     return stage.told(stage.driver.run())

@@ -35,9 +35,8 @@ ACTIONS = {
 def rm(stage: Stage, line: Line) -> list[str]:
     """``rm NAME [begin=yes] [predicates=S] [victims=yes] [fail=open] [extra:KEY=VALUE...]``.
 
-    A configuration stands below it.
-    An RM registers; with `predicates` it wants to be asked, and answers within so many seconds;
-    with `victims` it judges victims as well.
+    A configuration follows. An RM registers; with `predicates` it requests checks, and answers within that
+    number of seconds; with `victims` it judges victims as well.
     """
     (name,) = line.words
     extra = line.take_all("extra:")
@@ -128,8 +127,8 @@ def asks(stage: Stage, line: Line) -> list[str]:
     """``asks APP KEY... [priority=N] [age=S] [on=NODE] [required=NODE] [predicate=CLASS] vcore=N ...``.
 
     Asks arrive. With `on` they are allocations that exist already; `age` is in seconds. More settings:
-    ``group=G`` names the task group, ``placeholder=yes`` makes placeholders. ``may=`` has ``s`` for
-    those that may be preempted and ``o`` for those that may preempt others; ``originator=yes``.
+    ``group=G`` names the task group, ``placeholder=yes`` makes placeholders. ``may=`` has ``s`` for asks that
+    may be preempted and ``o`` for asks that may preempt others; ``originator=yes``.
     """
     app_id, *keys = line.words
     age = line.take("age")

@@ -121,7 +121,7 @@ def _usage(usage: QueueUsage) -> list[str]:
 
 
 def explain(stage: Stage, line: Line) -> list[str]:
-    """``explain APP KEY [partition=P]``: why an ask is where it is."""
+    """``explain APP KEY [partition=P]``: the explanation of an ask."""
     name = stage.partition(line)
     app_id, key = line.words
     explanation = last(stage.driver.views.explain(name, app_id, key))
@@ -133,7 +133,7 @@ def explain(stage: Stage, line: Line) -> list[str]:
 
 
 def reserved(stage: Stage, line: Line) -> list[str]:
-    """``reserved [partition=P]``: the nodes that are reserved, and for which asks."""
+    """``reserved [partition=P]``: the reserved nodes, with the asks."""
     name = stage.partition(line)
     return [
         f"{reservation.node_id} for {reservation.app_id}/{reservation.key}"

@@ -40,7 +40,7 @@ def real(key: str, memory: int, *, predicate: str | None = None) -> Command:
 
 
 def in_vain(*, wanted: int = 2, style: str = "Soft", tell: str = "large") -> Driver:
-    """The gang `job` holds room with p1 on n1 and p2 on n2, in vain: an ask `tell` is larger.
+    """The gang `job` holds room with p1 on n1 and p2 on n2, but the ask `tell` is too large for it.
 
     Both nodes have room for it, and the gang times out 60 seconds later.
     """
@@ -69,7 +69,7 @@ def counts(driver: Driver) -> tuple[int, int]:
     return group.open, group.timed_out
 
 
-def test_each_cancelled_placeholder_is_told_of_once() -> None:
+def test_each_cancelled_placeholder_is_stopped_once() -> None:
     """This holds when more large asks are submitted, and after the timeout."""
     driver = in_vain()
     driver.do(real("larger", 3))
@@ -97,15 +97,15 @@ def test_a_release_of_any_kind_is_an_end(why: TerminationType) -> None:
     assert counts(driver) == (0, 2)
 
 
-def test_a_placeholder_that_is_being_stopped_is_not_asked_back() -> None:
-    """The RM could not run it, which is no end: it is still to be confirmed."""
+def test_a_placeholder_being_stopped_does_not_become_pending() -> None:
+    """A failure of the RM to run it is no end: its stop is still to be confirmed."""
     driver = in_vain()
     failed = TerminationType.SCHEDULING_FAILED_ON_RM
     assert driver.do(releases(release("job", "p1", why=failed))) == []
     assert counts(driver) == (2, 0)
 
 
-def test_a_release_of_all_that_runs_is_an_end() -> None:
+def test_a_release_of_all_allocations_is_an_end() -> None:
     """One release without a key ends both placeholders, and keeps the ask."""
     driver = in_vain()
     effects = driver.do(releases(release("job", why=TerminationType.TIMEOUT)))
@@ -123,7 +123,7 @@ def test_the_loss_of_a_node_is_an_end() -> None:
 
 
 @pytest.mark.parametrize("style", ["Soft", "Hard"])
-def test_a_running_gang_waits_no_longer_than_its_time(style: str) -> None:
+def test_a_running_gang_waits_until_its_timeout(style: str) -> None:
     """The RM never confirms: a cancelled placeholder counts as timed out, and is not requested again."""
     driver = in_vain(style=style)
     assert keys(driver.wait(59)) == []
@@ -138,7 +138,7 @@ def test_a_running_gang_waits_no_longer_than_its_time(style: str) -> None:
     ("style", "entered", "after"),
     [("Soft", "Resuming", "Accepted"), ("Hard", "Failing", "Failed")],
 )
-def test_a_gang_that_has_not_come_together_drops_the_ask(style: str, entered: str, after: str) -> None:
+def test_an_incomplete_gang_drops_the_ask(style: str, entered: str, after: str) -> None:
     """It times out while the RM is silent: the ask is dropped, and the gang ends by its style."""
     driver = in_vain(wanted=9, style=style)
     effects = driver.wait(60)
@@ -150,7 +150,7 @@ def test_a_gang_that_has_not_come_together_drops_the_ask(style: str, entered: st
 
 
 def test_removing_the_application_ends_all() -> None:
-    """The placeholders are released at once, and another application begins afresh."""
+    """The placeholders are released at once, and a new application of the id starts afresh."""
     driver = in_vain()
     removed = "Application job Removed"
     assert told(driver.do(remove_apps("job"))) == [("p1", removed), ("p2", removed)]
@@ -159,7 +159,7 @@ def test_removing_the_application_ends_all() -> None:
 
 
 def test_an_operator_ends_an_application_that_waits() -> None:
-    """The ask is dropped; the placeholders have their requests, and the last of them ends it."""
+    """The ask is dropped; the placeholders are being stopped already, and the last of them ends it."""
     driver = in_vain()
     effects = driver.do(kill("job", "enough"))
     assert (told(effects), states(effects, "job")) == ([("large", "enough")], ["Failing"])
@@ -169,7 +169,7 @@ def test_an_operator_ends_an_application_that_waits() -> None:
 
 
 def test_an_application_whose_ask_is_withdrawn_completes_without_its_placeholders() -> None:
-    """After the last of them nothing is left."""
+    """After the end of the last placeholder nothing is left."""
     driver = in_vain()
     assert driver.do(releases(release("job", "large"))) == []
     confirmed = (release("job", key, why=TerminationType.TIMEOUT) for key in ("p1", "p2"))
@@ -177,7 +177,7 @@ def test_an_application_whose_ask_is_withdrawn_completes_without_its_placeholder
 
 
 def test_the_end_of_a_completion_is_the_end_of_the_wait() -> None:
-    """The work is done before the RM confirms: later asks wait for no placeholder."""
+    """The work is done before the RM confirms: later asks do not wait for the placeholders."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")), nodes(node("n1", memory=9)))
     driver.do(apps(app("job", "root.a", gang={"memory": 2}, timeout=600)))

@@ -22,7 +22,7 @@ def gang(*sizes: int) -> Driver:
     return driver
 
 
-def test_asks_that_require_nodes_do_not_look_at_all_placeholders() -> None:
+def test_asks_that_require_nodes_examine_few_placeholders() -> None:
     """An ask that requires a node examines the placeholders on it only, and they count as work."""
     driver = gang(*[1] * MANY)
     partition = driver.partition

@@ -19,7 +19,7 @@ OPEN = "- {name: root, submitacl: '*', queues: [{name: a}]}"
 
 
 def refusal(placer: Placer, tree: QueueTree, app: NewApplication) -> str:
-    """The text with which an application is refused, the tree having stayed as it was."""
+    """The text with which an application is refused; the tree is unchanged."""
     before = outline(tree)
     with pytest.raises(Rejected) as refused:
         placer.place(app, tree)
@@ -52,7 +52,7 @@ def test_endless_queue_names(separator: str) -> None:
 
 
 def test_a_name_with_full_stops_is_one_level() -> None:
-    """Every full stop in a user's name is spelt out, not only the first (spec § 3.8)."""
+    """Every full stop in a user's name is replaced, not only the first (spec § 3.8)."""
     placer = Placer([PlacementRuleConfig(name="user", create=True)])
     user = UserGroup("ann.b.c", ("staff",))
     dotted = NewApplication(app_id=AppId("app-1"), queue_name="", user=user)
@@ -143,7 +143,7 @@ def application(**tags: str) -> NewApplication:
     return NewApplication(app_id=AppId("app"), user=UserGroup("ann", ("ann",)), tags=tags)
 
 
-def test_each_rule_says_what_it_gave() -> None:
+def test_each_rule_has_its_result() -> None:
     """A reason has the rule's number, kind and value, its queue, and the obstacle."""
     rules = [
         PlacementRuleConfig(name="tag", value="namespace"),
@@ -171,7 +171,7 @@ def test_reasons_are_bounded() -> None:
 
 
 def test_a_long_path_is_shortened() -> None:
-    """Of a path of thousands of characters the end is printed, where the levels differ."""
+    """Of a path of thousands of characters, the end is printed, where paths differ."""
     rule = PlacementRuleConfig(name="fixed", value=".".join(["y" * 60] * 16 + ["end"]))
     text = reasons(Placer([rule]), "- {name: root}", application())
     assert len(text) < MAX_REASONS + 200

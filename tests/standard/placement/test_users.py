@@ -53,7 +53,7 @@ def test_empty_filter() -> None:
     ],
 )
 def test_lists(who: tuple[str, ...], expected: tuple[bool, bool]) -> None:
-    """A user is listed by name or by any group; deny turns that round."""
+    """A user is listed by name or by any group; deny inverts the result."""
     assert admits(who, users=("ann", "bob"), groups=("dev", "ops")) == expected
 
 
@@ -126,7 +126,7 @@ def by(user: str, *groups: str, **tags: str) -> NewApplication:
 
 
 @pytest.mark.parametrize("user", ["ann", "_x", "a.b@c-d", "system:serviceaccount:ns:job", "svc$"])
-def test_groups_are_taken_as_they_come(user: str) -> None:
+def test_groups_are_those_reported_by_the_rm(user: str) -> None:
     """A user has the groups that the RM reports; without any, the group of the same name."""
     assert checked_user(by(user, "staff", "dev"), forced=False) == UserGroup(user, ("staff", "dev"))
     assert checked_user(by(user), forced=False) == UserGroup(user, (user,))

@@ -35,7 +35,7 @@ from support.core.steps import listed
 
 PARTITION = PartitionName("[rm1]default")
 Judge = Callable[[str, str], str]
-"""From the key of an ask and a node to the reason why not, or the empty text."""
+"""From the key of an ask and a node to the reason for refusal, or the empty text."""
 
 
 def cluster(count: int, *, rest: str = "", policy: PredicatePolicy | None = None) -> Driver:
@@ -64,7 +64,7 @@ def answered(core: Driver, effects: list[Effect], judge: Judge) -> tuple[list[Ef
     return everything, count
 
 
-def test_refusals_come_to_an_end_however_many_wait() -> None:
+def test_refusals_are_bounded_for_any_number_of_asks() -> None:
     """Asks that were assumed on refused nodes move to the accepted node, each after one question."""
     core = cluster(3)
     wanted = [ask("one", f"k{n:02}", vcore=1, predicate="p") for n in range(25)]
@@ -78,8 +78,8 @@ def test_refusals_come_to_an_end_however_many_wait() -> None:
     assert (len(placed(made)), count) == (10, 10)
 
 
-def test_classes_do_not_stir_each_other_up() -> None:
-    """The RM is asked about asks of different classes, refused everywhere, once for each node."""
+def test_classes_do_not_void_each_others_results() -> None:
+    """For asks of different classes that are refused everywhere, the RM is asked once for each node."""
     core = cluster(3)
     wanted = [ask("one", f"k{n}", vcore=1, predicate=f"alone {n}") for n in range(10)]
     made, count = answered(core, core.do(asks(*wanted)), lambda _, __: "no")
@@ -90,8 +90,8 @@ def test_classes_do_not_stir_each_other_up() -> None:
 
 
 @pytest.mark.parametrize("order", ["fair", "binpacking"])
-def test_each_ask_on_a_node_has_a_word_of_its_own(order: str) -> None:
-    """An RM that accepts one ask of a class for each node gets one on each node."""
+def test_each_ask_on_a_node_has_an_answer_of_its_own(order: str) -> None:
+    """An RM that accepts one ask of a class per node gets exactly one on each node."""
     core = cluster(4, rest=f"nodesortpolicy: {{type: {order}}}")
     taken: set[str] = set()
     used: set[str] = set()
@@ -111,7 +111,7 @@ def test_each_ask_on_a_node_has_a_word_of_its_own(order: str) -> None:
     assert used == {"n1", "n2", "n3", "n4"}
 
 
-def test_who_is_not_alone_on_a_node_has_a_check_of_its_own() -> None:
+def test_an_ask_beside_others_on_a_node_has_a_check_of_its_own() -> None:
     """The RM counts an ask as placed on the first node of its check only."""
     core = cluster(2)
     effects = core.do(asks(*(ask("one", f"k{n}", vcore=5, predicate="p") for n in range(4))))
@@ -140,7 +140,7 @@ def test_an_answer_is_void_for_a_node_that_changed_meanwhile() -> None:
     assert placed(effects) == [("one", "k", "n1")]
 
 
-def test_what_is_told_gives_refused_classes_another_chance() -> None:
+def test_a_reported_allocation_lets_refused_classes_be_asked_again() -> None:
     """After an allocation on a refused node the RM is asked again."""
     core = cluster(1)
     effects = core.do(asks(ask("one", "friend", vcore=1, predicate="friendly")))
@@ -154,7 +154,7 @@ def test_what_is_told_gives_refused_classes_another_chance() -> None:
     assert ("one", "shy", "n1") in placed(made)
 
 
-def test_silence_that_accepts_makes_all_at_once() -> None:
+def test_silence_as_consent_allocates_all_asks_at_once() -> None:
     """With the open fail mode, one deadline allocates all asks of a check."""
     core = cluster(1, policy=PredicatePolicy(deadline=2.0, fail_mode=FailMode.OPEN))
     core.do(asks(*(ask("one", f"k{n}", vcore=1, predicate="p") for n in range(3))))
@@ -162,7 +162,7 @@ def test_silence_that_accepts_makes_all_at_once() -> None:
     assert placed(core.wait(0.2)) == [("one", f"k{n}", "n1") for n in range(3)]
 
 
-def test_a_check_is_about_as_many_nodes_as_may_be_needed() -> None:
+def test_the_number_of_nodes_in_a_check() -> None:
     """A check names one node for each ask, and twice as many after each refusal."""
     core = cluster(200)
     (check,) = asked(core.do(asks(ask("one", "k", vcore=1, predicate="p"))))
@@ -196,7 +196,7 @@ def asked_about(core: Driver, wanted: list[Ask]) -> list[int]:
     return counts
 
 
-def test_classes_that_come_in_turn_are_asked_about_few_nodes_in_vain() -> None:
+def test_checks_of_alternating_classes_name_few_nodes() -> None:
     """Checks of alternating classes name few nodes, as most acceptances become void."""
     core = cluster(30)
     counts = asked_about(core, in_turn(12, 6))
@@ -205,7 +205,7 @@ def test_classes_that_come_in_turn_are_asked_about_few_nodes_in_vain() -> None:
     assert set(counts[12:]) <= {1, checks.ALWAYS}
 
 
-def test_a_class_that_comes_alone_again_has_few_checks() -> None:
+def test_a_class_that_no_longer_alternates_has_few_checks() -> None:
     """A check covers more asks if the last one served more."""
     core = cluster(30)
     asked_about(core, in_turn(12, 6))
@@ -215,7 +215,7 @@ def test_a_class_that_comes_alone_again_has_few_checks() -> None:
 
 
 @pytest.mark.pure
-def test_what_came_of_checks_is_kept_for_some_classes_only(
+def test_results_of_checks_are_recorded_for_few_classes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Beyond `MAX_SPARED`, the oldest class is treated as a new one."""
@@ -226,7 +226,7 @@ def test_what_came_of_checks_is_kept_for_some_classes_only(
 
 
 @pytest.mark.pure
-def test_only_so_many_results_are_kept_for_a_node(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_results_of_a_node_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Results of released asks are dropped from a node."""
     core = cluster(2)
     monkeypatch.setattr(results, "SWEEP_RESULTS", 16)
@@ -240,7 +240,7 @@ def test_only_so_many_results_are_kept_for_a_node(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.pure
-def test_what_stops_asks_is_remembered_as_long_as_they_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_of_pending_asks_are_retained(monkeypatch: pytest.MonkeyPatch) -> None:
     """Results of pending asks are kept beyond `SWEEP_RESULTS`, so that no question is repeated."""
     core = cluster(2)
     monkeypatch.setattr(results, "SWEEP_RESULTS", 16)
@@ -257,7 +257,7 @@ def test_what_stops_asks_is_remembered_as_long_as_they_wait(monkeypatch: pytest.
     assert len(set(pairs)) == len(pairs) == 2 * count
 
 
-def test_reasons_are_told_every_15_seconds_however_often_an_ask_is_assumed() -> None:
+def test_refusals_are_logged_every_15_seconds() -> None:
     """Refusals of an ask are logged once in 15 seconds, and the log outlasts its checks."""
     core = cluster(1)
     wanted = [ask("one", f"k{number}", vcore=1, predicate=f"p{number}") for number in range(20)]
@@ -269,7 +269,7 @@ def test_reasons_are_told_every_15_seconds_however_often_an_ask_is_assumed() -> 
     assert {entry.message for item in details for entry in item.allocation_log} >= {"no"}
 
 
-def test_a_reserved_ask_goes_on_when_there_is_room_for_one_more_that_waits(
+def test_a_reserved_ask_is_tried_when_fewer_answers_are_owed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A reserved ask blocked by owed answers is tried when one of these asks is released."""
@@ -287,7 +287,7 @@ def test_a_reserved_ask_goes_on_when_there_is_room_for_one_more_that_waits(
     assert list(assumed(partition.applications[AppId("one")])) == ["big"]
 
 
-def test_a_refusal_that_is_taken_back_gives_its_asks_another_chance() -> None:
+def test_an_acceptance_after_a_refusal_wakes_the_asks() -> None:
     """An acceptance after a refusal of the class on the same node wakes the refused ask."""
     core = cluster(1)
     wanted = [ask("one", "first", vcore=1, predicate="p"), ask("one", "plain", vcore=1)]
@@ -300,7 +300,7 @@ def test_a_refusal_that_is_taken_back_gives_its_asks_another_chance() -> None:
     assert [check.key for check in asked(effects)] == ["last"]
 
 
-def test_a_capacity_that_is_merely_said_again_voids_no_result() -> None:
+def test_a_repeated_capacity_voids_no_result() -> None:
     """An update with the same capacity voids no result."""
     core = cluster(1)
     answered(core, core.do(asks(ask("one", "k", vcore=1, predicate="p"))), lambda _, __: "no")
@@ -308,7 +308,7 @@ def test_a_capacity_that_is_merely_said_again_voids_no_result() -> None:
     assert asked(core.do(nodes(node("n1", NodeAction.UPDATE, vcore=11)))) != []
 
 
-def test_what_was_accepted_beside_the_first_node_is_not_judged_yet() -> None:
+def test_an_acceptance_beside_the_first_node_is_void_with_other_asks() -> None:
     """An acceptance of a node beside the first is void where another ask is assumed."""
     core = cluster(3)
     both = asks(*(ask("one", f"p{n}", vcore=1, predicate="p") for n in range(2)))
@@ -322,7 +322,7 @@ def test_what_was_accepted_beside_the_first_node_is_not_judged_yet() -> None:
     assert (placed(effects), [check.nodes for check in asked(effects)]) == ([], [["n2"]])
 
 
-def test_silence_that_accepts_voids_what_is_said_of_the_node() -> None:
+def test_silence_as_consent_voids_later_answers_about_the_node() -> None:
     """An allocation by a missed deadline voids later answers about the node."""
     core = Driver(writes=False)
     policy = PredicatePolicy(deadline=2.0, fail_mode=FailMode.OPEN)
@@ -337,7 +337,7 @@ def test_silence_that_accepts_voids_what_is_said_of_the_node() -> None:
     assert placed(core.do(answering(again))) == [("one", "b", "n1")]
 
 
-def test_an_answer_about_an_ask_that_is_gone_is_no_result() -> None:
+def test_an_answer_about_a_released_ask_is_no_result() -> None:
     """A refusal of a released ask is no result: the RM is asked again for the other ask."""
     core = cluster(2)
     effects = core.do(asks(*(ask("one", f"k{n}", vcore=1, predicate="p") for n in range(2))))

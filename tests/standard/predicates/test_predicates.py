@@ -52,7 +52,7 @@ def cluster(
     return core
 
 
-def test_an_assumed_ask_that_is_said_again_goes_on_waiting() -> None:
+def test_a_repeated_assumed_ask_continues_to_wait() -> None:
     """S1: a repeated assumed ask causes no new check, and its open check still counts."""
     core = cluster()
     said = asks(ask("one", "k", vcore=4, predicate="p"))
@@ -62,7 +62,7 @@ def test_an_assumed_ask_that_is_said_again_goes_on_waiting() -> None:
 
 
 @pytest.mark.parametrize("changed", [False, True])
-def test_a_result_holds_as_long_as_its_node_stays_as_it_is(*, changed: bool) -> None:
+def test_a_result_is_valid_while_its_node_is_unchanged(*, changed: bool) -> None:
     """An accepted node beside the first takes another ask without a check, unless it has changed."""
     core = cluster()
     (check,) = asked(core.do(asks(ask("one", "k1", vcore=1, predicate="p"))))
@@ -116,7 +116,7 @@ def test_a_silent_rm_is_asked_little_until_it_answers() -> None:
     assert len(asked(core.do(answering(last)))) == len(each) - owed.MAX_ASSUMED_IN_SILENCE
 
 
-def test_only_so_many_asks_wait_for_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_asks_that_wait_for_answers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Asks beyond `MAX_ASSUMED` stay pending until an answer arrives."""
     monkeypatch.setattr(owed, "MAX_ASSUMED", 2)
     core = cluster()
@@ -166,7 +166,7 @@ def test_asks_that_need_no_answer_wait_for_none(monkeypatch: pytest.MonkeyPatch)
     assert placed(core.do(asks(ask("one", "plain", vcore=1)))) == [("one", "plain", "n2")]
 
 
-def test_asks_that_are_not_asked_about_send_nobody_to_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_asks_blocked_by_owed_answers_cause_no_back_off(monkeypatch: pytest.MonkeyPatch) -> None:
     """Asks blocked by owed answers count for no back-off; afterwards they do (§ 8.3a)."""
     monkeypatch.setattr(owed, "MAX_ASSUMED", 1)
     core = cluster(queues="[{name: a, properties: {application.unschedasks.backoff: '1'}}]")
@@ -212,7 +212,7 @@ def test_an_ask_that_is_assumed_is_still_an_ask_to_its_rm(how: str) -> None:
         assert [key for _, key, _ in placed([*late, *core.do(answering(check))])] == ["k"]
 
 
-def test_a_reservation_needs_the_word_of_the_rm() -> None:
+def test_a_reservation_needs_an_answer_of_the_rm() -> None:
     """The node is reserved at once, and given up when the RM refuses it for a reservation."""
     core = cluster(2)
     core.do(asks(*(ask("one", f"small{n}", vcore=4, on_node=f"n{n}") for n in (1, 2))))
@@ -248,7 +248,7 @@ def test_an_rm_without_predicates_is_not_asked() -> None:
     assert refused(effects) == {}
 
 
-def test_a_refusal_for_a_reservation_that_was_made_anew_means_the_old_one() -> None:
+def test_a_refusal_of_a_former_reservation_is_void() -> None:
     """A refusal for a former reservation does not end the present one."""
     core = Driver()
     core.do(
@@ -265,7 +265,7 @@ def test_a_refusal_for_a_reservation_that_was_made_anew_means_the_old_one() -> N
     assert [key for owner in partition.applications.values() for key in owner.reserved] == ["big"]
 
 
-def test_what_waits_in_a_parked_application_may_go(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unparking_an_ask_unparks_its_application(monkeypatch: pytest.MonkeyPatch) -> None:
     """Unparking an ask inside a parked application unparks both."""
     monkeypatch.setattr(owed, "MAX_ASSUMED", 1)
     core = cluster(1, queues="[{name: a, properties: {application.unschedasks.backoff: '1'}}]")
@@ -278,7 +278,7 @@ def test_what_waits_in_a_parked_application_may_go(monkeypatch: pytest.MonkeyPat
     assert parked.blocker is None
 
 
-def test_the_recount_finds_whoever_waits_for_no_answer() -> None:
+def test_the_recount_finds_assumed_asks_without_a_check() -> None:
     """An assumed ask whose question is closed would wait for ever."""
     core = cluster()
     (check,) = asked(core.do(asks(ask("one", "k", vcore=4, predicate="p"))))

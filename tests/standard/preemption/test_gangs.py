@@ -26,13 +26,13 @@ def stopped(effects: Iterable[Effect]) -> list[str]:
 
 
 def gang(driver: Driver, app_id: str, queue: str, number: int, size: int = 1) -> list[Effect]:
-    """An application with this number of placeholders, and the decisions about them."""
+    """An application with this number of placeholders; returns the decisions about them."""
     driver.do(apps(app(app_id, queue, gang={"memory": number * size})))
     return wants(driver, app_id, number, size)
 
 
 def wants(driver: Driver, app_id: str, number: int, size: int = 1) -> list[Effect]:
-    """This number of placeholders of an application, and the decisions about them."""
+    """Submit this number of placeholders of an application; returns the decisions about them."""
     keys = [f"{app_id}-p{n}" for n in range(number)]
     effects = driver.do(
         asks(*(ask(app_id, key, policy="o", group="g", placeholder=True, memory=size) for key in keys))
@@ -41,7 +41,7 @@ def wants(driver: Driver, app_id: str, number: int, size: int = 1) -> list[Effec
 
 
 def test_real_asks_with_a_promise_are_no_placeholders() -> None:
-    """Beside a real ask that waits for its victim, the placeholders of its application have theirs."""
+    """A real ask and the placeholders of its application may wait for their victims at the same time."""
     queues = "[{name: rich}, {name: poor, resources: {guaranteed: {memory: 3}}}]"
     driver = town(queues, *((f"n{n}", 1) for n in range(4)))
     driver.do(apps(app("rich", "root.rich"), app("mixed", "root.poor", gang={"memory": 2})))
@@ -50,8 +50,8 @@ def test_real_asks_with_a_promise_are_no_placeholders() -> None:
     assert len(stopped(wants(driver, "mixed", 2))) == 2
 
 
-def test_leaves_share_what_their_parent_has_above_its_guarantee() -> None:
-    """No victim is stopped for a gang of three if two leaves can lose two together, and not two each."""
+def test_leaves_share_the_excess_of_their_parent() -> None:
+    """No victim is stopped for a gang of three if two leaves can lose two in total, not two each."""
     due = "resources: {guaranteed: {memory: 4}}"
     queues = (
         f"[{{name: rich, {due}, queues: [{{name: a}}, {{name: b}}]}}, "
@@ -65,8 +65,8 @@ def test_leaves_share_what_their_parent_has_above_its_guarantee() -> None:
     assert len(stopped(gang(driver, "two", "root.poor", 2))) == 2
 
 
-def test_a_gang_that_is_larger_than_all_nodes_has_nobody_stopped() -> None:
-    """Victims on a node beyond its capacity free room on that node first: it is counted once."""
+def test_a_gang_larger_than_all_nodes_has_no_victims() -> None:
+    """Victims on a node beyond its capacity first cover the excess: their room is counted once."""
     queues = "[{name: rich}, {name: poor, resources: {guaranteed: {memory: 9}}}]"
     driver = town(queues, ("n1", 4), ("n2", 4), **{"reservation.max.nodes": "0"})
     driver.do(apps(app("rich", "root.rich")))

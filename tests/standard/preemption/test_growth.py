@@ -32,7 +32,7 @@ class Town:
     """
 
     def __init__(self, count: int, tuning: Tuning | None = None) -> None:
-        """Create this number of nodes, not examined by any search yet."""
+        """Create this number of nodes, which no search has examined yet."""
         self._scheduler, self._now, self._made = Scheduler(tuning=tuning), START, 0
         poor = "{name: poor, resources: {guaranteed: {memory: 999}}, properties: {preemption.delay: 1ms}}"
         self.do(register(config(f"[{poor}, {{name: rich}}]", rest="nodesortpolicy: fair")))
@@ -43,7 +43,7 @@ class Town:
         assert len(placed(self.do(asks(*held)))) == len(held)
 
     def do(self, command: Command) -> list[Effect]:
-        """Hand in a command, and let the core decide until a claim is old enough."""
+        """Pass a command, and let the core decide until a claim is old enough."""
         effects = self._scheduler.handle(command, self._now)
         for turn in self._turns():
             effects += turn()
@@ -82,7 +82,7 @@ class Town:
 
 
 @pytest.mark.parametrize("act", [Town.claim, Town.come_and_go])
-def test_a_claim_costs_the_same_however_many_nodes_there_are(act: Callable[[Town, int], None]) -> None:
+def test_a_claim_costs_the_same_for_any_number_of_nodes(act: Callable[[Town, int], None]) -> None:
     """Neither all nodes nor all allocations in the leaf of the victims are examined for an ask."""
     costs = []
     for count in (50, 2_000):
@@ -93,7 +93,7 @@ def test_a_claim_costs_the_same_however_many_nodes_there_are(act: Callable[[Town
     assert many < few * GROWS
 
 
-def test_the_first_claim_looks_at_the_nodes_in_many_turns() -> None:
+def test_the_first_claim_examines_the_nodes_over_many_turns() -> None:
     """A turn examines a part of them, and other RMs have their turns before the next one."""
     towns = [Town(count, Tuning(fill_work=40)) for count in (50, 500)]
     few, many = (town.longest_turn(town.wanted()) for town in towns)

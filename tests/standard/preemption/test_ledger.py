@@ -49,7 +49,7 @@ def names(records: Sequence[PreemptionRecord]) -> list[tuple[str, str, float]]:
     return [(record.app_id, record.key, record.time) for record in records]
 
 
-def test_the_numbers_of_a_queue_stay_those_of_the_moment() -> None:
+def test_the_recorded_amounts_of_a_queue_do_not_change() -> None:
     """Later changes of a queue do not change its record."""
     queue = a_queue()
     numbers = numbers_of(queue)
@@ -86,7 +86,7 @@ def test_the_latest_come_first() -> None:
     assert names(list(ledger.latest("c"))) == []
 
 
-def test_a_victim_that_is_gone_has_the_time_at_which_it_went() -> None:
+def test_an_ended_victim_has_its_end_time() -> None:
     """The last record has the time of the release; later releases of the key do not count."""
     ledger = Ledger()
     ledger.note(record("a", "k", 1.0))
@@ -98,7 +98,7 @@ def test_a_victim_that_is_gone_has_the_time_at_which_it_went() -> None:
     assert [found.released_time for found in ledger.latest()] == [5.0, 2.0]
 
 
-def test_the_end_of_an_allocation_that_was_no_victim_is_nothing() -> None:
+def test_releases_of_other_allocations_are_ignored() -> None:
     """Releases of other applications under the same key do not count."""
     ledger = Ledger()
     ledger.note(record("a", "k", 1.0))
@@ -121,7 +121,7 @@ def test_a_ledger_keeps_ten_thousand_records() -> None:
     st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("kl"), st.booleans())),
     st.integers(1, 5),
 )
-def test_a_ledger_is_the_tail_of_all_that_was_noted(steps: list[tuple[str, str, bool]], kept: int) -> None:
+def test_a_ledger_has_the_last_records(steps: list[tuple[str, str, bool]], kept: int) -> None:
     """After any notes and releases the ledger equals a list of the last records."""
     ledger = Ledger(kept)
     plain: list[list[object]] = []
@@ -142,7 +142,7 @@ def test_a_ledger_is_the_tail_of_all_that_was_noted(steps: list[tuple[str, str, 
         assert ([] if found is None else [[found.time]]) == [entry[2:3] for entry in last]
 
 
-def test_a_walk_goes_on_while_records_come_and_go() -> None:
+def test_a_walk_continues_while_records_change() -> None:
     """A walk does not show later records, and ends at dropped ones."""
     ledger = Ledger(3)
     for time in range(3):
@@ -172,7 +172,7 @@ def test_losses_count_for_an_hour() -> None:
     assert losses.next_change(leaf, 4600.0) is None
 
 
-def test_losses_of_leaves_that_are_gone_are_forgotten() -> None:
+def test_losses_of_removed_leaves_expire() -> None:
     """Losses of removed dynamic queues expire as well."""
     losses, only = Losses(), Losses()
     for number in range(100):

@@ -50,7 +50,7 @@ def scene(where: str, offset: int, fence: bool, priority: int) -> Cluster:
 
 
 def first_served(where: str, offset: int, fence: bool, priority: int) -> set[str]:
-    """The first ask served if both wait for the only place, whatever the names."""
+    """The first ask served if both queues wait for the only place, whatever the names."""
     found: set[str] = set()
     for rich, poor in (("a", "b"), ("b", "a")):
         names = {RICH: rich, POOR: poor, "root.up": "up", "root.up.both": "both", "root": "root"}
@@ -78,17 +78,17 @@ def first_served(where: str, offset: int, fence: bool, priority: int) -> set[str
 
 @pytest.mark.parametrize("where", PLACES[:3])
 @pytest.mark.parametrize(("offset", "fence", "priority"), TABLE)
-def test_what_a_common_ancestor_says_counts_for_neither_side(
+def test_settings_of_common_ancestors_do_not_count(
     where: str, offset: int, fence: bool, priority: int
 ) -> None:
-    """Offset or fence of the parent, of the grandparent or of root: 3 and 8 stop 3, and 0 never."""
+    """Offset and fence of the parent, the grandparent or root are ignored: 3 and 8 stop 3, and 0 never."""
     expected = [f"{RICH}-1"] if priority >= VICTIM else Law.NO_VICTIMS
     assert victims(scene(where, offset, fence, priority), f"{POOR}-w1") == expected
 
 
 @pytest.mark.parametrize("where", PLACES)
 @pytest.mark.parametrize(("offset", "fence", "priority"), TABLE)
-def test_no_ask_has_others_stopped_for_a_place_that_it_would_not_be_given(
+def test_no_ask_preempts_for_a_place_that_it_would_not_get(
     where: str, offset: int, fence: bool, priority: int
 ) -> None:
     """An ask preempts if and only if the order of queues does not put it second."""
@@ -96,7 +96,7 @@ def test_no_ask_has_others_stopped_for_a_place_that_it_would_not_be_given(
     assert stops == ("poor" in first_served(where, offset, fence, priority))
 
 
-def test_priorities_end_where_those_of_queues_do() -> None:
+def test_priorities_have_the_range_of_queues() -> None:
     """An ask of the highest priority may preempt all priorities."""
     top = 2**31 - 1
     world = cluster(
@@ -111,14 +111,14 @@ def test_priorities_end_where_those_of_queues_do() -> None:
     assert victims(world, "root.a-w1") == ["root.b-1"]
 
 
-def test_a_refusal_says_what_both_sides_count_as() -> None:
+def test_a_refusal_has_both_compared_priorities() -> None:
     """Priorities are compared in the meeting queue, with the settings below it."""
     world = scene(RICH, 5, False, 0)
     (found,) = refusal(world, f"{POOR}-w1").spared
     assert found == ("root.up.both", 0, 8)
 
 
-def test_explain_says_what_both_sides_count_as() -> None:
+def test_explain_has_both_compared_priorities() -> None:
     """A refusal names the compared priorities, and the queue of the comparison."""
     driver = Driver()
     queues = "[{name: rich, properties: {priority.policy: fence, priority.offset: '7'}}, %s]"

@@ -72,7 +72,7 @@ def poor(key: str, predicate: str = "x") -> Ask:
 
 
 def unlike(count: int) -> list[Ask]:
-    """Asks of poor, each of another class."""
+    """Asks of poor, each of a different class."""
     return [poor(f"p{number}", f"x{number}") for number in range(count)]
 
 
@@ -95,12 +95,12 @@ def named(question: AskedPreemption) -> list[str]:
 
 
 def answer(question: AskedPreemption, *agreed: str) -> AnswerPreemptions:
-    """The RM agrees to these nodes, and refuses the others."""
+    """The RM accepts these nodes, and refuses the others."""
     needed = {NodeId(name): 0 for name in agreed}
     return AnswerPreemptions(rm_id=RmId(RM), answers=[PreemptionAnswer(question.check, needed)])
 
 
-def test_nodes_that_were_refused_are_left_out() -> None:
+def test_refused_nodes_are_excluded() -> None:
     """After a refusal the RM is asked about the next best nodes; after all, the RM is the obstacle."""
     scene = cluster(
         [queue(A, {"vcore": 4}), queue(B)],
@@ -121,8 +121,8 @@ def test_nodes_that_were_refused_are_left_out() -> None:
     assert last.law is Law.RM_REFUSED
 
 
-def test_no_node_is_asked_about_twice_before_all_were() -> None:
-    """Ten nodes at a time; once all were refused the RM is not asked for a while."""
+def test_each_node_is_asked_about_once() -> None:
+    """Ten nodes are named at a time; once all are refused, the RM is not asked for a while."""
     driver = town(VICTIMS_JUDGED)
     driver.do(asks(poor("p")))
     (first,) = questions(driver.wait(5))
@@ -132,7 +132,7 @@ def test_no_node_is_asked_about_twice_before_all_were() -> None:
     assert questions(driver.do(answer(second))) == []
 
 
-def test_what_was_refused_for_one_ask_is_asked_again_for_the_next() -> None:
+def test_refusals_for_one_ask_do_not_apply_to_the_next() -> None:
     """Refusals of the first ask are void for the next one, as victims were stopped meanwhile."""
     driver = town(VICTIMS_JUDGED)
     driver.do(asks(poor("p1"), poor("p2")))
@@ -144,14 +144,14 @@ def test_what_was_refused_for_one_ask_is_asked_again_for_the_next() -> None:
     assert (third.key, named(third)) == ("p2", named(first))
 
 
-def test_searches_that_turns_leave_out_are_made_in_further_ones() -> None:
+def test_searches_beyond_the_bound_of_a_turn_follow_in_later_turns() -> None:
     """A leaf has ten searches in a turn, and turns continue until every ask had one."""
     driver = town(VICTIMS_JUDGED)
     driver.do(asks(*unlike(35)))
     assert len(questions(driver.wait(5))) == 35
 
 
-def test_so_many_questions_about_victims_are_open_at_a_time() -> None:
+def test_open_questions_about_victims_are_bounded() -> None:
     """Further asks wait for the answer, or for its deadline."""
     driver = town(VICTIMS_JUDGED)
     driver.do(asks(*unlike(MOST_QUESTIONS + 2)))
@@ -162,7 +162,7 @@ def test_so_many_questions_about_victims_are_open_at_a_time() -> None:
     assert [question.key for question in questions(driver.wait(10))] == [f"p{MOST_QUESTIONS + 1}"]
 
 
-def test_the_score_of_a_plan_counts_those_whom_the_rm_wants_as_well() -> None:
+def test_the_score_of_a_plan_includes_victims_chosen_by_the_rm() -> None:
     """Each further victim on the node counts as one more; without any the plan is as found."""
     scene = cluster([queue(A, {"vcore": 4}), queue(B)], runs(B, *range(12)), waits(A, 1))
     built = build(scene)
@@ -202,7 +202,7 @@ def asking(poor: str = POOR) -> tuple[Driver, AskedPreemption]:
     return driver, question
 
 
-def test_the_first_victim_goes() -> None:
+def test_an_unchanged_answer_is_carried_out() -> None:
     """Without changes since the question, the answer of the RM is carried out."""
     driver, question = asking()
     assert len(stopped(driver.do(answer(question, "n1")))) == 1
@@ -217,8 +217,8 @@ def test_the_first_victim_goes() -> None:
     ],
     ids=["hold", "limit", "max applications"],
 )
-def test_nobody_goes_for_an_ask_that_may_not_run(poor: str, change: Command) -> None:
-    """No victim is stopped for an ask that another check blocks by now."""
+def test_no_victims_for_an_ask_that_may_not_run(poor: str, change: Command) -> None:
+    """No victim is stopped for an ask that another check blocks now."""
     driver, question = asking(poor)
     driver.do(change)
     assert stopped(driver.do(answer(question, "n1"))) == []
@@ -244,7 +244,7 @@ def test_after_a_reload_the_rm_is_asked_again() -> None:
     assert len(stopped(driver.do(answer(question, "n1")))) == 1
 
 
-def test_the_next_ask_is_asked_about_when_one_is_gone() -> None:
+def test_a_released_ask_does_not_delay_the_next_question() -> None:
     """An answer about a released ask delays no other ask."""
     driver, question = asking()
     driver.do(asks(ask("poor", "p2", policy="o", predicate="x", memory=1)))
@@ -262,7 +262,7 @@ def refuse(check: AskedCheck, *names: str) -> Command:
 
 
 def one_asked(driver: Driver) -> AskedCheck:
-    """An ask of poor has waited for long enough: the question about nodes for it."""
+    """The question about nodes for an ask of poor that has waited long enough."""
     driver.do(asks(poor("p")))
     effects = driver.wait(5)
     assert released(effects) == []
@@ -271,7 +271,7 @@ def one_asked(driver: Driver) -> AskedCheck:
     return check
 
 
-def test_nobody_is_stopped_before_the_rm_has_agreed_to_the_node() -> None:
+def test_no_victim_is_stopped_before_the_rm_accepts_the_node() -> None:
     """One question names the best ten nodes; the best that it accepts is cleared."""
     driver = town(NODES_JUDGED)
     check = one_asked(driver)
@@ -281,7 +281,7 @@ def test_nobody_is_stopped_before_the_rm_has_agreed_to_the_node() -> None:
 
 
 def test_the_next_nodes_follow_those_that_are_refused() -> None:
-    """No node is in two questions; without accepted nodes no victim is stopped."""
+    """No node is in two questions; without an accepted node no victim is stopped."""
     driver = town(NODES_JUDGED)
     check = one_asked(driver)
     effects = driver.do(refuse(check, *check.nodes))
@@ -291,7 +291,7 @@ def test_the_next_nodes_follow_those_that_are_refused() -> None:
     assert (released(effects), asked(effects)) == ([], [])
 
 
-def test_what_the_rm_has_said_of_a_node_is_not_asked_again() -> None:
+def test_an_accepted_node_is_not_asked_about_again() -> None:
     """For a second equal ask the best node is already accepted: its victim is stopped at once."""
     driver = town(NODES_JUDGED)
     driver.do(asks(poor("p"), poor("q")))
@@ -319,7 +319,7 @@ def test_silence_counts_by_the_fail_mode(fail_mode: FailMode, gone: list[str]) -
         assert again.nodes == check.nodes
 
 
-def test_consent_to_a_node_that_has_changed_since_is_void() -> None:
+def test_acceptance_of_a_changed_node_is_void() -> None:
     """A change of the node voids the answer: the RM is asked again before any stop."""
     driver = town(NODES_JUDGED)
     check = one_asked(driver)
@@ -338,7 +338,7 @@ def test_nothing_is_stopped_while_the_rm_is_on_hold() -> None:
     assert released(driver.do(answering(check))) == []
 
 
-def test_the_next_ask_follows_one_that_is_gone_at_once() -> None:
+def test_the_next_ask_follows_a_released_one_at_once() -> None:
     """With stored results, the victim is stopped at once."""
     driver = town(NODES_JUDGED)
     driver.do(asks(poor("p"), poor("q")))
@@ -348,7 +348,7 @@ def test_the_next_ask_follows_one_that_is_gone_at_once() -> None:
     assert stopped(effects) == ["r0"]
 
 
-def test_so_many_questions_about_nodes_are_open_at_a_time() -> None:
+def test_open_questions_about_nodes_are_bounded() -> None:
     """Asks of other classes wait for the answer, of any kind."""
     driver = town(NODES_JUDGED)
     driver.do(asks(*unlike(MOST_QUESTIONS + 2)))

@@ -30,7 +30,7 @@ def full(
     policy: PredicatePolicy | None = None,
     root: str = "preemption.delay: 5s",
 ) -> Driver:
-    """Nodes full with this number of rich allocations; asks of poor preempt others after 5 s."""
+    """Nodes full of this number of rich allocations; asks of poor preempt others after 5 s."""
     driver = Driver()
     text = config(f"[{{name: rich, properties: {{{properties}}}}}, {POOR}]")
     text = text.replace("submitacl: '*'", f"submitacl: '*', properties: {{{root}}}")
@@ -63,7 +63,7 @@ def explained(driver: Driver, key: str) -> PreemptionCheck:
     return check
 
 
-def test_a_search_in_vain_is_not_made_again_before_something_changes() -> None:
+def test_a_failed_search_is_not_repeated_before_a_change() -> None:
     """Time alone changes nothing here; another allocation may."""
     driver = crowded()
     driver.do(asks(ask("poor", "p", policy="o", memory=1)))
@@ -75,8 +75,8 @@ def test_a_search_in_vain_is_not_made_again_before_something_changes() -> None:
     assert noted(driver, "p") == 2
 
 
-def test_for_another_ask_of_the_group_a_search_is_made() -> None:
-    """With a higher priority it may stop victims that the first one may not, once it is old enough."""
+def test_another_ask_of_the_group_has_its_own_search() -> None:
+    """An ask of higher priority may stop other victims, once it is old enough."""
     driver = crowded()
     driver.do(asks(ask("poor", "low", policy="o", memory=1)))
     driver.wait(19)
@@ -84,7 +84,7 @@ def test_for_another_ask_of_the_group_a_search_is_made() -> None:
     assert len(released(driver.wait(20))) == 1
 
 
-def test_it_is_made_again_when_not_everybody_was_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_incomplete_search_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     """A search is repeated if allocations that it did not examine may become old enough."""
     monkeypatch.setattr(search, "MOST_COUNTED", 0)
     driver = crowded("preemption.minimum.runtime: 100s")
@@ -94,13 +94,13 @@ def test_it_is_made_again_when_not_everybody_was_looked_at(monkeypatch: pytest.M
 
 
 def test_a_young_reservation_yields_in_time() -> None:
-    """The only node is reserved for a lesser ask that has not had its chance yet."""
+    """The only node is reserved for an ask of lower priority, until that reservation is old enough."""
     other = waits(B, 1, hold=Hold(node="n1", time=NOW - 1), priority=-1)
     world = cluster([queue(A, {"vcore": 5}), queue(B)], runs(B, *range(12)), other, waits(A, 1))
     assert refusal(world, f"{A}-w1").until == NOW + 3
 
 
-def test_the_last_search_is_what_is_reported() -> None:
+def test_the_last_search_is_reported() -> None:
     """An explanation starts no search, and reports the last one."""
     driver = crowded()
     driver.do(asks(ask("poor", "p", policy="o", memory=1), ask("poor", "q", policy="o", memory=1)))
@@ -113,14 +113,14 @@ def test_the_last_search_is_what_is_reported() -> None:
     assert explained(driver, "q").text == "for p, which comes before it: " + refused.text
 
 
-def test_before_a_search_nothing_is_said_of_it() -> None:
-    """It may preempt already, and will be tried in the next turn."""
+def test_before_a_search_nothing_is_reported() -> None:
+    """The ask may preempt already, and is tried in the next turn."""
     driver = crowded()
     driver.send(asks(ask("poor", "p", policy="o", created=START - 60, memory=1)))
     assert explained(driver, "p").code == "PREEMPTION_NOT_YET_TRIED"
 
 
-def test_what_is_kept_for_an_ask_is_the_summary() -> None:
+def test_an_ask_with_victims_reports_the_wait_for_their_end() -> None:
     """An ask with victims waits for their end, not for room."""
     driver = crowded()
     driver.do(asks(ask("poor", "p", policy="o", priority=5, memory=1)))
@@ -170,7 +170,7 @@ def searches(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.mark.parametrize("many_apps", [False, True], ids=["one application", "one each"])
 @pytest.mark.parametrize("nodes_of", [1, 3])
-def test_asks_that_come_together_do_not_wait_for_each_others_pause(nodes_of: int, many_apps: bool) -> None:
+def test_concurrent_asks_do_not_wait_for_each_others_pause(nodes_of: int, many_apps: bool) -> None:
     """All are placed in the time that the victims take, and no clock moves."""
     driver = full(4, nodes_of=nodes_of)
     poor(driver, 4 * nodes_of, many_apps=many_apps)
@@ -180,7 +180,7 @@ def test_asks_that_come_together_do_not_wait_for_each_others_pause(nodes_of: int
 @pytest.mark.pure
 @pytest.mark.parametrize("many_apps", [False, True], ids=["one application", "one each"])
 @pytest.mark.parametrize("count", [20, 200])
-def test_a_place_costs_so_many_searches_however_many_wait(
+def test_searches_for_a_place_are_bounded_for_any_number_of_asks(
     count: int, many_apps: bool, searches: list[str]
 ) -> None:
     """One search for the next beneficiary of the node; equal asks make none of their own."""
@@ -203,7 +203,7 @@ def test_a_search_that_fails_for_another_reason_pauses(searches: list[str]) -> N
 
 
 def test_after_the_interval_victims_are_searched_for_in_any_case() -> None:
-    """The node is still reserved, and there is another one by then."""
+    """After the interval, the node is still reserved, but another node is available."""
     driver = full(1)
     poor(driver, 2, many_apps=True)
     assert len(released(driver.wait(5))) == 1
@@ -214,8 +214,8 @@ def test_after_the_interval_victims_are_searched_for_in_any_case() -> None:
     assert [key for _, key, *_ in released(driver.wait(1))] == ["x"]
 
 
-def test_who_has_a_node_reserved_is_like_nobody_else() -> None:
-    """Its own node is no reason to wait, though asks before it wait for that."""
+def test_an_ask_with_a_reserved_node_resembles_no_other() -> None:
+    """Its own reservation is no reason to wait, though asks ahead of it wait for that."""
     driver = full(2, nodes_of=2)
     driver.do(nodes(node("small", memory=1)))
     driver.do(asks(ask("rich", "s", policy="s", on_node="small", memory=1)))
@@ -226,8 +226,8 @@ def test_who_has_a_node_reserved_is_like_nobody_else() -> None:
     assert len(released(effects)) == 4
 
 
-def test_explain_says_that_nodes_are_kept() -> None:
-    """Of all that wait, not only of the one for which the search was made."""
+def test_explain_reports_reserved_nodes_to_all_waiting_asks() -> None:
+    """The reason is that of all waiting asks, not only of the ask for which the search was made."""
     driver = full(4, root=ALONE)
     poor(driver, 3, many_apps=True)
     driver.wait(5)
@@ -237,8 +237,8 @@ def test_explain_says_that_nodes_are_kept() -> None:
         assert "for p" not in shown.checks[-1].message()
 
 
-def test_who_was_slower_than_others_at_the_rm_looks_again_at_once() -> None:
-    """The RM is asked for all of them at once, and accepts the same node for all."""
+def test_an_ask_that_lost_its_node_searches_again_at_once() -> None:
+    """The RM is asked for all asks at once, and accepts the same node for all."""
     driver = full(policy=PredicatePolicy(deadline=100, judges_victims=True))
     poor(driver, 4, many_apps=True, predicate="x")
     effects = let_happen(driver, seconds=5)
@@ -247,7 +247,7 @@ def test_who_was_slower_than_others_at_the_rm_looks_again_at_once() -> None:
     assert len(placed(effects)) == 4
 
 
-def test_the_interval_ends_for_asks_that_are_gone_as_well() -> None:
+def test_the_interval_ends_even_if_its_asks_are_removed() -> None:
     """The waiting asks were removed, and one without a right to preempt remains: the core is idle."""
     driver = full(2)
     poor(driver, 2, many_apps=False)

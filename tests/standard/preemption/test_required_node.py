@@ -56,7 +56,7 @@ def _aged(one: RequestRecord, times: dict[str, float]) -> RequestRecord:
     return RequestRecord(**{**vars(one), **times})
 
 
-def test_higher_priority_and_what_is_going_stay() -> None:
+def test_higher_priorities_and_present_victims_are_excluded() -> None:
     """Allocations of higher priority and present victims are no victims."""
     gone = daemon_victims(
         runs(B, *range(4), priority=1),
@@ -68,13 +68,13 @@ def test_higher_priority_and_what_is_going_stay() -> None:
     assert gone == [f"{B}-5", f"{B}-4"]
 
 
-def test_nobody_goes_in_vain() -> None:
+def test_no_victims_without_enough_room() -> None:
     """There are no victims if all of them would not free enough room."""
     assert daemon_victims(runs(B, *range(10), priority=1), runs(B, 10, 11), vcore=3) == []
 
 
 @pytest.mark.parametrize(("larger", "is_vain"), [(4, True), (5, False)])
-def test_nobody_goes_where_the_cluster_stays_too_full(larger: int, is_vain: bool) -> None:
+def test_no_victims_while_the_cluster_remains_overfull(larger: int, is_vain: bool) -> None:
     """Another node is beyond its capacity: even without the victims, the total is too small."""
     nodes = (
         NodeRecord(name="n1", capacity={"vcore": 12}),
@@ -91,7 +91,7 @@ def test_nobody_goes_where_the_cluster_stays_too_full(larger: int, is_vain: bool
     assert stays_too_full(app.leaf.lineage[-1], request, node, victims) is is_vain
 
 
-def test_nobody_goes_where_enough_is_going() -> None:
+def test_no_further_victims_if_present_ones_suffice() -> None:
     """Present victims already free enough room."""
     going = runs(B, 0, state=RequestState.PREEMPTING)
     assert daemon_victims(going, runs(B, *range(1, 12))) == []

@@ -54,7 +54,7 @@ def test_at_its_guarantee_a_queue_gives_no_other_type_either(memory: int, goes: 
     assert victims(world, f"{A}-w1") == goes
 
 
-def test_what_was_promised_counts_as_used() -> None:
+def test_promised_amounts_count_as_used() -> None:
     """A queue asks for no more victims than its guarantee is good for."""
     promised = waits(A, 9, triggered=True, hold=Hold(node="n1", time=NOW))
     nodes = tuple(NodeRecord(name=f"n{n}", capacity={"vcore": 6}) for n in (1, 2))
@@ -71,7 +71,7 @@ def test_what_was_promised_counts_as_used() -> None:
 
 
 def test_spare_victims_are_offered_where_the_rm_judges() -> None:
-    """After its victims, the plan has those that could be stopped as well without breaking a law."""
+    """After its necessary victims, a plan has those that could legally be stopped as well."""
     world = cluster(
         [queue(A, {"vcore": 5}), queue(B, {"vcore": 8})],
         runs(B, *range(10)),
@@ -101,8 +101,8 @@ def test_too_young_victims_are_left_until_they_have_run() -> None:
     assert victims(later, f"{A}-w1") == [f"{B}-6"]
 
 
-def test_what_an_rm_brought_along_runs_since_it_was_asked_for() -> None:
-    """After a recovery everything would be young otherwise."""
+def test_a_recovered_allocation_runs_since_its_creation() -> None:
+    """Otherwise all allocations would be young after a recovery."""
     (old,) = runs(B, 0, vcore=12)
     for brought, wanted in ((True, [old.key]), (False, Law.NO_VICTIMS)):
         world = cluster(
@@ -113,7 +113,7 @@ def test_what_an_rm_brought_along_runs_since_it_was_asked_for() -> None:
         assert victims(world, f"{A}-w1") == wanted
 
 
-def test_a_leaf_loses_no_more_in_an_hour_than_it_may() -> None:
+def test_the_losses_of_a_leaf_in_an_hour_are_bounded() -> None:
     """Losses are amounts times seconds; those of the last hour and of the same plan add up."""
     limited = queue(B, preemption_loss_limit=(("vcore", 2000),))
     world = cluster([queue(A, {"vcore": 9}), limited], runs(B, *range(12)), waits(A, 1), waits(A, 2, vcore=3))

@@ -26,13 +26,13 @@ from support.seeds import lively
 
 
 @pytest.mark.worlds(size=100)
-def test_the_best_plans_are_those_of_trying_everything(part: range) -> None:
+def test_the_best_plans_equal_exhaustive_search(part: range) -> None:
     """The best plan, the best three, and the law in the way are the same ones."""
     assert sum(map(plans_compared, part)) > lively(len(part)) // 10
 
 
 @pytest.mark.worlds(first=500_000, size=100)
-def test_the_best_plans_with_elastic_gangs_are_those_of_trying_everything(part: range) -> None:
+def test_the_best_plans_with_elastic_gangs_equal_exhaustive_search(part: range) -> None:
     """Steps and whole gangs are stopped together, growth before all others, and no member twice."""
     grown = sum(
         plans_compared(seed, elastic=True, what=lambda plans: any(plan.step for plan in plans))
@@ -42,8 +42,8 @@ def test_the_best_plans_with_elastic_gangs_are_those_of_trying_everything(part: 
 
 
 @pytest.mark.worlds(first=600_000, size=100)
-def test_the_best_plans_up_to_a_fair_share_are_those_of_trying_everything(part: range) -> None:
-    """Fair shares entitle asks, bound fences, and spare allocations, beside guarantees or without any."""
+def test_the_best_plans_up_to_a_fair_share_equal_exhaustive_search(part: range) -> None:
+    """Fair shares entitle asks, bound fences and spare allocations, with or without guarantees."""
     reclaimed = [
         plans_compared(seed, elastic=seed % 5 == 0, reclaims=True, what=_is_for_share) for seed in part
     ]
@@ -62,7 +62,7 @@ def _is_for_share(plans: list[VictimPlan]) -> bool:
     ],
 )
 def test_the_best_plans_in_rare_worlds(seed: int, elastic: bool) -> None:
-    """The same in worlds in which few others notice a wrong law."""
+    """The same holds in rare worlds, where wrong laws show."""
     plans_compared(seed, elastic=elastic)
 
 
@@ -73,7 +73,7 @@ def plans_compared(
     reclaims: bool = False,
     what: Callable[[list[VictimPlan]], bool] = lambda _: True,
 ) -> int:
-    """Compare the plans of a world with those of trying everything; how many searches found such ones."""
+    """Compare the plans of a world with exhaustive search; returns how many searches found such plans."""
     found_some = 0
     cluster = Drawing(seed, elastic=elastic, reclaims=reclaims).cluster()
     for most, first_nodes in ((1, 32), (1, 0), (3, 1)):
@@ -122,7 +122,7 @@ def test_a_plan_stands_if_it_is_legal(part: range) -> None:
 
 
 @pytest.mark.worlds(one_in=4)
-def test_what_was_found_stands(part: range) -> None:
+def test_found_plans_are_legal(part: range) -> None:
     """A plan is legal on its books, with all the spare victims as well."""
     for seed in part:
         cluster = Drawing(seed, elastic=seed % 2 == 0).cluster()
@@ -135,7 +135,7 @@ def test_what_was_found_stands(part: range) -> None:
 
 
 @pytest.mark.worlds(one_in=4)
-def test_nobody_notices_a_search(part: range) -> None:
+def test_a_search_changes_nothing(part: range) -> None:
     """Queues, nodes and applications are the same before and after, and the work only rises."""
     for seed in part:
         built = build(Drawing(seed).cluster())
@@ -150,7 +150,7 @@ def test_nobody_notices_a_search(part: range) -> None:
 
 
 @pytest.mark.worlds(one_in=2)
-def test_out_of_steps_the_answer_is_greedy_and_legal(part: range) -> None:
+def test_without_steps_left_the_answer_is_greedy_and_legal(part: range) -> None:
     """With hardly any steps, a plan is found nearly as often, and it is a legal one."""
     exact = greedy = 0
     for seed in part:
@@ -170,7 +170,7 @@ def test_out_of_steps_the_answer_is_greedy_and_legal(part: range) -> None:
 
 
 def _check_minimal(cluster: Cluster, tried: BruteForce, plan: VictimPlan) -> None:
-    """The plan is legal and enough, and would not be enough without any one of its victims."""
+    """The plan is legal and sufficient, and insufficient without any one of its victims."""
     (node,) = [one for one in cluster.nodes if one.name == plan.node.node_id]
     keys = {victim.request.key for victim in plan.victims}
     gone = tuple(one for one in tried.rules.candidates if one.first.key in keys)
@@ -181,7 +181,7 @@ def _check_minimal(cluster: Cluster, tried: BruteForce, plan: VictimPlan) -> Non
         assert not tried.is_enough(node, tuple(one for one in gone if one is not spared))
 
 
-def test_keys_decide_where_nothing_else_does() -> None:
+def test_keys_decide_between_equal_victims() -> None:
     """The order of creation does not affect the result."""
     for seed in range(60):
         cluster = Drawing(seed).cluster()
@@ -231,7 +231,7 @@ def _books(built: Built) -> list[object]:
 
 @pytest.mark.worlds(one_in=2)
 @pytest.mark.parametrize("first_nodes", [0, 1, 32])
-def test_an_old_search_finds_what_a_new_one_finds(part: range, first_nodes: int) -> None:
+def test_a_cached_search_equals_a_fresh_one(part: range, first_nodes: int) -> None:
     """After any additions, removals, resizes and stops, every answer is that of a fresh search."""
     plans = 0
     for seed in part:
@@ -273,7 +273,7 @@ def test_the_order_of_a_leaf_is_kept(part: range, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("nodes", [50, 400])
-def test_a_search_costs_what_has_changed(nodes: int) -> None:
+def test_the_cost_of_a_search_follows_the_changes(nodes: int) -> None:
     """Whatever the number of nodes: after the first examination, a changed one costs a little."""
     built = build(full(nodes, spare=4))
     app, request = built.request(f"{A}-w1")
@@ -285,8 +285,8 @@ def test_a_search_costs_what_has_changed(nodes: int) -> None:
 
 
 @pytest.mark.parametrize("nodes", [50, 400])
-def test_a_search_in_vain_costs_what_has_changed(nodes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """B may lose one of the two that each node lacks: no node need be examined for that."""
+def test_the_cost_of_a_failed_search_follows_the_changes(nodes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """B may lose one of the two victims that each node lacks, so no node need be examined."""
     monkeypatch.setattr(search, "MOST_COUNTED", 10)
     built = build(full(nodes, spare=1))
     app, request = built.request(f"{A}-w1")
@@ -299,7 +299,7 @@ def test_a_search_in_vain_costs_what_has_changed(nodes: int, monkeypatch: pytest
 
 
 def full(nodes: int, spare: int) -> Cluster:
-    """Full nodes of B, which may lose so much, and an ask of A for two victims."""
+    """Full nodes of B, which may lose `spare`, and an ask of A for two victims."""
     names = [f"n{number:03}" for number in range(nodes)]
     return cluster(
         [queue(A, {"vcore": 4}), queue(B, {"vcore": 2 * nodes - spare})],
@@ -337,22 +337,22 @@ def worked(scene: Cluster) -> tuple[Law, int]:
     return found.law, built.search.work - before
 
 
-def test_nodes_that_are_looked_at_in_vain_count() -> None:
+def test_nodes_without_legal_victims_count_as_work() -> None:
     """B is above its guarantee, but has no legal victim: each node is examined."""
     law, work = worked(wide(1))
     assert law is Law.NO_VICTIMS
     assert work >= WIDE
 
 
-def test_nodes_that_are_all_too_small_count() -> None:
+def test_nodes_that_are_too_small_count_as_work() -> None:
     """Each node is examined before it is certain that none could be reserved."""
     law, work = worked(wide(1, asked=2))
     assert law is Law.NO_NODE
     assert work >= WIDE
 
 
-def test_where_no_leaf_may_give_hardly_any_node_is_looked_at() -> None:
-    """B has no more than it is guaranteed: the leaves count, and the nodes are not compared."""
+def test_without_a_leaf_for_victims_hardly_any_node_is_examined() -> None:
+    """B has no more than its guarantee: the leaves decide, and the nodes are not compared."""
     law, work = worked(wide(WIDE))
     assert law is Law.NO_VICTIMS
     assert 2 <= work < WIDE // 4
@@ -362,7 +362,7 @@ def test_where_no_leaf_may_give_hardly_any_node_is_looked_at() -> None:
 
 
 def loses(*jobs: tuple[str, int, float], asked: int, nodes: int = 1) -> list[str]:
-    """The victims of an ask, of the jobs by node, size and seconds of work to lose."""
+    """The victims of an ask, for jobs given by node, size and seconds of work to lose."""
     running = [
         one
         for number, (name, size, lost) in enumerate(jobs)
@@ -384,7 +384,7 @@ def loses(*jobs: tuple[str, int, float], asked: int, nodes: int = 1) -> list[str
 
 
 def test_costs_are_compared_over_all_nodes() -> None:
-    """The victim loses 1 s, though the node of the other is first."""
+    """The victim loses 1 s, though another node is first."""
     assert loses(("n0", 2, 10), ("n1", 2, 1), asked=2, nodes=2) == [f"{B}-1"]
 
 
@@ -393,12 +393,12 @@ def test_a_cost_is_the_amount_times_the_seconds() -> None:
     assert loses(("n0", 3, 2), ("n0", 1, 3), asked=1) == [f"{B}-1"]
 
 
-def test_more_victims_go_where_they_lose_less() -> None:
-    """Two of one core with 1 s each instead of one of two cores with 10 s."""
+def test_more_victims_are_stopped_if_they_lose_less() -> None:
+    """Two victims of one core and 1 s each, instead of one of two cores and 10 s."""
     assert loses(("n0", 2, 10), ("n0", 1, 1), ("n0", 1, 1), asked=2) == [f"{B}-2", f"{B}-1"]
 
 
-def test_of_equal_costs_the_fewest_victims_go() -> None:
+def test_of_equal_costs_the_fewest_victims_are_stopped() -> None:
     """Two cores for 1 s are as much as twice one core for 1 s."""
     assert loses(("n0", 1, 1), ("n0", 1, 1), ("n0", 2, 1), asked=2) == [f"{B}-2"]
 

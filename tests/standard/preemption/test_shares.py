@@ -1,4 +1,4 @@
-"""Asks preempt up to the fair share of their queue, and everybody keeps theirs (docs/reclaiming.md)."""
+"""Asks preempt up to the fair share of their queue, and all queues keep theirs (docs/reclaiming.md)."""
 
 from random import Random
 from typing import Any
@@ -38,8 +38,8 @@ WHY = TerminationType.PREEMPTED_BY_SCHEDULER
         pytest.param(0, [(5, 1), (5, 0)], [0, 0], id="nothing"),
     ],
 )
-def test_what_a_queue_has_is_divided(amount: int, siblings: list[tuple[int, int]], parts: list[int]) -> None:
-    """Guarantees first, then the rest in proportion to them, and what is left equally among the others."""
+def test_the_division_of_amounts(amount: int, siblings: list[tuple[int, int]], parts: list[int]) -> None:
+    """Guarantees first, then the remainder in proportion to them, and any excess equally among the others."""
     wanted, due = zip(*siblings, strict=True)
     assert divided(amount, wanted, due) == parts
 
@@ -50,7 +50,7 @@ def fair(path: str, guaranteed: Size | None = None, most: Size | None = None, **
 
 
 def usage(world: Cluster, asking: str, number: int = 20) -> dict[str, int]:
-    """What the leaves have after asks of one core that each preempt if they may."""
+    """The usage of the leaves after a number of asks of one core, each of which preempts if it may."""
     after = served(world, [f"{asking}-w{one}" for one in range(number)])
     return {one.path: after.settled(one.path, "vcore") for one in after.queues if one.is_leaf}
 
@@ -110,7 +110,7 @@ def usage(world: Cluster, asking: str, number: int = 20) -> dict[str, int]:
         ),
     ],
 )
-def test_where_queues_come_to_rest(
+def test_the_stable_usage_of_queues(
     queues: list[QueueRecord], running: dict[str, int], rests: dict[str, int]
 ) -> None:
     """One queue asks for all of 20 cores: it gets what is between its usage and its fair share."""
@@ -124,8 +124,8 @@ def test_where_queues_come_to_rest(
     assert usage(world, first) == rests
 
 
-def test_what_a_maximum_leaves_is_divided() -> None:
-    """C wants more than its maximum: what it cannot have goes to the others."""
+def test_amounts_beyond_a_maximum_are_divided() -> None:
+    """C wants more than its maximum: the amount beyond it goes to the others."""
     world = cluster(
         [fair(A), queue(B), queue(C, most={"vcore": 4})],
         *[runs(B, *range(16)), runs(C, *range(4)), waits(A, *range(20)), waits(C, *range(10))],
@@ -134,8 +134,8 @@ def test_what_a_maximum_leaves_is_divided() -> None:
     assert usage(world, A) == {A: 8, B: 8, C: 4}
 
 
-def test_an_allocation_larger_than_what_is_above_the_share_stays() -> None:
-    """B has 10 cores in two jobs, and a share of 7: none goes, though A has less than its share."""
+def test_an_allocation_larger_than_the_excess_stays() -> None:
+    """B has 10 cores in two jobs, and a share of 7: neither is stopped, though A is below its share."""
     world = cluster(
         [fair(A), queue(B)],
         *[runs(B, 0, 1, vcore=5), runs(A, 0, 1, vcore=2)],
@@ -146,8 +146,8 @@ def test_an_allocation_larger_than_what_is_above_the_share_stays() -> None:
     assert (found.law, found.share, found.settled) == (Law.NOT_ENOUGH, {"vcore": 7}, {"vcore": 4})
 
 
-def test_the_resource_of_which_a_queue_has_most_counts() -> None:
-    """B has all cores, and half of the memory, of which all want more: of the cores it keeps its share."""
+def test_the_dominant_resource_of_a_queue_counts() -> None:
+    """B has all cores and half of the memory, and all want more: B keeps its share of the cores."""
     size = {"vcore": 1, "memory": 2}
     world = cluster(
         [fair(A), queue(B)],
@@ -160,8 +160,8 @@ def test_the_resource_of_which_a_queue_has_most_counts() -> None:
     assert [after.settled(path, "vcore") for path in (A, B)] == [6, 6]
 
 
-def test_a_victim_has_what_counts() -> None:
-    """B has more GPUs than its share, and fewer cores: jobs with cores alone stay, though A wants both."""
+def test_a_victim_has_the_counted_resource() -> None:
+    """B has more GPUs than its share, and fewer cores: jobs with only cores stay, though A wants both."""
     world = cluster(
         [fair(A), fair(B), queue(C)],
         runs(B, *range(10), size={"vcore": 1}, node="n1"),
@@ -204,7 +204,7 @@ def test_a_gang_is_judged_by_the_share_for_all() -> None:
 
 
 def test_a_share_costs_its_siblings() -> None:
-    """To see that a queue has its share, no allocation or node is looked at, however many there are."""
+    """Whether a queue has its share is found without examining allocations or nodes."""
     costs = []
     for number in (2, 40):
         names = [f"n{one}" for one in range(number)]
@@ -227,9 +227,9 @@ def test_a_share_costs_its_siblings() -> None:
 # In turns
 
 TURNS = 24
-"""After half of them nobody is stopped."""
+"""Turns in all; in the second half no allocation is stopped."""
 ENDS, TURNS_OF_AN_END = 4, 8
-"""Jobs that end by themselves in a world; in the second half of the turns after each nobody is stopped."""
+"""Jobs that end by themselves in a world; in the second half of the turns after each, none is stopped."""
 
 
 def town(rng: Random) -> tuple[Driver, list[str]]:
@@ -270,20 +270,20 @@ def drawn_ask(rng: Random, leaf: str, key: str) -> Ask:
 
 
 class Stubborn:
-    """An RM that stops all victims at once, and wants them again."""
+    """An RM that stops all victims at once, and submits them again."""
 
     def __init__(self, driver: Driver) -> None:
-        """Nothing is wanted yet."""
+        """Start without asks."""
         self._driver = driver
         self._known: dict[tuple[str, str], Ask] = {}
 
     def want(self, wanted: list[Ask]) -> list[Effect]:
-        """Ask for these."""
+        """Submit these asks."""
         self._known.update({(one.app_id, one.key): one for one in wanted})
         return self._driver.do(asks(*wanted))
 
     def end(self, rng: Random, number: int) -> int:
-        """Let a job end by itself, and want it again; how many were stopped."""
+        """Let a job end by itself, and submit it again; returns how many were stopped."""
         running = [
             (app_.app_id, one.key)
             for app_ in self._driver.partition.applications.values()
@@ -294,7 +294,7 @@ class Stubborn:
         return self._stop(effects + self.want([_again(self._known[name], number)]), number)
 
     def turn(self, number: int) -> int:
-        """Let some time pass; how many were stopped."""
+        """Let some time pass; returns how many were stopped."""
         return self._stop(self._driver.wait(16), number)
 
     def _stop(self, effects: list[Effect], number: int) -> int:
@@ -309,10 +309,10 @@ class Stubborn:
 
 
 @pytest.mark.worlds(first=9_400_000, size=20)
-def test_all_come_to_rest(part: range) -> None:
-    """Victims come again at once, and each wants all: after a few turns nobody is stopped any more.
+def test_preemption_settles(part: range) -> None:
+    """Victims are submitted again at once, and all queues want everything: after a few turns stops end.
 
-    So it is again after each job that ends by itself, though what it leaves may cost victims.
+    The same holds after each job that ends by itself, though its room may cost victims.
     """
     stopped = 0
     for seed in part:
@@ -332,13 +332,13 @@ def test_all_come_to_rest(part: range) -> None:
 
 
 def _again(ask_: Ask, turn: int) -> Ask:
-    """What a controller wants again after its end."""
+    """The ask that a controller submits after the end of another."""
     sizes = ask_.ask_class.resources
     return ask(ask_.app_id, f"{ask_.key.partition('-')[0]}-{turn}", policy="so", size=sizes)
 
 
 def test_explain_names_the_share() -> None:
-    """One ask more would be too much for the queue; and before that, nobody may go for one."""
+    """One more ask would exceed the queue's share; below it, no legal victim may exist."""
     driver = Driver()
     a = "{name: a, properties: {preemption.delay: 1s, preemption.reclaim: fair-share}}"
     driver.do(register(config(f"[{a}, {{name: b, properties: {{preemption.minimum.runtime: 30s}}}}]")))

@@ -55,7 +55,7 @@ def want(driver: Driver, *keys: str, size: int = 1) -> list[Effect]:
 
 
 def obeyed(driver: Driver, effects: list[Effect]) -> tuple[list[str], list[str]]:
-    """The victims until no stop is requested any more, each confirmed at once, and the placed asks."""
+    """The victims until no stop is requested any more, each confirmed at once; and the placed asks."""
     gone, started = [], [key for _, key, _ in placed(effects)]
     while told := released(effects):
         gone += [key for _, key, *_ in told]
@@ -73,8 +73,8 @@ def test_six_small_asks_stop_one_large_job() -> None:
     assert sorted(started) == [*"abcdef"]
 
 
-def test_explain_says_for_whose_end_it_waits() -> None:
-    """An ask that was promised the rest of another's room waits for the end of the same victim."""
+def test_explain_names_the_victim_that_an_ask_waits_for() -> None:
+    """An ask with a promise of another victim's remaining room waits for the end of the same victim."""
     driver = full(2, 8)
     want(driver, "a", "b")
     driver.wait(DELAY)
@@ -82,8 +82,8 @@ def test_explain_says_for_whose_end_it_waits() -> None:
     assert told == {"node n0 is kept for it, and waits for the end of others/j0"}
 
 
-def test_what_leaves_already_counts_first() -> None:
-    """Asks submitted one after the other, while the victim of the first still ends, stop no other."""
+def test_present_victims_count_first() -> None:
+    """Asks submitted while the victim of the first one still ends cause no further stop."""
     driver = full(3, 3)
     effects: list[Effect] = []
     for key in "abc":
@@ -95,8 +95,8 @@ def test_what_leaves_already_counts_first() -> None:
     assert sorted(started) == [*"abc"]
 
 
-def test_what_leaves_is_promised_once() -> None:
-    """Beyond the promises nothing is left for a third ask: it stops another job."""
+def test_room_of_a_victim_is_promised_once() -> None:
+    """Beyond the promises no room is left for a third ask, which stops another job."""
     driver = full(3, 5)
     driver.do(nodes(node("small0", memory=1), node("small1", memory=1)))
     want(driver, "a", "b", size=2)
@@ -106,7 +106,7 @@ def test_what_leaves_is_promised_once() -> None:
     assert sorted(started) == ["a", "b", "c"]
 
 
-def test_others_take_nothing_of_what_is_promised() -> None:
+def test_other_asks_get_no_promised_room() -> None:
     """An ask of the queue that lost its job fits beside both promises, and one more does not."""
     driver = full(1, 3)
     want(driver, "a", "b")
@@ -128,7 +128,7 @@ def test_asks_of_applications_that_may_not_all_run_do_not_count() -> None:
     assert obeyed(driver, driver.wait(DELAY)) == (["j0"], ["b"])
 
 
-def test_who_goes_on_after_all_leaves_nothing() -> None:
+def test_a_victim_that_may_be_spared_frees_no_room_for_others() -> None:
     """A victim under notice may be spared: no other ask counts on its room."""
     driver = full(2, 8, "preemption.notice: 60s")
     want(driver, "a")
@@ -156,7 +156,7 @@ def test_four_asks_share_the_room_of_two(properties: str, stopped: int) -> None:
     assert (len(gone), sorted(started)) == (stopped, [*"abcd"])
 
 
-def test_who_has_a_node_alone_shares_it_with_nobody() -> None:
+def test_an_exclusive_reservation_is_not_shared() -> None:
     """A reservation that is exclusive keeps the whole node."""
     driver = town("{name: others}", [8, 8], ", properties: {reservation.exclusive: 'true'}")
     driver.do(apps(app("others", "root.others")))
@@ -167,8 +167,8 @@ def test_who_has_a_node_alone_shares_it_with_nobody() -> None:
 
 
 @pytest.mark.parametrize(("tags", "stopped"), [({"licorne/started": str(int(START) - 100)}, 1), ({}, 0)])
-def test_an_rm_says_when_an_allocation_began(tags: dict[str, str], stopped: int) -> None:
-    """One that it brings along has run for the minimum runtime then, and not since it was reported."""
+def test_a_reported_start_counts_for_the_minimum_runtime(tags: dict[str, str], stopped: int) -> None:
+    """A recovered allocation with a reported start has run for the minimum runtime, though reported later."""
     driver = town("{name: others, properties: {preemption.minimum.runtime: 60s}}", [1])
     driver.do(apps(app("others", "root.others")))
     driver.do(asks(ask("others", "j", policy="s", on_node="n0", memory=1, tags=tags)))
@@ -213,7 +213,7 @@ def served(cluster: Cluster, *, together: bool = True) -> tuple[int, int]:
 
 
 @pytest.mark.worlds(first=9_100_000, size=100)
-def test_equal_asks_stop_as_few_as_any_set_for_all(part: range) -> None:
+def test_equal_asks_stop_the_fewest_victims(part: range) -> None:
     """As many are served as possible, by the fewest victims of all sets with enough room."""
     better = 0
     for seed in part:
@@ -235,12 +235,12 @@ TERMS = ["", "", "preemption.victim.order: cost", "reservation.exclusive: 'true'
 
 
 def leaf(name: str, terms: str, due: int) -> str:
-    """A queue with these properties that guarantees so much."""
+    """A leaf with these properties and this guarantee."""
     return f"{{name: {name}, properties: {{{terms}}}, resources: {{guaranteed: {{memory: {due}}}}}}}"
 
 
 def crowd(seed: int) -> list[Step]:
-    """A full cluster, and equal asks of several applications of one queue that preempt, some a bit later."""
+    """A full cluster, and equal preempting asks of several applications of one queue, some a bit later."""
     rng = Random(seed)
     due = rng.randint(2, 9)
     kept = [rng.choice([0, rng.randint(1, 6)]) for _ in "bc"]
@@ -277,5 +277,5 @@ def crowd(seed: int) -> list[Step]:
 
 @pytest.mark.worlds(first=9_200_000, size=20)
 def test_equal_asks_are_decided_as_the_oracle_does(part: range) -> None:
-    """Of one application or of several, with maxima, guarantees, costs, and exclusive reservations."""
+    """Cases: one application or several, maxima, guarantees, costs, and exclusive reservations."""
     assert sum(compare(crowd(seed)) for seed in part) > 5 * lively(len(part))

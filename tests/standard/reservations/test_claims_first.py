@@ -44,7 +44,7 @@ def free(core: Driver, name: str) -> list[tuple[str, str]]:
     return [(key, at) for _, key, at in placed(core.do(releases(release("base", name))))]
 
 
-def test_room_goes_to_a_claim_before_the_reserved_ask() -> None:
+def test_a_claim_is_placed_before_the_reserved_ask() -> None:
     """A claim newer than the last review is placed before the reserved ask."""
     core = reserved()
     core.do(asks(ask("due", "d", vcore=7)))
@@ -52,14 +52,14 @@ def test_room_goes_to_a_claim_before_the_reserved_ask() -> None:
     assert free(core, "base2") == [("big", "n2")]
 
 
-def test_room_elsewhere_goes_to_a_claim_too() -> None:
+def test_a_claim_is_placed_first_on_other_nodes_too() -> None:
     """On another node, too, a claim is placed before the reserved ask."""
     core = reserved()
     core.do(asks(ask("due", "d", vcore=7)))
     assert free(core, "base2") == [("d", "n2")]
 
 
-def test_claims_share_the_room_with_the_reserved_ask_as_far_as_it_goes() -> None:
+def test_a_reserved_ask_uses_room_left_by_claims() -> None:
     """Room on the node that the claim leaves is used by the reserved ask."""
     core = reserved()
     core.do(asks(ask("due", "d", vcore=4)))
@@ -78,14 +78,14 @@ def test_the_claim_of_highest_priority_is_first_and_then_the_oldest() -> None:
 
 
 @pytest.mark.parametrize(("other", "due"), [(20, 20), (1, 3)], ids=["holder due", "nobody due"])
-def test_an_ask_that_is_due_nothing_more_goes_behind(other: int, due: int) -> None:
+def test_an_ask_above_its_guarantee_does_not_precede(other: int, due: int) -> None:
     """A reserved ask within its guarantee is served first, and so is one facing an ask above its own."""
     core = reserved(other, due)
     core.do(asks(ask("due", "d", vcore=7)))
     assert free(core, "base1") == [("big", "n1")]
 
 
-def test_a_drained_node_is_the_reserved_asks_alone() -> None:
+def test_a_drained_node_accepts_only_the_reserved_ask() -> None:
     """A drained node accepts the ask that has it reserved, but no claim (spec § 7.7)."""
     core = reserved()
     core.do(nodes(node("n1", NodeAction.DRAIN_NODE)))

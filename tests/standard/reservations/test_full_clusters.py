@@ -44,14 +44,14 @@ def full(*sizes: int) -> Driver:
 
 @pytest.mark.parametrize(("vcore", "kept"), [(5, {}), (6, {"a1": "n1"})])
 def test_only_a_large_ask_has_a_node_reserved(vcore: int, kept: dict[str, str]) -> None:
-    """An ask of which no node holds two would never start; a smaller one has its turn as others end."""
+    """An ask of which no node holds two would never start; smaller ones start as others end."""
     core = full(9, 9)
     core.do(asks(ask("a", "a1", vcore=vcore)))
     core.wait(3)
     assert reserved(core) == kept
 
 
-def test_a_maximum_denies_it() -> None:
+def test_no_node_is_reserved_beyond_a_maximum() -> None:
     """No room is reserved for an ask that its queue's maximum excludes."""
     core = Driver()
     core.do(register(config("[{name: a, resources: {max: {vcore: 5m}}}, {name: b}]")))
@@ -63,7 +63,7 @@ def test_a_maximum_denies_it() -> None:
 
 
 def test_the_older_ask_starts_first_wherever_a_node_is_free() -> None:
-    """Nodes of 16: g waits for a whole one for longer than k waits for half of one."""
+    """On nodes of 16, g waits for a whole node for longer than k waits for half of one."""
     core = Driver()
     core.do(register(config("[{name: a}]")))
     core.do(nodes(*(node(f"n{number}", vcore=16) for number in (1, 2, 3))))
@@ -93,7 +93,7 @@ def test_the_node_goes_to_the_first_ask_of_its_size_in_order() -> None:
     assert placed(core.do(releases(release("b", "b1")))) == [("a", "a1", "n1")]
 
 
-def test_it_keeps_no_victims_from_others() -> None:
+def test_a_reservation_in_a_full_cluster_protects_no_victims() -> None:
     """A queue reclaims its guarantee on a node that is reserved in a full cluster."""
     core = Driver()
     queues = (

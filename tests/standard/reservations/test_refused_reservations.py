@@ -23,7 +23,7 @@ from support.core.driver import Driver, asked, placed, released, reserved
 
 
 class Fickle:
-    """An RM that agrees to every reservation, and refuses every place for asks of one class."""
+    """An RM that accepts every reservation, and refuses every allocation of asks of one class."""
 
     def __init__(self) -> None:
         """Two nodes of 10, each with 4 of an ask of `base`."""
@@ -73,7 +73,7 @@ def test_a_node_is_not_kept_for_an_ask_that_the_rm_refuses_there(required: str) 
     assert placed(rm.core.do(asks(ask("b", "other", vcore=9)))) == [("b", "other", "n1")]
 
 
-def test_what_victims_have_freed_in_vain_goes_to_others() -> None:
+def test_room_freed_in_vain_is_for_others() -> None:
     """A reservation of a required node is idle once the RM refuses the room of its victims."""
     rm = Fickle()
     rm.core.do(asks(ask("b", "victim", vcore=6, policy="s", on_node="n1")))
@@ -85,7 +85,7 @@ def test_what_victims_have_freed_in_vain_goes_to_others() -> None:
     assert rm.reserved() == []
 
 
-def test_a_change_of_the_node_makes_it_worth_another_try() -> None:
+def test_a_changed_node_is_tried_again() -> None:
     """After a change of the node, an ask that requires it is tried there again."""
     rm = Fickle()
     rm.hear(rm.core.do(asks(ask("a", "big", vcore=7, predicate="p", required_node="n1"))))

@@ -36,7 +36,7 @@ def reserving(text: str, *app_ids: str) -> Driver:
     return driver
 
 
-def test_a_starting_application_that_is_displaced_may_go() -> None:
+def test_a_displaced_starting_application_can_be_removed() -> None:
     """A starting application that a reserved one has displaced can be removed, with its timer."""
     driver = reserving(AWARE, "big", "older")
     assert placed(driver.do(asks(ask("older", "o1", created=START - 100, vcore=1))))
@@ -48,7 +48,7 @@ def test_a_starting_application_that_is_displaced_may_go() -> None:
     assert list(driver.partition.applications) == ["big"]
 
 
-def test_one_that_is_displaced_by_an_assumed_ask_may_go_too() -> None:
+def test_an_application_displaced_by_an_assumed_ask_can_be_removed() -> None:
     """The same for an application that an assumed ask has displaced."""
     driver = Driver()
     driver.do(register(AWARE, predicates=PredicatePolicy(deadline=60.0)))
@@ -64,7 +64,7 @@ def test_one_that_is_displaced_by_an_assumed_ask_may_go_too() -> None:
     assert list(driver.partition.applications) == ["assumed"]
 
 
-def test_an_application_that_goes_waits_for_no_age() -> None:
+def test_a_removed_application_has_no_deadline_for_ages() -> None:
     """A removed application leaves no deadline for the age of its asks."""
     driver = Driver()
     for rm in ("rm1", "rm2"):
@@ -95,7 +95,7 @@ def test_a_reserved_ask_starts_no_application_too_many() -> None:
     assert states(effects, "big") == ["Running"]
 
 
-def test_the_end_of_a_reservation_is_a_place_for_another_application() -> None:
+def test_the_end_of_a_reservation_lets_another_application_start() -> None:
     """An application counts in its queues until its reservation ends (§ 4.12)."""
     text = config("[{name: a, maxapplications: 1}, {name: f}]")
     driver = reserving(text, "big", "small")
@@ -104,7 +104,7 @@ def test_the_end_of_a_reservation_is_a_place_for_another_application() -> None:
     assert [key for _, key, _ in made] == ["s"]
 
 
-def test_an_application_that_backs_off_may_go() -> None:
+def test_an_application_that_backs_off_can_be_removed() -> None:
     """An application that backs off can be removed, with its reservation (§ 8.3a)."""
     properties = "{application.unschedasks.backoff: '1', application.unschedasks.backoff.delay: 9s}"
     driver = reserving(config(f"[{{name: a, properties: {properties}}}, {{name: f}}]"), "big")

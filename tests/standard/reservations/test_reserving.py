@@ -39,7 +39,7 @@ def waiting(queues: str = "[{name: a}]") -> Driver:
 
 
 @pytest.mark.row(126)
-def test_a_reserved_ask_takes_another_node_that_comes_free_first() -> None:
+def test_a_reserved_ask_takes_another_node_that_has_room_first() -> None:
     """A reserved ask is placed on another node that has room first, and its reservation ends."""
     core = waiting()
     assert placed(core.do(releases(release("small", "s2")))) == [("big", "b", "n2")]
@@ -79,7 +79,7 @@ def test_reservations_can_be_switched_off() -> None:
     ],
     ids=["ask", "application", "node", "size of the node"],
 )
-def test_a_reservation_goes_with_its_ask_its_application_and_its_node(end: Command) -> None:
+def test_a_reservation_ends_with_its_ask_application_or_node(end: Command) -> None:
     """A reservation ends with the removal of its ask, application or node."""
     core = waiting()
     core.do(end)

@@ -39,11 +39,11 @@ def cluster(queues: str, count: int = 2, *, properties: str = MANY_RESERVED) -> 
 
 
 FULL = "[{name: base}, {name: full, resources: {max: {vcore: 12m}}}, {name: due}]"
-"""A queue that may have 12, of which `full` below has taken 5."""
+"""A queue with a maximum of 12, of which its child `full` uses 5."""
 
 
 def held_in_vain() -> Driver:
-    """Node n1 is reserved for an ask of 7, which the maximum of its queue stops from now on."""
+    """Node n1 is reserved for an ask of 7, which the maximum of its queue blocks from now on."""
     core = cluster(FULL)
     core.do(asks(ask("full", "big", vcore=7)))
     core.wait(3)
@@ -64,7 +64,7 @@ def test_no_node_is_kept_for_an_ask_that_its_queues_maximum_stops() -> None:
     assert "big" not in reserved(core)
 
 
-def test_a_maximum_that_is_reached_for_a_moment_costs_no_reservation() -> None:
+def test_a_short_obstacle_ends_no_reservation() -> None:
     """An obstacle that lasts for less than the time-out ends no reservation."""
     core = held_in_vain()
     core.wait(1.5)
@@ -159,14 +159,14 @@ def lent(queues: str = DUE) -> Driver:
     return core
 
 
-def test_what_is_reserved_gives_way_to_a_queue_below_its_guarantee() -> None:
+def test_a_reservation_yields_to_a_queue_below_its_guarantee() -> None:
     """A reservation above its queue's guarantee ends if an ask within its own guarantee fits there."""
     core = lent()
     assert placed(core.do(asks(ask("due", "small", vcore=2)))) == []
     assert placed(core.wait(1)) == [("due", "small", "n1")]
 
 
-def test_it_gives_way_as_soon_as_there_is_room() -> None:
+def test_a_reservation_yields_as_soon_as_there_is_room() -> None:
     """Freed room on the node is used by the claim, not by the reserved ask."""
     core = lent()
     core.do(asks(ask("base", "f1", vcore=5, on_node="n1"), ask("due", "d", vcore=9)))
@@ -177,7 +177,7 @@ def test_it_gives_way_as_soon_as_there_is_room() -> None:
 
 
 @pytest.mark.parametrize("end", ["stays", "is cancelled", "is due nothing more"])
-def test_a_claim_counts_only_as_long_as_somebody_has_it(end: str) -> None:
+def test_a_claim_ends_with_its_ask(end: str) -> None:
     """A claim ends no reservation once its ask is removed or its queue has its guarantee."""
     core = lent()
     core.do(nodes(node("n3", NodeAction.CREATE_DRAIN, vcore=20)))
@@ -194,7 +194,7 @@ def test_a_claim_counts_only_as_long_as_somebody_has_it(end: str) -> None:
 
 
 @pytest.mark.parametrize("guaranteed", [2, 12])
-def test_nobody_gives_way_to_what_a_queue_is_not_guaranteed(guaranteed: int) -> None:
+def test_no_reservation_yields_to_an_ask_above_its_guarantee(guaranteed: int) -> None:
     """No reservation yields to an ask above its guarantee, or if its own ask is within it."""
     own = "resources: {guaranteed: {vcore: 90m}}" if guaranteed == 12 else ""
     core = lent(
@@ -206,7 +206,7 @@ def test_nobody_gives_way_to_what_a_queue_is_not_guaranteed(guaranteed: int) -> 
     assert reserved(core)["big"] == "n1"
 
 
-def test_other_asks_go_beside_the_reserved_amount() -> None:
+def test_other_asks_are_placed_beside_the_reserved_amount() -> None:
     """A reservation keeps its amounts of each type; other asks may use the rest of the node."""
     core = Driver()
     core.do(register(config("[{name: a}]", properties=MANY_RESERVED)))
@@ -221,7 +221,7 @@ def test_other_asks_go_beside_the_reserved_amount() -> None:
     assert placed(freed) == [("a", "big", "n1"), ("a", "nor", "n1")]
 
 
-def test_a_reload_decides_whether_others_go_beside_what_is_reserved() -> None:
+def test_a_reload_of_exclusive_reservations_applies_at_once() -> None:
     """A changed `reservation.exclusive` applies to existing reservations at once, in both directions."""
     queues = "[{{name: a, properties: {{reservation.exclusive: '{}'}}}}, {{name: b}}]"
     shared, exclusive = (config(queues.format(text), properties=MANY_RESERVED) for text in ("false", "true"))
@@ -309,21 +309,21 @@ def busy(core: Driver, seconds: float) -> list[tuple[str, str, str]]:
     return [one for one in made if one[0] != "base"]
 
 
-def test_a_partition_that_is_never_done_is_reviewed_all_the_same() -> None:
+def test_a_partition_whose_passes_never_end_is_reviewed() -> None:
     """A review that has been due for two seconds precedes the pass."""
     core = held_in_vain()
     assert busy(core, 7) == []
     assert "big" not in reserved(core)
 
 
-def test_claims_are_heard_in_a_partition_that_is_never_done() -> None:
+def test_claims_are_served_though_passes_never_end() -> None:
     """A claim gets the room of a reservation even where passes never end."""
     core = lent()
     core.do(asks(ask("due", "small", vcore=2)))
     assert busy(core, 7) == [("due", "small", "n1")]
 
 
-def test_a_drained_node_is_claimed_by_nobody() -> None:
+def test_no_claim_is_placed_on_a_drained_node() -> None:
     """A drained node accepts the ask that has it reserved, and no claim (spec § 7.7)."""
     core = lent()
     core.do(nodes(node("n1", NodeAction.DRAIN_NODE)))
@@ -342,8 +342,8 @@ def test_an_application_may_have_more_nodes_reserved_as_the_cluster_grows() -> N
     assert len(reserved(core)) == 2
 
 
-def test_a_review_hears_a_bounded_number_of_claims(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The number of claims in a review is bounded, in however many leaves they are."""
+def test_a_review_covers_a_bounded_number_of_claims(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The number of claims in a review is bounded, whatever the number of leaves."""
     monkeypatch.setattr(review, "MOST_CLASSES", 2)
     due = "resources: {guaranteed: {vcore: 99m}}"
     leaves = ", ".join(f"{{name: d{n}, {due}}}" for n in range(5))

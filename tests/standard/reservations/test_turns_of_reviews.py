@@ -35,7 +35,7 @@ def kept(core: Driver) -> dict[str, Reservation]:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_every_reservation_is_reviewed_in_its_turn(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It waits for no more reviews than all present reservations take.
+    """Each reservation waits for at most as many reviews as all present ones take.
 
     A review shows that the ask yields, as its queue has no guarantee. Asks are removed more often once they
     were reviewed, so that later ones move up.

@@ -43,7 +43,7 @@ def crowd(leaves: int, applications: int, groups: int) -> Driver:
 @pytest.mark.parametrize(
     "ways", [(MANY, 1, 1), (1, MANY, 1), (1, 1, MANY)], ids=["leaves", "applications", "groups"]
 )
-def test_every_claim_is_heard_in_its_turn(
+def test_every_group_of_the_backlog_is_considered_in_turn(
     ways: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A review considers eight groups, the next one those after them: the last gets its room."""
@@ -52,8 +52,8 @@ def test_every_claim_is_heard_in_its_turn(
     assert [key for _, key, _ in placed(core.wait(MANY / 8 + 1))] == ["last"]
 
 
-def test_a_reviews_work_counts_as_that_of_its_turn() -> None:
-    """Whoever is heard counts as tried, so that other partitions have their turn in time."""
+def test_the_work_of_a_review_counts_in_its_turn() -> None:
+    """Groups in a review count as tried, so that other partitions have their turns in time."""
     core = crowd(1, MANY, 1)
     partition = core.partition
     search = review_of(partition).search
@@ -77,7 +77,7 @@ def test_a_group_that_is_tried_again_keeps_its_place() -> None:
     assert heard == groups * 2
 
 
-def test_whoever_has_found_room_is_not_heard() -> None:
+def test_a_placed_group_is_not_considered() -> None:
     """Its entry is dropped at its turn, and a new one is added when it is noted again."""
     backlog = Backlog()
     first, second = (AskGroup(None, (AskClass.of({"vcore": n}), "", False)) for n in (1, 2))

@@ -42,13 +42,13 @@ def wanting(size: int) -> Request:
 
 
 def small(number: int) -> Node:
-    """A node that can hold none of them."""
+    """A node that has room for none of them."""
     return Node(NodeId(f"n{number}"), {"vcore": 1}, {}, schedulable=True)
 
 
 @pytest.mark.pure
 @pytest.mark.parametrize("many", [1_000, 4_000])
-def test_a_node_is_offered_to_a_bounded_number(leaf: Queue, many: int) -> None:
+def test_a_node_is_offered_to_a_bounded_number_of_sizes(leaf: Queue, many: int) -> None:
     """Asks of ever more sizes wait; those beyond the bound search again at their interval."""
     known = ReservedNodeWaits()
     for size in range(2, many):
@@ -61,7 +61,7 @@ def test_a_node_is_offered_to_a_bounded_number(leaf: Queue, many: int) -> None:
 
 @pytest.mark.pure
 @pytest.mark.parametrize("many", [1_000, 4_000])
-def test_whoever_waits_looks_at_a_bounded_number_of_nodes(leaf: Queue, many: int) -> None:
+def test_a_waiting_ask_examines_a_bounded_number_of_nodes(leaf: Queue, many: int) -> None:
     """Of very many released nodes only the latest are examined."""
     known = ReservedNodeWaits()
     waits(known, leaf, 2)
@@ -71,7 +71,7 @@ def test_whoever_waits_looks_at_a_bounded_number_of_nodes(leaf: Queue, many: int
     assert lines.total() <= 20 * shortages.MOST_GIVEN_UP
 
 
-def test_whoever_has_missed_a_node_searches_again(leaf: Queue) -> None:
+def test_an_ask_that_missed_a_node_searches_again(leaf: Queue) -> None:
     """A dropped node may be of use; a search after it is valid for as long as any other."""
     known = ReservedNodeWaits()
     first = waits(known, leaf, 2)

@@ -39,7 +39,7 @@ def run_short(ask_class: AskClass = CLASSES[0]) -> Supply:
     return supply
 
 
-def test_a_short_supply_lets_nobody_through() -> None:
+def test_a_short_supply_lets_no_ask_through() -> None:
     """However often it runs short."""
     supply = run_short()
     supply.run_short()
@@ -66,8 +66,8 @@ def test_nothing_is_noted_while_no_supply_is_short() -> None:
     assert not pool.rooms
 
 
-def test_rooms_that_are_gone_let_nobody_through() -> None:
-    """A look is worth it as long as one node that has changed would do."""
+def test_lost_room_lets_no_ask_through() -> None:
+    """A changed node is worth a try only as long as it has enough room."""
     supply = run_short()
     pool = supply.nodes
     first, second = node_of(0, vcore=5), node_of(1, vcore=5)
@@ -86,7 +86,7 @@ def test_rooms_that_are_gone_let_nobody_through() -> None:
     assert supply.lets_through()
 
 
-def test_the_smallest_that_is_short_decides_which_nodes_are_noted() -> None:
+def test_the_smallest_short_supply_decides_which_nodes_are_noted() -> None:
     """A node that is too small for one supply may be enough for another one of the pool."""
     large = run_short()
     pool = large.nodes
@@ -97,7 +97,7 @@ def test_the_smallest_that_is_short_decides_which_nodes_are_noted() -> None:
     assert (small.lets_through(), large.lets_through()) == (True, False)
 
 
-def test_what_an_rm_refuses_rules_nobody_else_out() -> None:
+def test_a_refusal_by_the_rm_rules_out_no_other_class() -> None:
     """A class whose nodes are all refused says nothing about classes with larger requests."""
     pool = NodePool(Supply.amounts)
     Supply(CLASSES[2], pool).run_short()
@@ -115,8 +115,8 @@ def test_a_search_for_longer_asks_rules_no_shorter_ones_out() -> None:
     assert not pool.rules_out(Shape({"vcore": 3}, runtime=59.0))
 
 
-def test_who_was_tried_in_vain_is_let_through_by_the_next_change_only() -> None:
-    """Whatever the state of the nodes: a pass tries no ask twice."""
+def test_after_a_failed_try_only_a_change_lets_an_ask_through() -> None:
+    """This holds whatever the state of the nodes: a pass tries no ask twice."""
     supply = run_short()
     pool = supply.nodes
     pool.improved(node_of(0, vcore=5))
@@ -126,8 +126,8 @@ def test_who_was_tried_in_vain_is_let_through_by_the_next_change_only() -> None:
     assert supply.lets_through()
 
 
-def test_what_is_known_of_a_supply_that_nobody_waits_for_ends_with_the_pass() -> None:
-    """The nodes that have changed are forgotten then, and it might have used one of them."""
+def test_a_supply_without_waiting_asks_is_not_short_after_the_pass() -> None:
+    """The changed nodes are dropped then, though the supply might have used one of them."""
     supply = run_short()
     supply.nodes.end_pass()
     assert supply.is_short
@@ -137,7 +137,7 @@ def test_what_is_known_of_a_supply_that_nobody_waits_for_ends_with_the_pass() ->
     assert not supply.is_short
 
 
-def test_a_supply_that_somebody_waits_for_stays_short() -> None:
+def test_a_supply_with_waiting_asks_stays_short() -> None:
     """The pass has shown that no waiting ask could use the changes."""
     supply = run_short()
     supply.waiting = 1
@@ -153,7 +153,7 @@ def test_a_supply_that_somebody_waits_for_stays_short() -> None:
     assert not supply.is_short
 
 
-def test_a_drained_node_opens_only_the_pool_of_those_who_require_it() -> None:
+def test_a_drained_node_opens_only_the_pool_of_asks_that_require_it() -> None:
     """It accepts no other asks (spec § 7.4)."""
     drained = node_of(1, vcore=5)
     drained.set_schedulable(schedulable=False)
@@ -166,8 +166,8 @@ def test_a_drained_node_opens_only_the_pool_of_those_who_require_it() -> None:
         assert supply.lets_through() is required
 
 
-def test_what_may_be_reserved_goes_by_capacity() -> None:
-    """The node may be full, but neither drained, reserved already nor too small (spec § 8.5)."""
+def test_capacity_decides_whether_a_node_may_be_reserved() -> None:
+    """A node may be full, but neither drained, reserved already, nor too small (spec § 8.5)."""
     supply = ReservableSupply(CLASSES[0], NodePool(ReservableSupply.amounts))
     node = node_of(0, vcore=5)
     book_on_node((("vcore", 5),), node)
@@ -209,13 +209,13 @@ def test_a_required_node_may_be_reserved_whatever_it_holds() -> None:
         ({}, 2.0),
     ],
 )
-def test_how_short_a_node_is_adds_up_over_the_types(left: Mapping[str, int], score: float) -> None:
+def test_the_shortage_of_a_node_is_the_sum_over_types(left: Mapping[str, int], score: float) -> None:
     """Zero for a type that fits, one for a type of which there is nothing (spec § 8.5)."""
     node = node_of(0, **left)
     assert fit_score(node, (("memory", 8), ("vcore", 4))) == score
 
 
-def test_the_least_short_node_is_reserved_and_of_equals_the_first_in_node_order() -> None:
+def test_the_node_with_the_least_shortage_is_reserved() -> None:
     """The shortage precedes the utilization of the node."""
     supply = ReservableSupply(CLASSES[0], NodePool(ReservableSupply.amounts))
     empty_small, full = node_of(0, vcore=3), node_of(1, vcore=30)
@@ -227,7 +227,7 @@ def test_the_least_short_node_is_reserved_and_of_equals_the_first_in_node_order(
     assert supply.rank(full) < supply.rank(empty_small)
 
 
-def test_who_finds_no_node_to_reserve_hears_of_one_that_could_hold_the_ask() -> None:
+def test_an_ask_without_a_node_to_reserve_waits_for_a_large_enough_one() -> None:
     """The node may be full: asks that search for a node to reserve wait for another supply (spec § 8.5)."""
     book = NodeBook(NodeSortPolicy())
     node = node_of(0, vcore=4)
@@ -280,7 +280,7 @@ class Cluster:
         self.booked: dict[Node, list[Items]] = {node: [] for node in self.nodes}
 
     def look(self, what: str, ask_class: AskClass) -> None:
-        """Search for a node to reserve, or to place an ask on, and then place it."""
+        """Search for a node to reserve, or for a node to place an ask on, and place it."""
         look = self.index.to_reserve if what == "reserve" else self.index.best
         found = look(ask_class)
         if isinstance(found, Supply):
@@ -291,7 +291,7 @@ class Cluster:
             self.index.took(found)
 
     def change(self, what: str, size: int, node: Node) -> None:
-        """Something about the node may be better now, and the RM's refusals are void."""
+        """Improve the node, and void the RM's refusals."""
         node.results.clear()
         if what == "release" and self.booked[node]:
             unbook_on_node(self.booked[node].pop(), node)

@@ -91,11 +91,11 @@ def _let(world: World, blocker: Blocker, room: dict[int, int], opened: set[int])
 
 
 COSTS = [0, waiting.HEAD_COST, 1000]
-"""With the first every open blocker is asked for its first, with the last every item for its."""
+"""Costs in ascending order: the lowest makes a pass ask open blockers, the highest examine each item."""
 
 
 @given(st.lists(st.lists(ops, max_size=25), max_size=4), st.sampled_from(COSTS))
-def test_a_pass_looks_at_whom_a_look_at_everybody_would_find(
+def test_a_pass_examines_the_items_of_an_exhaustive_search(
     rounds: list[list[tuple[str, int, int]]], cost: int
 ) -> None:
     """The pass gets active items and those that an open blocker lets through, in order, and no others.
@@ -144,8 +144,8 @@ def _compare_passes(rounds: list[list[tuple[str, int, int]]]) -> None:
         world.check()
 
 
-def test_the_first_of_all_that_wait_is_woken_and_nobody_else() -> None:
-    """A change with room for one lets one through: the first in the global order."""
+def test_only_the_first_waiting_item_is_woken() -> None:
+    """A change with room for one ask lets only one through: the first in the global order."""
     world = World()
     for group in world.groups:
         world.waiting.park(group, world.limit(0))
@@ -156,10 +156,10 @@ def test_the_first_of_all_that_wait_is_woken_and_nobody_else() -> None:
 
 
 @pytest.mark.parametrize("cost", COSTS)
-def test_who_is_let_through_meanwhile_overtakes_those_behind_him(
+def test_an_item_let_through_during_a_pass_precedes_later_ones(
     cost: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """During a pass over waiting items another blocker opens, and a key becomes smaller."""
+    """The order is correct although another blocker opens, and a key becomes smaller, during the pass."""
     monkeypatch.setattr(waiting, "HEAD_COST", cost)
     world = World()
     root, first, last = world.tree.root, world.groups[0], world.groups[-1]
@@ -179,10 +179,8 @@ def test_who_is_let_through_meanwhile_overtakes_those_behind_him(
 
 
 @pytest.mark.parametrize("cost", COSTS)
-def test_those_who_are_active_come_before_whoever_waits_behind_them(
-    cost: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An open blocker lets no item pass those that wait for nothing."""
+def test_active_items_precede_waiting_ones_behind_them(cost: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An open blocker lets no item overtake active items ahead of it."""
     monkeypatch.setattr(waiting, "HEAD_COST", cost)
     world = World()
     first, second = (group for group in world.groups if group.app is world.apps[0])
@@ -197,7 +195,7 @@ def test_those_who_are_active_come_before_whoever_waits_behind_them(
     assert first.blocker is None
 
 
-def test_an_open_blocker_that_lets_nobody_through_is_shut() -> None:
+def test_an_open_blocker_that_lets_no_item_through_is_shut() -> None:
     """The blocker is checked before any item is examined, and its items remain parked."""
     world = World()
     world.waiting.park(world.groups[0], world.limit(0))
@@ -209,7 +207,7 @@ def test_an_open_blocker_that_lets_nobody_through_is_shut() -> None:
     assert _pass(world) == []
 
 
-def test_who_is_parked_twice_waits_for_the_second_only() -> None:
+def test_an_item_parked_twice_waits_for_the_second_blocker_only() -> None:
     """The first blocker drops the item, and is retired if it blocks no other."""
     world = World()
     world.waiting.park(world.groups[0], world.limit(0))
@@ -222,7 +220,7 @@ def test_who_is_parked_twice_waits_for_the_second_only() -> None:
     assert world.groups[0] in _pass(world)
 
 
-def test_a_blocker_is_kept_as_long_as_it_blocks_somebody() -> None:
+def test_a_blocker_is_retained_while_it_blocks_an_item() -> None:
     """It is retired with its last waiting item, an ask group or a reserved ask."""
     world = World()
     limit = world.limit(0)
@@ -242,7 +240,7 @@ def test_a_blocker_is_kept_as_long_as_it_blocks_somebody() -> None:
     assert reservation in world.reserved.ready
 
 
-def test_what_is_inside_a_parked_application_waits_for_nothing() -> None:
+def test_the_contents_of_a_parked_application_are_not_examined() -> None:
     """Its contents are not examined; once it is unparked, all of them are tried."""
     world = World()
     app = world.apps[0]
@@ -258,7 +256,7 @@ def test_what_is_inside_a_parked_application_waits_for_nothing() -> None:
     assert _pass(world) == [app, *inside]
 
 
-def test_who_is_unparked_takes_his_application_with_him() -> None:
+def test_an_unparked_item_unparks_its_application() -> None:
     """An application that waits beside its own items is tried again as well."""
     world = World()
     app, group = world.apps[0], world.groups[0]
@@ -270,7 +268,7 @@ def test_who_is_unparked_takes_his_application_with_him() -> None:
     assert _pass(world)[:2] == [app, group]
 
 
-def test_a_change_says_that_a_pass_could_find_something() -> None:
+def test_a_change_requests_a_pass() -> None:
     """Even without waiting items the change requests a pass."""
     world = World()
     assert not world.waiting.runnable
@@ -278,7 +276,7 @@ def test_a_change_says_that_a_pass_could_find_something() -> None:
     assert world.waiting.runnable
 
 
-def test_what_is_open_after_a_pass_blocks_nobody_who_could_be_tried() -> None:
+def test_the_end_of_a_pass_shuts_open_blockers() -> None:
     """The end of a pass closes it; the next change opens it again."""
     world = World()
     world.waiting.park(world.groups[0], world.limit(0))

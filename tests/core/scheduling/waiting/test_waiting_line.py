@@ -13,13 +13,13 @@ from licorne_core.values.resources import Items
 
 
 def key_of(line: WaitingLine, ranking: Ranking[Any], limit: Ranked | None = None) -> Any:
-    """The key of the first; None for none."""
+    """The key of the first item; None for none."""
     entry = line.first(ranking, limit)
     return None if entry is None else entry.key
 
 
 def item_of(line: WaitingLine, ranking: Ranking[Any]) -> Any:
-    """The first; None for none."""
+    """The first item; None for none."""
     entry = line.first(ranking)
     return None if entry is None else entry.item
 
@@ -96,8 +96,8 @@ def test_the_first_is_the_member_with_the_smallest_key(steps: list[tuple[str, in
 
 
 @pytest.mark.parametrize("every", [1, 2, 3, 20, 30, 37])
-def test_keys_that_shrink_are_read_however_rarely_anybody_looks(every: int) -> None:
-    """The ranking has dropped old changes; the line is then rebuilt from its members."""
+def test_smaller_keys_are_read_after_any_pause(every: int) -> None:
+    """The line is correct even if the ranking has dropped old changes: it is rebuilt from its members."""
     ranking: Ranking[str] = Ranking()
     for number, item in enumerate("abcd"):
         ranking.put(item, (1000 + number,))
@@ -113,7 +113,7 @@ def test_keys_that_shrink_are_read_however_rarely_anybody_looks(every: int) -> N
             assert item_of(line, ranking) == item
 
 
-def test_a_member_for_two_reasons_stays_for_the_second() -> None:
+def test_a_member_for_two_reasons_remains_for_the_second() -> None:
     """An application may be blocked itself and lead to a blocked item inside."""
     ranking: Ranking[str] = Ranking()
     ranking.put("app", (1,))
@@ -126,7 +126,7 @@ def test_a_member_for_two_reasons_stays_for_the_second() -> None:
     assert not line.members
 
 
-def test_a_waiting_line_on_which_items_come_and_go_finds_those_that_stayed() -> None:
+def test_a_waiting_line_finds_the_remaining_items() -> None:
     """After a thousand removals the items behind are still found."""
     ranking: Ranking[int] = Ranking()
     for item in range(2):
@@ -154,7 +154,7 @@ sized = st.lists(
 
 @pytest.mark.pure
 @given(sized, st.sampled_from([2, 64]))
-def test_the_first_that_fits_is_the_one_that_a_look_at_all_finds(
+def test_the_first_fitting_item_is_that_of_a_full_scan(
     history: list[tuple[str, int, int, int]], chunk: int
 ) -> None:
     """Before a limit or without one, after any history of sizes, keys and rooms."""
@@ -212,7 +212,7 @@ def test_of_very_many_sizes_few_are_compared() -> None:
 
 
 @pytest.mark.pure
-def test_a_waiting_line_forgets_those_that_have_left() -> None:
+def test_a_waiting_line_drops_removed_items() -> None:
     """After any number of additions and removals, it is as small as its contents."""
     ranking: Ranking[int] = Ranking()
     owner = Sizes()
@@ -228,7 +228,7 @@ def test_a_waiting_line_forgets_those_that_have_left() -> None:
 
 
 @pytest.mark.pure
-def test_who_was_small_and_has_gone_is_forgotten() -> None:
+def test_a_removed_small_item_has_no_effect() -> None:
     """The neighbours of a removed small item are not compared one by one for ever."""
     ranking: Ranking[int] = Ranking()
     owner = Sizes()

@@ -48,7 +48,7 @@ def started(
 
 
 def refusal(check: AskedCheck, *refused: str) -> Command:
-    """The RM refuses these nodes."""
+    """Refuse these nodes, as the RM."""
     return answering(check, [NodeRefusal(node_id=NodeId(name), reason="no") for name in refused])
 
 
@@ -70,7 +70,7 @@ def waiting_in_one_application() -> Driver:
 
 
 def waiting_in_many_applications() -> Driver:
-    """Each size is another application's, the largest that of the first."""
+    """Each size belongs to another application; the largest is that of the first."""
     core = started(config("[{name: a}, {name: f}]"), apps(app("fill", "root.f")))
     core.do(nodes(node("n", vcore=1000)), asks(ask("fill", "f", vcore=990)))
     core.do(asks(ask("fill", "g", vcore=10)))
@@ -130,7 +130,7 @@ def test_room_in_a_queue_wakes_a_reserved_ask() -> None:
 
 
 def test_room_of_its_user_wakes_a_reserved_ask() -> None:
-    """Usage that another application of the user frees in another queue counts for it."""
+    """Usage that another application of the same user frees in another queue suffices."""
     limit = "limits: [{limit: of ann, users: [ann], maxresources: {vcore: 12m}}]"
     core = started(
         config("[{name: a}, {name: b}, {name: f}]", rest=limit),
@@ -145,7 +145,7 @@ def test_room_of_its_user_wakes_a_reserved_ask() -> None:
     assert placed(core.do(releases(release("also", "other")))) == [("own", "big", "n1")]
 
 
-def test_a_reserved_ask_goes_before_those_who_wait_for_the_same_room() -> None:
+def test_a_reserved_ask_precedes_asks_that_wait_for_the_same_room() -> None:
     """The others are first in the order of queues, but the reserved pass precedes (§ 8.6)."""
     queues = "[{name: a}, {name: p, resources: {max: {vcore: 14m}}, queues: [{name: x}, {name: y}]}]"
     core = started(
@@ -162,7 +162,7 @@ def test_a_reserved_ask_goes_before_those_who_wait_for_the_same_room() -> None:
     assert [k for _, k, _ in placed(core.do(releases(release("own", "other"))))][:1] == ["big"]
 
 
-def test_a_reserved_ask_takes_another_node_before_those_who_wait_for_it() -> None:
+def test_a_reserved_ask_takes_another_node_before_asks_that_wait_for_it() -> None:
     """Items that are first in the order of queues follow it (spec § 8.6)."""
     core = started(
         config("[{name: a}, {name: b}, {name: f}]"),
@@ -215,7 +215,7 @@ def test_a_refused_replacement_is_tried_again_when_the_node_changes() -> None:
 
 
 def test_an_ask_that_could_not_be_run_waits_behind_its_equals() -> None:
-    """The room is used by the next one, and then by those that arrived meanwhile."""
+    """The next ask uses the room, and then those that arrived meanwhile."""
     core = started(
         config("[{name: a}]"),
         nodes(node("n", vcore=1)),
@@ -232,7 +232,7 @@ def test_an_ask_that_could_not_be_run_waits_behind_its_equals() -> None:
 # Turns that are cut short
 
 
-def test_who_was_woken_is_served_after_a_turn_that_was_cut_short() -> None:
+def test_a_woken_item_is_served_after_a_turn_without_tries_left() -> None:
     """The turn has used its tries before it reaches the item; the next one continues."""
     core = started(
         config("[{name: a}, {name: b, resources: {max: {vcore: 1m}}}, {name: f}]"),
@@ -252,8 +252,8 @@ def test_who_was_woken_is_served_after_a_turn_that_was_cut_short() -> None:
 
 
 @pytest.mark.parametrize("bound", ["queue", "user"])
-def test_an_ask_that_is_taken_back_lets_the_next_application_start(bound: str) -> None:
-    """While the RM was asked about it, its application was about to run and occupied the only place."""
+def test_a_rolled_back_ask_lets_the_next_application_start(bound: str) -> None:
+    """While the RM was asked about the ask, its application counted as about to run, in the only place."""
     one = "maxapplications: 1"
     limit = f"limits: [{{limit: one, users: ['*'], {one}}}]" if bound == "user" else ""
     leaf = f"{{name: a, {one}}}" if bound == "queue" else "{name: a}"
@@ -268,8 +268,8 @@ def test_an_ask_that_is_taken_back_lets_the_next_application_start(bound: str) -
     assert placed(core.do(refusal(check, "n1"))) == [("two", "t", "n1")]
 
 
-def test_a_running_application_that_ends_lets_the_first_that_waits_start() -> None:
-    """One place is for one: the first in order, whatever queue it is in."""
+def test_the_end_of_an_application_lets_the_first_waiting_one_start() -> None:
+    """One end lets one application start: the first in order, whatever its queue."""
     leaves = ", ".join(f"{{name: {name}, maxapplications: 1}}" for name in "xy")
     core = started(
         config(f"[{{name: p, maxapplications: 1, queues: [{leaves}]}}]"),
@@ -288,8 +288,8 @@ def test_a_running_application_that_ends_lets_the_first_that_waits_start() -> No
 
 
 @pytest.mark.parametrize("how", ["its ask is released", "all is released", "it is removed"])
-def test_the_next_accepted_application_is_tried_when_the_one_before_it_goes(how: str) -> None:
-    """The older one has an ask that fits nowhere, and keeps the younger one back until then."""
+def test_the_next_accepted_application_is_tried_after_the_end_of_the_older_one(how: str) -> None:
+    """Until then the older one has an ask that fits nowhere, and blocks the younger one."""
     core = started(AWARE, nodes(node("n", vcore=10)))
     for app_id in ("old", "young"):
         core.do(apps(app(app_id, "root.a")))
@@ -305,8 +305,10 @@ def test_the_next_accepted_application_is_tried_when_the_one_before_it_goes(how:
 
 
 @pytest.mark.parametrize("how", ["second allocation", "release", "removal", "five minutes"])
-def test_the_next_accepted_application_is_tried_when_the_start_before_it_ends(how: str) -> None:
-    """One starts at a time; its start ends with a second allocation, by itself or by time."""
+def test_the_next_accepted_application_is_tried_after_the_start_of_the_older_one(how: str) -> None:
+    """One application starts at a time; its start ends with a second allocation, by its own end or by
+    time.
+    """
     core = started(AWARE, nodes(node("n", vcore=10)))
     for app_id in ("old", "young"):
         core.do(apps(app(app_id, "root.a")))
@@ -327,7 +329,7 @@ def test_the_next_accepted_application_is_tried_when_the_start_before_it_ends(ho
 
 
 def test_an_older_application_that_comes_to_a_state_aware_leaf_is_the_next() -> None:
-    """An ask that was made long ago makes its application the oldest (spec § 5.2)."""
+    """An ask with an old creation time makes its application the oldest (spec § 5.2)."""
     core = started(AWARE, nodes(node("n", vcore=10)))
     core.do(apps(app("starts", "root.a"), app("young", "root.a"), app("old", "root.a")))
     core.do(asks(ask("starts", "s1", vcore=1)))
@@ -358,7 +360,7 @@ def test_the_end_of_a_back_off_is_a_try_for_the_whole_application() -> None:
 # Settings
 
 
-def test_what_a_new_configuration_allows_is_tried_at_once() -> None:
+def test_items_allowed_by_a_new_configuration_are_tried_at_once() -> None:
     """Items that wait for a maximum, for a start and for a back-off are all served."""
     tight = config("[{name: a, maxapplications: 1}, {name: b, resources: {max: {vcore: 1m}}}]")
     core = started(

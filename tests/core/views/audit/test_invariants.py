@@ -1,4 +1,4 @@
-"""The check of the books detects every kind of fault that it is for."""
+"""The check of the books detects each kind of fault."""
 
 from collections.abc import Callable
 
@@ -99,16 +99,16 @@ SLIPS: dict[str, tuple[str, Slip]] = {
 
 
 @pytest.mark.parametrize(("rule", "slip"), SLIPS.values(), ids=SLIPS.keys())
-def test_a_slip_is_noticed(scheduler: Scheduler, rule: str, slip: Slip) -> None:
-    """Books that do not add up are reported with the rule that they break."""
+def test_a_fault_is_noticed(scheduler: Scheduler, rule: str, slip: Slip) -> None:
+    """Inconsistent books are reported with the broken rule."""
     check_invariants(scheduler)
     slip(scheduler.partitions[ONE])
     with pytest.raises(InvariantBroken, match=rule):
         check_invariants(scheduler)
 
 
-def test_a_partition_that_is_gone_is_noticed_on_the_agenda(scheduler: Scheduler) -> None:
-    """The agenda may not keep a partition that belongs to no RM."""
+def test_a_removed_partition_on_the_agenda_is_noticed(scheduler: Scheduler) -> None:
+    """A partition on the agenda has to belong to an RM."""
     del scheduler.partitions[ONE]
     with pytest.raises(InvariantBroken, match=r"L3: the agenda has .*\[rm1\]default"):
         check_invariants(scheduler)

@@ -1,4 +1,4 @@
-"""The rules of the waiting relation detect every kind of fault that they are for."""
+"""The rules of the waiting relation detect each kind of fault."""
 
 from collections.abc import Callable
 from typing import Any
@@ -67,7 +67,7 @@ def grow(partition: Partition) -> None:
 
 
 def off_waiting_line(app_id: str, level: int) -> Slip:
-    """An item is parked, and the blocker has lost its path on one level."""
+    """An item is parked, but its path is missing in the blocker's lines on one level."""
 
     def slip(partition: Partition) -> None:
         rankings = [
@@ -116,7 +116,7 @@ SLIPS: dict[str, tuple[str, Slip]] = {
 
 
 @pytest.mark.parametrize(("rule", "slip"), SLIPS.values(), ids=SLIPS.keys())
-def test_a_slip_is_noticed(core: Driver, rule: str, slip: Slip) -> None:
+def test_a_fault_is_noticed(core: Driver, rule: str, slip: Slip) -> None:
     """An item without a blocker, or unknown to its blocker, is reported with the rule."""
     partition = core.partition
     check_waiting(partition)
@@ -137,16 +137,16 @@ def test_a_reserved_ask_that_could_be_served_is_noticed(core: Driver) -> None:
         check_waiting(partition)
 
 
-def test_who_waits_while_there_is_work_is_no_slip(core: Driver) -> None:
-    """The next turn serves the item; only an idle partition may have none that could be served."""
+def test_waiting_during_work_is_no_fault(core: Driver) -> None:
+    """Until the next turn an item that could be served may wait; only in an idle partition it is a fault."""
     partition = core.partition
     grow(partition)
     partition.wakeups.waiting.runnable = True
     check_waiting(partition)
 
 
-def test_the_sweep_over_the_books_has_these_rules_in_it(core: Driver) -> None:
-    """Whoever checks the books checks the waiting as well."""
+def test_the_check_of_the_books_includes_these_rules(core: Driver) -> None:
+    """The check of the books includes that of the waiting relation."""
     partition = core.partition
     partition.wakeups.blockers.get(RunningLimit, partition.tree.root)
     with pytest.raises(InvariantBroken, match="W3: "):
