@@ -49,14 +49,14 @@ def compared(
     nodes: int = 1,
     limit: int = 0,
     policy: str = "backfill-easy",
-    until: int = 0,
+    until: int = 43_200,
 ) -> Compared:
     """Play the jobs under the policy on equal nodes, and under textbook backfill on as many processors.
 
-    With `until` jobs that have waited for this number of seconds return to the order of arrival.
+    Jobs that have waited for `until` seconds return to the order of arrival; with 0 none does.
     """
     rules: Choice = ShortestFirst(until or inf) if policy == "backfill-shortest" else easy
-    of_order = {"backfill.order.until": f"{until}s"} if until else {}
+    of_order = {"backfill.order.until": f"{until}s"}
     made = replace(POLICIES[policy], properties={**POLICIES[policy].properties, **of_order})
     source.jobs = [job._replace(requested=max(job.requested, job.runtime)) for job in source.jobs]
     kind = NodeKind(nodes, {VCORE: 1000 * (processors // nodes)})

@@ -183,7 +183,7 @@ def runtime_for_order(look: Look) -> Callable[[AppRecord], float] | None:
     is_shortest = root.get("backfill.order", "arrival") == "shortest" and mode(look.queues) != "off"
     if not is_shortest or len(holders(look.apps)) + look.asked_for_starts < MOST[mode(look.queues)]:
         return None
-    until = seconds(root.get("backfill.order.until", "0s")) or inf
+    until = seconds(root.get("backfill.order.until", "43200s")) or inf
 
     def runtime(app: AppRecord) -> float:
         if app.submitted + until <= look.now:

@@ -13,6 +13,7 @@ from licorne_core.extensions.backfill import (
     ORDER,
     ORDER_UNTIL,
     RESERVE_AFTER,
+    STANDARD_UNTIL,
     START_BY,
     Backfill,
     PassOrder,
@@ -75,17 +76,18 @@ PROPERTIES = (
     Property(
         Key(
             "backfill.order.until",
-            _AFTER.kind,
+            WAIT.kind,
             "with `backfill.order`, the time from its submission after which an application goes in the "
             "order of arrival again, before all that are newer; with `0s` never: it may be passed for ever",
             "8.5",
-            _AFTER.write(0.0),
-            allowed=_AFTER.allowed,
+            "12h",
+            allowed="or `0s`",
             where="root",
         ),
         ORDER_UNTIL,
-        _AFTER,
+        WAIT,
         after="backfill.order",
+        standard=STANDARD_UNTIL,
     ),
     Property(
         Key(
@@ -109,7 +111,7 @@ def notes_of(partition: PartitionConfig) -> Iterator[str]:
     settings = partition.root.settings
     if settings.of(ORDER) and not settings.of(NAME):
         yield "backfill.order has no effect without backfill: nobody has a planned start that others pass"
-    if settings.of(ORDER_UNTIL) and not settings.of(ORDER):
+    if settings.of(ORDER_UNTIL) is not None and not settings.of(ORDER):
         yield "backfill.order.until has no effect without backfill.order: shortest"
     # It makes no room for large asks where small ones are spread over all nodes.
     if partition.node_sort.type is NodeSortType.FAIR and settings.of(NAME):

@@ -13,7 +13,7 @@ from math import inf
 from typing import Final
 
 from licorne_core.config.schema import AppSortPolicy, PartitionConfig
-from licorne_core.extensions.backfill import NAME, ORDER, ORDER_UNTIL, Backfill, PassOrder
+from licorne_core.extensions.backfill import NAME, ORDER, ORDER_UNTIL, STANDARD_UNTIL, Backfill, PassOrder
 from licorne_core.extensions.backfill.shadows import LookBudget, Shadows
 from licorne_core.model.apps.application import Application
 from licorne_core.model.claims import Claims
@@ -93,7 +93,7 @@ class Passing:
         """Apply the settings of root; `follow` applies them to leaves."""
         settings = config.root.settings
         order: PassOrder | None = settings.of(ORDER)
-        until: float | None = settings.of(ORDER_UNTIL)
+        until: float = settings.of(ORDER_UNTIL, STANDARD_UNTIL)
         self.is_on = order is PassOrder.SHORTEST
         self._until = until or inf
 
