@@ -7,7 +7,7 @@ import pytest
 
 from licorne_server.assembly.server import Server
 from support.peers.shim import connected, serving
-from support.peers.town import Town, busy_town
+from support.peers.town import Shell, Town, busy_town
 
 
 @pytest.fixture
@@ -27,5 +27,5 @@ async def channel(server: Server) -> AsyncIterator[grpc.aio.Channel]:
 @pytest.fixture
 async def town(capsys: pytest.CaptureFixture[str]) -> AsyncIterator[Town]:
     """Two RMs on one server, and a shell to query them."""
-    async with busy_town(capsys) as town:
-        yield town
+    async with busy_town() as (target, blue, green):
+        yield Town(Shell(target, capsys), blue, green)

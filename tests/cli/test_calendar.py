@@ -88,20 +88,6 @@ async def test_the_calendar_comes_in_pages(planned: Planned) -> None:
         assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
 
 
-async def test_the_calendar_is_a_table(planned: Planned) -> None:
-    """Each start is a line, or data for programs; a queue without starts says so, like explain."""
-    table = (await planned.shell("calendar", "-o", "wide")).rows
-    assert [row[1] for row in table[1:]] == [f"job/{key}" for key in HELD]
-    names = await planned.shell("calendar", "-o", "name", "--queue", "root.batch")
-    assert names.out.splitlines() == [f"entry/job/{key}" for key in HELD]
-    data = (await planned.shell("calendar", "-o", "json")).json["entries"]
-    assert [one["start"]["confidence"] for one in data] == ["declared"] * 3
-    nothing = await planned.shell("calendar", "--queue", "root.other")
-    assert (nothing.code, nothing.err) == (0, "nothing holds a shadow start\n")
-    explained = await planned.shell("explain", "job", "next-3")
-    assert start_text(planned.calendar[2].start) in explained.out
-
-
 async def test_what_passes_a_planned_start_says_so_everywhere(capsys: pytest.CaptureFixture[str]) -> None:
     """Explanation and event of a backfilled allocation name the holder, and its hours are counted apart."""
     clock = VirtualClock()

@@ -13,47 +13,6 @@ from support.patience import PATIENCE
 from support.peers.town import Shell, Town
 
 
-async def test_one_queue_and_those_below_it(town: Town) -> None:
-    """A name picks a subtree, not whatever begins with the same letters."""
-    result = await town.shell("queues", "root.prod", "-o", "json")
-    assert [queue["path"] for queue in result.json["queues"]] == ["root.prod"]
-    assert (await town.shell("queues", "root.pro")).code == 3
-
-
-@pytest.mark.row(158)
-async def test_users(capsys: pytest.CaptureFixture[str]) -> None:
-    """Each queue in which a user or a group counts is a line, with its limit."""
-    limits = "[{limit: x, users: ['*'], groups: [dev], maxresources: {vcore: 3}}]"
-    queues = "[{name: root, submitacl: '*', queues: [{name: a}, {name: b}]}]"
-    config = f"partitions: [{{name: default, limits: {limits}, queues: {queues}}}]"
-    async with serve(config) as served, FakeRM(served.target, rm_id="big") as rm:
-        await rm.add_nodes(1)
-        await rm.submit("one", queue="root.a", user="ann", groups=("dev",))
-        await rm.submit("two", queue="root.b", user="ann")
-        await rm.submit("three", queue="root.b", user="bob")
-        await rm.ask("one", 1)
-        await rm.ask("three", 1)
-        await rm.allocated(2)
-        shell = Shell(served.target, capsys)
-        assert (await shell("users")).rows == [
-            ["USER", "QUEUE", "RUNNING", "ALLOCATED", "MAX"],
-            ["ann", "root", "1", "memory=1Gi,vcore=1", "vcore=3"],
-            ["ann", "root.a", "1", "memory=1Gi,vcore=1", "-"],
-            ["ann", "root.b", "0", "-", "-"],
-            ["bob", "root", "1", "memory=1Gi,vcore=1", "vcore=3"],
-            ["bob", "root.b", "1", "memory=1Gi,vcore=1", "-"],
-        ]
-        assert [row[0] for row in (await shell("users", "bob")).rows] == ["USER", "bob", "bob"]
-        groups = await shell("users", "--groups")
-        assert [row[:3] for row in groups.rows] == [
-            ["GROUP", "QUEUE", "RUNNING"],
-            ["dev", "root", "1"],
-            ["dev", "root.a", "1"],
-        ]
-        [dev] = (await shell("users", "dev", "--groups", "-o", "json")).json["usages"]
-        assert dev["applicationGroups"] == {"one": "dev"}
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -71,32 +30,6 @@ async def test_json_is_that_of_the_messages(town: Town, arguments: tuple[str, ..
     result = await town.shell(*arguments, "-o", "json")
     assert result.code == 0
     assert json_format.Parse(result.out, message).ByteSize() > 0
-
-
-async def test_explain_counts_why_nodes_are_out(town: Town) -> None:
-    """Nodes that cannot host the ask are counted by cause, below the checks."""
-    await town.blue.ask("idle", 1, vcore=9_000)
-    async with asyncio.timeout(PATIENCE):
-        while (result := await town.shell("explain", "idle")).code:
-            pass
-    assert result.rows[-3:] == [[], ["NODES", "OUT", "BECAUSE"], ["2", "full:", "vcore"]]
-
-
-async def test_explain_tells_where_an_allocation_is(town: Town) -> None:
-    """An ask that was placed is no riddle."""
-    key, node = next(iter(town.blue.allocations.items()))
-    result = await town.shell("explain", "shop", key)
-    assert result.out.splitlines()[0] == f"shop/{key} in root.prod: allocated"
-    assert node in result.out
-
-
-async def test_without_a_partition_the_first_one_is_meant_and_named(town: Town) -> None:
-    """The chosen partition is named on stderr, where it disturbs no pipe; a named one needs no note."""
-    result = await town.shell("nodes")
-    assert result.err == "partition [blue]default (others: [green]default)\n"
-    other = await town.shell("nodes", "--partition", "[green]default")
-    assert other.err == ""
-    assert other.rows[1][0] == "meadow-1"
 
 
 @pytest.mark.parametrize(

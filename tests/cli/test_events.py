@@ -6,10 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from google.protobuf import json_format
 
 from licorne.v1 import admin_pb2 as ap
-from licorne.v1 import state_pb2 as pb
 from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne_server.assembly.server import Server
 from licorne_server.process.settings import Address
@@ -49,31 +47,6 @@ async def server() -> AsyncIterator[Server]:
 def shell(server: Server, capsys: pytest.CaptureFixture[str]) -> Shell:
     """A shell with commands against the server."""
     return Shell(server.grpc_address, capsys)
-
-
-async def test_events_as_a_table(server: Server, shell: Shell) -> None:
-    """Each retained event is a line, with published names and human units."""
-    start = play(server, 7, 2)
-    result = await shell("events")
-    assert result.code == 0
-    assert result.rows[0][:4] == ["ID", "TIME", "TYPE", "CHANGE"]
-    time = "2023-11-14T22:13:20.000Z"
-    rest = ["APP", "ADD", "APP_ALLOC"]
-    assert result.rows[-2:] == [
-        [str(start), time, *rest, "app-7", "k-7", "vcore=100m", "-"],
-        [str(start + 1), time, *rest, "app-8", "k-8", "vcore=100m", "-"],
-    ]
-
-
-async def test_events_of_an_rm_from_an_id(server: Server, shell: Shell) -> None:
-    """`--rm` selects the RM, `--from` the first id; JSON is that of the message."""
-    play(server, 0, 3)
-    start = play(server, 100, 3, "other")
-    result = await shell("events", "--rm", "other", "--from", str(start + 1), "-o", "json")
-    answer = json_format.Parse(result.out, pb.ListEventsResponse())
-    assert [event.record.objectID for event in answer.events] == ["app-101", "app-102"]
-    assert answer.highest_id == start + 2
-    assert result.json["events"][0]["record"]["type"] == "APP"
 
 
 @pytest.mark.slow

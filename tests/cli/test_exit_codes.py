@@ -53,44 +53,11 @@ async def test_denied(command: Sequence[str], tmp_path: Path, capsys: pytest.Cap
     assert "refused: UNAUTHENTICATED" in result.err
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        ("queues", "root.nosuch"),
-        ("apps", "nosuch"),
-        ("apps", "--queue", "root.nosuch"),
-        ("nodes", "nosuch"),
-        ("users", "nosuch"),
-        ("users", "--groups", "nosuch"),
-        ("rms", "nosuch"),
-        ("explain", "nosuch"),
-        ("explain", "shop", "nosuch"),
-        ("config", "get", "nosuch"),
-        ("nodes", "drain", "nosuch", "--rm", "blue"),
-        ("queues", "stop", "root.nosuch", "--yes", "--rm", "blue"),
-        ("apps", "kill", "nosuch", "--yes", "--rm", "blue"),
-    ],
-    ids=" ".join,
-)
-async def test_what_is_named_is_not_there(town: Town, command: Sequence[str]) -> None:
-    """The exit code is 3, with the missing name on stderr and nothing on stdout."""
-    result = await town.shell(*command)
-    assert (result.code, result.out) == (3, "")
-    assert "nosuch" in result.err.splitlines()[-1]
-
-
 @pytest.mark.parametrize("command", [("top", "--once"), ("log-level",), ("config", "history", "blue")])
 async def test_yaml_of_what_is_no_list(town: Town, command: Sequence[str]) -> None:
     """YAML and JSON have the same content, for commands that print no list."""
     as_json = (await town.shell(*command, "-o", "json")).json
     assert yaml.safe_load((await town.shell(*command, "-o", "yaml")).out) == as_json
-
-
-async def test_words_may_stand_among_options(town: Town) -> None:
-    """Words may be placed among options, even optional words."""
-    key = next(iter(town.blue.allocations))
-    result = await town.shell("explain", "shop", "--rm", "blue", key)
-    assert (result.code, result.out.split()[0]) == (0, f"shop/{key}")
 
 
 def process(target: str, *arguments: str, stdout: int) -> subprocess.Popen[bytes]:

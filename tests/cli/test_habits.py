@@ -1,17 +1,16 @@
 """Habits and mistakes of users: each is understood, or answered in words."""
 
 import logging
-from pathlib import Path
 
 import pytest
 
 from licorne.connection import NO_CONNECTION
-from licorne_cli.commands import main, parser_for
+from licorne_cli.commands import parser_for
 from licorne_server.commands.serve_options import settings_of
 from licorne_server.lab.commands import fake_rm
 from licorne_server.process.settings import Address, SettingsError
 from support.peers.shim import LOOPBACK, serving
-from support.peers.town import Shell, Town
+from support.peers.town import Shell
 
 
 def test_a_host_alone_has_the_usual_ports() -> None:
@@ -23,17 +22,6 @@ def test_a_host_alone_has_the_usual_ports() -> None:
         Address.parse("127.0.0.1")
 
 
-def test_an_unknown_key_is_reported_without_its_consequences(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A key that is similar to a missing one stands for it: the missing key is not reported as well."""
-    file = tmp_path / "queues.yaml"
-    file.write_text("partitions: [{name: default, queue: [{name: root}]}]")
-    assert main(["validate-config", str(file)]) == 4
-    [problem] = capsys.readouterr().out.splitlines()
-    assert problem.endswith("unknown key 'queue', did you mean 'queues'?")
-
-
 async def test_the_http_port_is_not_that_of_grpc(capsys: pytest.CaptureFixture[str]) -> None:
     """A command that connects to the HTTP port names the usual port of gRPC."""
     async with serving(http=LOOPBACK) as server:
@@ -42,22 +30,6 @@ async def test_the_http_port_is_not_that_of_grpc(capsys: pytest.CaptureFixture[s
         2,
         f"licorne: cannot reach {server.http_address}: this is an HTTP port; that of gRPC is usually 7070\n",
     )
-
-
-async def test_an_application_that_waits_for_nothing_is_explained(town: Town) -> None:
-    """An application without waiting asks is explained with exit code 0; unknown names are not found."""
-    await town.blue.submit("calm", queue="root.dev")
-    await town.blue.ask("calm", 2)
-    await town.blue.allocated(6)
-    for words in (("calm",), ("calm", "--rm", "blue", "--partition", "default")):
-        explained = await town.shell("explain", *words)
-        assert (explained.code, explained.out) == (
-            0,
-            "calm in root.dev: running\nnothing waits, 2 run\n",
-        )
-    assert (await town.shell("explain", "calm", "-o", "json")).json["summary"] == "nothing waits, 2 run"
-    assert (await town.shell("explain", "calm", "calm-9")).code == 3
-    assert (await town.shell("explain", "nobody")).code == 3
 
 
 def test_a_lost_connection_is_said_in_short() -> None:

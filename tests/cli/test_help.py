@@ -51,22 +51,3 @@ def test_help_is_a_command(
         printed.append((ended.value.code, capsys.readouterr()))
     assert printed[0] == printed[1]
     assert (printed[0][0], printed[0][1].err) == (0, "")
-
-
-def test_verbs_have_their_own_help(capsys: pytest.CaptureFixture[str]) -> None:
-    """The help of a verb has the options and examples of the verb, and none of the list."""
-    with pytest.raises(SystemExit):
-        main(["nodes", "drain", "--help"])
-    shown = capsys.readouterr().out
-    assert "--message" in shown
-    assert "  licorne nodes drain n1" in shown
-    assert "--sort-by" not in shown
-    assert "undrain" not in shown
-
-
-def test_all_commands_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    """`licorne --help` has a line for each."""
-    with pytest.raises(SystemExit):
-        main(["--help"])
-    shown = capsys.readouterr().out
-    assert all(f"\n  {name} " in shown for name in installed_commands())

@@ -1,6 +1,6 @@
 """Every command reports a missing RM or partition in the same words."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -8,74 +8,8 @@ import pytest
 from licorne_server.testing import FakeRM
 from support.peers.shim import serving
 from support.peers.tls import FILES, tls
-from support.peers.town import Shell, Town
+from support.peers.town import Shell
 from support.terminal import Tty
-
-OF_A_PARTITION = (
-    ("queues",),
-    ("queues", "stop", "root.prod", "--yes"),
-    ("apps",),
-    ("apps", "shop"),
-    ("apps", "kill", "shop", "--yes"),
-    ("nodes",),
-    ("nodes", "drain", "node-1"),
-    ("users",),
-    ("top", "--once"),
-    ("top", "--once", "-o", "json"),
-    ("explain", "shop"),
-)
-OF_AN_RM = (
-    *OF_A_PARTITION,
-    ("events",),
-    ("events", "-w"),
-    ("events", "--user", "ann"),
-    ("state-dump",),
-    ("config", "get"),
-    ("config", "history"),
-)
-
-
-@pytest.mark.parametrize("command", OF_AN_RM, ids=" ".join)
-async def test_an_rm_that_is_not_there(
-    town: Town, command: Sequence[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The message lists the existing RMs; by the environment as by the option."""
-    expected = 'licorne: no RM "nope"; there are: blue, green\n'
-    result = await town.shell(*command, "--rm", "nope")
-    assert (result.code, result.err) == (3, expected)
-    monkeypatch.setenv("LICORNE_RM", "nope")
-    result = await town.shell(*command)
-    assert (result.code, result.err) == (3, expected)
-
-
-@pytest.mark.parametrize("command", OF_A_PARTITION, ids=" ".join)
-async def test_a_partition_that_is_not_there(
-    town: Town, command: Sequence[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The message lists the existing partitions; with a named RM only its own."""
-    result = await town.shell(*command, "--partition", "nope", "--rm", "green")
-    expected = 'licorne: no partition "nope"; there are: [green]default\n'
-    assert (result.code, result.err) == (3, expected)
-    monkeypatch.setenv("LICORNE_PARTITION", "[blue]nope")
-    result = await town.shell(*command)
-    expected = 'licorne: no partition "[blue]nope"; there are: [blue]default, [green]default\n'
-    assert (result.code, result.err) == (3, expected)
-
-
-@pytest.mark.parametrize("command", [("rms", "nope"), ("rms", "forget", "nope", "--yes")])
-async def test_an_rm_that_is_asked_for(town: Town, command: Sequence[str]) -> None:
-    """The list of RMs uses the same words."""
-    result = await town.shell(*command)
-    expected = 'licorne: no RM "nope"; there are: blue, green\n'
-    assert (result.code, result.err) == (3, expected)
-
-
-async def test_a_partition_of_another_rm(town: Town) -> None:
-    """Two options that exclude each other are wrong usage."""
-    result = await town.shell("nodes", "--partition", "[blue]default", "--rm", "green")
-    expected = "licorne: --partition [blue]default is not one of --rm green\n"
-    assert (result.code, result.err) == (1, expected)
-
 
 WITHOUT_RMS = {
     ("rms",): "{none}",
@@ -151,36 +85,3 @@ async def test_a_certificate_that_shows_no_rm(capsys: pytest.CaptureFixture[str]
     ]
     async with serving(tls=tls()) as server:
         await says_there_is_none(Shell(server.grpc_address, capsys), NONE_TO_SEE, *options)
-
-
-SIMILAR = {
-    ("queues", "root.prd"): "root.prod",
-    ("queues", "stop", "root.prd", "--yes"): "root.prod",
-    ("queues", "start", "root.prd"): "root.prod",
-    ("apps", "shpo"): "shop",
-    ("apps", "kill", "shpo", "--yes"): "shop",
-    ("apps", "hold", "shpo"): "shop",
-    ("explain", "shpo"): "shop",
-    ("users", "an"): "ann",
-    ("apps", "--queue", "root.prd"): "root.prod",
-    ("calendar", "--queue", "root.prd"): "root.prod",
-    ("explain", "--queue", "root.prd"): "root.prod",
-    ("nodes", "nod-1"): "node-1",
-    ("nodes", "cordon", "nod-1"): "node-1",
-    ("nodes", "drain", "nod-1"): "node-1",
-}
-
-
-@pytest.mark.parametrize(("command", "meant"), SIMILAR.items())
-async def test_a_name_that_is_much_like_another(town: Town, command: Sequence[str], meant: str) -> None:
-    """The other one is named, whatever was to be done with it."""
-    result = await town.shell(*command, "--rm", "blue")
-    assert (result.code, result.out) == (3, "")
-    assert result.err.endswith(f", did you mean {meant}?\n")
-
-
-async def test_a_name_that_is_there_is_not_suggested(town: Town) -> None:
-    """If another name of the line is unknown, an existing name is no suggestion for it."""
-    result = await town.shell("explain", "shop", "nokey", "--rm", "blue")
-    assert result.code == 3
-    assert "did you mean" not in result.err

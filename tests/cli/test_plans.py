@@ -37,7 +37,6 @@ partitions:
 """
 VCORES = ", expected a whole number, alone or with m, k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi, Ei"
 WIDER = CONFIG.replace("max: {vcore: 2}", "max: {vcore: 3}")
-NARROW = CONFIG.replace("max: {vcore: 2}", "max: {vcore: 1}").replace("- name: b", "- name: c")
 JOB = """\
 application: job
 user: ann
@@ -106,40 +105,6 @@ async def test_a_waiting_ask_is_told_what_would_let_it_start(
     assert "what would let it start was not tried: " in told.out
 
 
-async def test_a_plan_by_which_somebody_is_worse_off_exits_with_6(licorne: Licorne, tmp_path: Path) -> None:
-    """Queues above their new maxima are printed with the amount."""
-    result = await licorne("config", "plan", written(tmp_path, NARROW))
-    assert "            over its maximum by vcore=1" in result.out.splitlines()
-    assert "  removed   root.b" in result.out.splitlines()
-    assert "  added     root.c" in result.out.splitlines()
-    assert result.code == 6
-
-
-async def test_an_inherited_property_is_told_where_it_stands(licorne: Licorne, tmp_path: Path) -> None:
-    """Queues that have no other change are counted; others show theirs alone."""
-    text = WIDER.replace('submitacl: "*"', 'submitacl: "*"\n        properties: {backfill: easy}')
-    result = await licorne("config", "plan", written(tmp_path, text))
-    of_queues = result.out.partition("queues (3)\n")[2].partition("\n\n")[0]
-    assert of_queues.count("property backfill: nothing -> easy") == 1
-    assert of_queues.splitlines()[-3:] == [
-        "  changed   root.a, 1 application",
-        "            max: vcore=2 -> vcore=3",
-        "  changed   1 more queue, by the same properties, which they inherit",
-    ]
-
-
-async def test_what_is_so_already_makes_nobody_worse_off(
-    licorne: Licorne, server: Server, tmp_path: Path
-) -> None:
-    """A queue that already exceeds its maximum is printed as such, and the exit code is 0."""
-    await licorne("config", "apply", written(tmp_path, NARROW), "--yes")
-    again = NARROW.replace("preemption.delay: 1s}\n          - name: c", "x: y}\n          - name: c")
-    assert again != NARROW
-    result = await licorne("config", "plan", written(tmp_path, again))
-    assert "            over its maximum by vcore=1, as now" in result.out.splitlines()
-    assert result.code == 0
-
-
 async def test_a_plan_for_an_rm_on_hold_says_so(licorne: Licorne, server: Server, tmp_path: Path) -> None:
     """An RM on hold gets no allocations, so that the plan is not complete: the exit code is 7."""
     hold = SetHold(rm_id=RmId("rm"), hold=Hold.OUTBOX_FULL, on=True)
@@ -154,22 +119,6 @@ async def test_a_plan_for_an_rm_on_hold_says_so(licorne: Licorne, server: Server
     assert result.code == 6, "its asks wait"
 
 
-async def test_a_plan_of_what_runs_says_so(licorne: Licorne, tmp_path: Path) -> None:
-    """The configuration in force causes no change, and the exit code is 0."""
-    result = await licorne("config", "plan", written(tmp_path, CONFIG))
-    assert result.out == "plan for RM rm from revision 1: that is what runs, nothing changes\n"
-    assert result.code == 0
-
-
-async def test_a_plan_in_json_has_everything(licorne: Licorne, tmp_path: Path) -> None:
-    """All fields under their names, the defaults too."""
-    result = await licorne("config", "plan", written(tmp_path, WIDER), "rm", "-o", "json")
-    plan = result.json
-    assert (plan["baseRevision"], plan["changed"], plan["complete"]) == (1, True, True)
-    assert plan["placed"][0]["allocationKey"] == "k2"
-    assert {"partition", "path", "name", "value", "origin"} == plan["defaults"][0].keys()
-
-
 @pytest.mark.parametrize(("text", "command"), [(WIDER, ("config", "plan")), (JOB, ("apps", "plan"))])
 async def test_a_plan_in_yaml_says_what_it_says_in_json(
     licorne: Licorne, tmp_path: Path, text: str, command: tuple[str, ...]
@@ -178,47 +127,6 @@ async def test_a_plan_in_yaml_says_what_it_says_in_json(
     given = (*command, written(tmp_path, text), "-o")
     as_yaml = await licorne(*given, "yaml")
     assert yaml.safe_load(as_yaml.out) == (await licorne(*given, "json")).json
-
-
-async def test_a_file_that_is_refused_is_refused_by_line(licorne: Licorne, tmp_path: Path) -> None:
-    """Each problem has its line and column, and the exit code is 4."""
-    path = written(tmp_path, CONFIG.replace("max: {vcore: 2}", "max: {vcore: -2}"))
-    result = await licorne("config", "plan", path)
-    where = f"{path}:9:38: partitions[0].queues[0].queues[0].resources.max.vcore"
-    assert result.err == f"{where}: invalid quantity '-2' for vcore{VCORES}\n"
-    assert (result.code, result.out) == (4, "")
-
-
-async def test_a_stale_base_is_refused(licorne: Licorne, tmp_path: Path) -> None:
-    """With the revision that is in force."""
-    result = await licorne("config", "plan", written(tmp_path, WIDER), "--base", "4")
-    assert result.code == 4
-    assert "ABORTED: RM rm runs revision 1 of its configuration" in result.err
-
-
-@pytest.mark.row(168)
-async def test_a_submission_is_read_by_people(licorne: Licorne, tmp_path: Path) -> None:
-    """The output has queue and nodes; the exit code is 0 if all asks are placed."""
-    result = await licorne("apps", "plan", written(tmp_path, JOB))
-    first, second, *rest = result.out.splitlines()
-    assert first == "application job would go to queue root.b of [rm]default"
-    assert second == "all that would happen in the next 6 s, if nothing else happens"
-    assert rest[:2] == ["", "asks placed (3)"]
-    assert rest[2].startswith("  job in root.b: 3 asks on n")
-    assert (result.code, result.err) == (0, "")
-
-
-@pytest.mark.row(168)
-async def test_a_submission_says_who_would_be_evicted(licorne: Licorne, tmp_path: Path) -> None:
-    """Victims are printed with beneficiary and time, and the exit code is 6."""
-    large = JOB.replace("vcore: 1}", "vcore: 2}").partition("  - {name: exec")[0]
-    result = await licorne("apps", "plan", written(tmp_path, large))
-    [victim] = [line for line in result.out.splitlines() if line.startswith("  full/")]
-    assert " of root.a on n" in victim
-    assert "(vcore=1) after " in victim
-    assert ": for job/driver" in victim
-    assert "asks placed (1)" in result.out
-    assert result.code == 6
 
 
 async def test_a_submission_may_come_from_stdin(licorne: Licorne, monkeypatch: pytest.MonkeyPatch) -> None:

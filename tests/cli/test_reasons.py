@@ -2,25 +2,6 @@
 
 from licorne.v1.state_pb2 import ListReasonsResponse, ReasonCause, ReasonQueue, WaitReason
 from licorne_cli.nouns.reasons import in_one_line, row, together
-from support.peers.town import Town
-
-
-async def test_the_reasons_of_all_asks_are_shown(town: Town) -> None:
-    """Of all RMs, or of one, or of a queue; each with the command that shows more. Nothing is no error."""
-    result = await town.shell("explain")
-    assert (result.code, result.err) == (0, "")
-    assert result.out.startswith("2 asks wait:\n")
-    assert "root.prod at its maximum" in result.out
-    command = result.out.splitlines()[-1].partition("licorne ")[2].split()
-    assert (await town.shell(command[0], *command[1:])).out.startswith("/".join(command[1:]))
-    assert (await town.shell("explain", "--rm", "blue", "-o", "json")).json["asks"] == 2
-    for options in (("--rm", "green"), ("--queue", "root.dev"), ("--partition", "[green]default")):
-        result = await town.shell("explain", *options)
-        assert (result.code, result.out) == (0, "nothing waits\n")
-    result = await town.shell("explain", "--rm", "nobody")
-    assert (result.code, result.out) == (3, "")
-    result = await town.shell("explain", "shop", "--queue", "root.prod")
-    assert (result.code, result.err) == (1, "licorne: --queue is for all asks: leave out the application\n")
 
 
 def answer(asks: int, cause: str, partition: str) -> ListReasonsResponse:

@@ -1,13 +1,16 @@
-"""Every command with its words and options, and what it prints about one small scene.
+"""Every command with its words and options, and what it prints about small scenes.
 
-The recordings are in ``data/recorded``. ``pytest --rewrite`` writes them anew.
+The scenes are in ``data/recorded/commands``, see ``support/recorded.py``: lines with ``$`` are commands, and
+the places are those of ``support/peers/scenes.py``.
 """
 
 import argparse
 import asyncio
 import json
 import re
+import shlex
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -20,106 +23,10 @@ from licorne_cli.nouns import events
 from licorne_cli.output import marks
 from licorne_cli.parsing.parser import ForCommands, commands_of
 from licorne_server.testing import VirtualClock
-from support.peers.town import CONFIG, busy_town
-from support.recorded import compact, compare
+from support.peers.scenes import FILES, SCENES
+from support.recorded import Scene, compact, compare, scenes
 
-FILES = {
-    "budgets.yaml": "budgets: [{name: company, limit: {vcore: 9}, members: [{rm: '*'}]}]\n",
-    "wider.yaml": CONFIG.replace("vcore: 4", "vcore: 5"),
-    "broken.yaml": CONFIG.replace("vcore: 4", "vcore: four"),
-    "job.yaml": """\
-application: job
-user: ann
-queue: root.prod
-asks:
-  - {name: driver, resources: {vcore: 1}, priority: 5}
-  - {name: exec, count: 2, resources: {vcore: 500m}}
-""",
-}
-GIVEN = """\
-validate-config wider.yaml
-validate-config broken.yaml
-queues
-queues -o wide
-queues -o json
-queues root.prod
-apps
-apps -o wide
-apps -o json
-apps shop
-nodes
-nodes -o wide
-nodes -o json
-nodes node-1
-topology
-rms
-rms -o json
-users
-users --groups
-users -o json
-users ann
-usage
-usage --by user -o csv
-usage --by group
-status
-explain
-explain --rm blue -o json
-explain shop
-explain shop -o json
-explain idle
-calendar --rm blue
-calendar --rm blue -o json
-events --app shop
-events --app idle -o json
-log-level
-config get --rm blue
-config history --rm blue
-config history --rm blue -o json
-config validate wider.yaml --rm blue
-config diff wider.yaml --rm blue
-config plan wider.yaml --rm blue
-apps plan job.yaml --rm blue
-apps plan job.yaml --rm blue -o json
-nodes cordon node-2 --rm blue --message disk
-nodes
-nodes uncordon node-2 --rm blue
-nodes drain node-2 --rm blue
-nodes uncordon node-2 --rm blue
-queues stop root.dev --rm blue --yes
-queues start root.dev --rm blue
-apps hold idle --rm blue --message late
-apps idle
-apps resume idle --rm blue
-apps set idle --rm blue --priority 5 --queue root.prod
-apps kill idle --rm blue --yes
-rms forget green
-rms forget nobody
-config apply wider.yaml --rm blue --yes
-config apply broken.yaml --rm blue --yes
-config rollback --rm blue --yes
-config history --rm blue
-reload
-budgets
-budgets apply budgets.yaml --yes --message licences
-budgets
-budgets company -o json
-budgets release blue --yes
-budgets release nobody --yes
-context list
-context set here
-context show here
-context use here
-context list
-context delete here
-queues root.nowhere
-apps nobody
-nodes nothing
-explain nobody
-queues --nonsense
---rm blue queues root.dev
-get queues
-help completion
-"""
+RECORDED = scenes("commands", "$ ")
 NOT_RECORDED = {
     "serve": "does not end",
     "healthcheck": "says nothing but by its exit code",
@@ -149,10 +56,13 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.slow
+@pytest.mark.row(25, 28, 56, 58, 158, 168)
+@pytest.mark.parametrize("scene", RECORDED, ids=lambda scene: scene.path)
 async def test_commands_print_as_recorded(
+    scene: Scene,
     rewrite: bool,
     files: Path,
+    usual_levels: None,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -161,15 +71,21 @@ async def test_commands_print_as_recorded(
     for module in (marks, events):
         monkeypatch.setattr(module, "time", SimpleNamespace(time=clock.now))
     monkeypatch.setenv(PATH_VARIABLE, str(files / "contexts.yaml"))
-    said: list[str] = []
-    async with busy_town(capsys, clock) as town:
-        monkeypatch.setenv(VARIABLES["target"], town.shell.target)
+    async with SCENES[scene.place](clock) as target:
+        monkeypatch.setenv(VARIABLES["target"], target)
+        await scene.replay(partial(played, monkeypatch, capsys), rewrite=rewrite)
+
+
+async def played(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], line: str) -> list[str]:
+    """What a line prints; words before `licorne` are variables of its environment."""
+    variables, _, words = line[2:].partition("licorne ")
+    with monkeypatch.context() as environment:
+        for variable in shlex.split(variables):
+            environment.setenv(*variable.split("=", 1))
         capsys.readouterr()
-        for line in GIVEN.splitlines():
-            code = await asyncio.to_thread(exit_code, line.split())
-            captured = capsys.readouterr()
-            said += ["", f"$ licorne {line}", *printed(code, captured.out, captured.err)]
-    compare("commands", said[1:], rewrite=rewrite)
+        code = await asyncio.to_thread(exit_code, shlex.split(words))
+    captured = capsys.readouterr()
+    return list(printed(code, captured.out, captured.err))
 
 
 def exit_code(words: Sequence[str]) -> int | str | None:
@@ -192,7 +108,7 @@ def printed(code: int | str | None, out: str, err: str) -> Iterator[str]:
 
 def test_every_command_is_recorded_or_left_out() -> None:
     """A new command is recorded here, or has a reason to be left out."""
-    played = [line.split() for line in GIVEN.splitlines()]
+    played = [line.partition("licorne ")[2].split() for scene in RECORDED for line in scene.played]
     missing = [
         " ".join(words)
         for words, parser in parsers()

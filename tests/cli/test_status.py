@@ -15,7 +15,6 @@ from licorne_cli.nouns import status
 from licorne_cli.nouns import status_facts as gathering
 from licorne_cli.nouns.status import Line, laid_out, lines_of, node_text
 from licorne_cli.nouns.status_facts import Facts, add_applications, add_nodes, add_queues, bounded
-from support.peers.town import Town
 
 MARK = OperatorMark(by="ann", time=1_700_000_000 * 10**9, message="disk\n")
 
@@ -23,18 +22,6 @@ MARK = OperatorMark(by="ann", time=1_700_000_000 * 10**9, message="disk\n")
 def text_of(facts: Facts) -> dict[str, str]:
     """The text of each line."""
     return {line.name: line.text for line in lines_of(facts)}
-
-
-async def test_what_there_is_and_what_waits(town: Town) -> None:
-    """Exit code 0 for a server that is well; `reads/test_bad_days.py` has the others."""
-    result = await town.shell("status", "-o", "json")
-    assert (result.code, result.err) == (0, "")
-    assert (result.json["needsLook"], result.json["health"]["severity"], result.json["nodes"]) == (
-        [],
-        "ok",
-        3,
-    )
-    assert result.json["reasons"]["asks"] == 2
 
 
 def test_a_terminal_breaks_lines_and_nothing_else_does(monkeypatch: pytest.MonkeyPatch) -> None:

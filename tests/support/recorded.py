@@ -1,17 +1,22 @@
 """The recorded output of an interface: the files in ``data/recorded``.
 
 A difference is either a fault, or an intended change: ``pytest --rewrite`` records it.
+
+A scene is a file whose lines with a mark, such as ``$``, are played in their order on the place that its
+first line names. A line with ``##`` says what those below it promise; all others are what was answered.
 """
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from difflib import unified_diff
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+PROMISE = "## "
+ON = "## on: "
 FOLDER = Path(__file__).parent.parent / "data" / "recorded"
 WIDTH = 110
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -41,3 +46,29 @@ def compact(value: Any, indent: str = "") -> str:
     first, last = "{}" if isinstance(value, dict) else "[]"
     lines = ",\n".join(deeper + item for item in inside)
     return f"{first}\n{lines}\n{indent}{last}"
+
+
+class Scene:
+    """A file of ``data/recorded/KIND``, without what was answered."""
+
+    def __init__(self, kind: str, name: str, *marks: str) -> None:
+        """Read it."""
+        self.path = f"{kind}/{name}"
+        text = (FOLDER / f"{self.path}.txt").read_text(encoding="utf-8")
+        first, *self.lines = [one for one in text.splitlines() if one.startswith((*marks, PROMISE))]
+        self.place = first.removeprefix(ON)
+        self.played = [line for line in self.lines if not line.startswith(PROMISE)]
+
+    async def replay(self, play: Callable[[str], Awaitable[Iterable[str]]], *, rewrite: bool) -> None:
+        """Play each line, and compare what is answered."""
+        said = [f"{ON}{self.place}"]
+        for line in self.lines:
+            said += [*([] if said[-1].startswith(PROMISE) else [""]), line]
+            if not line.startswith(PROMISE):
+                said += await play(line)
+        compare(self.path, said, rewrite=rewrite)
+
+
+def scenes(kind: str, *marks: str) -> list[Scene]:
+    """All scenes of a kind."""
+    return [Scene(kind, path.stem, *marks) for path in sorted((FOLDER / kind).glob("*.txt"))]

@@ -79,8 +79,8 @@ class Town:
 
 
 @asynccontextmanager
-async def busy_town(capsys: pytest.CaptureFixture[str], clock: Clock | None = None) -> AsyncIterator[Town]:
-    """`blue` runs 4 of the 6 asks of an application in root.prod: its maximum."""
+async def busy_town(clock: Clock | None = None) -> AsyncIterator[tuple[str, FakeRM, FakeRM]]:
+    """The address and both RMs: `blue` runs 4 of the 6 asks of an application in root.prod, its maximum."""
     async with AsyncExitStack() as stack:
         served = await stack.enter_async_context(serve(CONFIG, clock=clock))
         blue = await stack.enter_async_context(FakeRM(served.target, rm_id="blue"))
@@ -91,7 +91,7 @@ async def busy_town(capsys: pytest.CaptureFixture[str], clock: Clock | None = No
         await blue.submit("idle", queue="root.dev", user="bob")
         await blue.ask("shop", 6, priority=7)
         await blue.allocated(4)
-        yield Town(Shell(served.target, capsys), blue, green)
+        yield served.target, blue, green
 
 
 @asynccontextmanager
