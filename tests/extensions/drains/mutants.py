@@ -9,6 +9,6 @@ DRAINS = (
         "Drains._drain",
         swap("None", "0.0"),
         "a drain without a deadline stops all at once",
-        ("services/test_operators",),
+        ("services/test_recorded",),
     ),
 )

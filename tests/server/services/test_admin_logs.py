@@ -12,7 +12,6 @@ from licorne.v1 import admin_pb2 as pb
 from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne_server.assembly.server import Server
 from licorne_server.services.admin.operations import MAX_WANTED
-from licorne_server.telemetry.logs import levels
 from support.peers.shim import LOOPBACK, Shim, serving
 from support.server.reports import dumped, refusal
 
@@ -22,26 +21,6 @@ async def server() -> AsyncIterator[Server]:
     """A server with HTTP."""
     async with serving(http=LOOPBACK) as server:
         yield server
-
-
-async def test_levels_are_set_and_taken_away(channel: Any, usual_levels: None) -> None:
-    """The answer has all that are given; without a name it is that of all others."""
-    levels().begin("warning")
-    admin = AdminStub(channel)
-    changes = (("core.engine", "debug"), ("core", "error"), ("", "info"), ("core", ""), ("", ""))
-    seen = [
-        dict((await admin.SetLogLevel(pb.SetLogLevelRequest(logger=name, level=level))).levels)
-        for name, level in changes
-    ]
-    engine = {"core.engine": "debug"}
-    assert seen == [
-        {"": "warning", **engine},
-        {"": "warning", **engine, "core": "error"},
-        {"": "info", **engine, "core": "error"},
-        {"": "info", **engine},
-        {"": "warning", **engine},
-    ]
-    assert dict((await admin.GetLogLevels(pb.GetLogLevelsRequest())).levels) == seen[-1]
 
 
 async def test_levels_that_rms_want_come_in_pages(channel: Any, usual_levels: None) -> None:

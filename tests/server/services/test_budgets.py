@@ -16,7 +16,7 @@ from licorne_server.assembly.server import Server
 from licorne_server.process.settings import SettingsError
 from licorne_server.store.configurations.default_file import INTERVAL
 from licorne_server.testing import VirtualClock
-from support.peers.shim import Shim, ask, connected, eventually, info_of, new_allocations, serving, violations
+from support.peers.shim import Shim, ask, connected, eventually, new_allocations, serving
 from support.server.configuring import write
 
 if TYPE_CHECKING:
@@ -80,38 +80,6 @@ async def _waiting(state: "StateAsyncStub", partition: str) -> AsyncIterator[sp.
         yield one
 
 
-async def test_an_update_is_read_back_with_who_and_why(admin: "AdminAsyncStub") -> None:
-    """The text in force has a revision, its author and the reason; the same text is no change."""
-    assert (await admin.GetBudgets(pb.GetBudgetsRequest())).revision == 0
-    assert (await update(admin, BUDGETS, why="licences are short")).revision == 1
-    answer = await admin.GetBudgets(pb.GetBudgetsRequest())
-    assert (answer.budgets, answer.source, answer.comment) == (BUDGETS, "operator", "licences are short")
-    assert answer.by
-    again = await update(admin, BUDGETS)
-    assert (again.changed, again.revision) == (False, 1)
-
-
-async def test_a_stale_base_is_refused(admin: "AdminAsyncStub", state: "StateAsyncStub") -> None:
-    """A change made from an older revision is ABORTED with the newer one, and changes nothing."""
-    await update(admin, BUDGETS)
-    await update(admin, WIDER, base=1)
-    with pytest.raises(grpc.aio.AioRpcError) as raised:
-        await update(admin, BUDGETS, base=1)
-    assert raised.value.code() is grpc.StatusCode.ABORTED
-    assert info_of(raised.value) == ("STALE_REVISION", {"revision": "2"})
-    assert (await listed(state))[0].limit == {"vcore": 500}
-
-
-async def test_refused_budgets_name_their_problems(admin: "AdminAsyncStub") -> None:
-    """Every problem has its path and place, and nothing is changed."""
-    await update(admin, BUDGETS)
-    with pytest.raises(grpc.aio.AioRpcError) as raised:
-        await update(admin, BROKEN)
-    assert raised.value.code() is grpc.StatusCode.INVALID_ARGUMENT
-    assert any("4:5" in text for text in violations(raised.value).values())
-    assert (await admin.GetBudgets(pb.GetBudgetsRequest())).budgets == BUDGETS
-
-
 async def test_budgets_come_in_pages(admin: "AdminAsyncStub", state: "StateAsyncStub") -> None:
     """Pages follow each other in the order of the tree."""
     names = [f"team-{number}" for number in range(5)]
@@ -126,15 +94,6 @@ async def test_budgets_come_in_pages(admin: "AdminAsyncStub", state: "StateAsync
         if not token:
             break
     assert found == names
-
-
-async def test_only_an_rm_that_is_gone_is_released(shim: Shim, admin: "AdminAsyncStub") -> None:
-    """A registered RM keeps its usage; an unknown one has none."""
-    await shim.register()
-    with pytest.raises(grpc.aio.AioRpcError) as raised:
-        await admin.ReleaseBudget(pb.ReleaseBudgetRequest(rm_id="rm"))
-    assert info_of(raised.value)[0] == "RM_SERVED"
-    assert (await admin.ReleaseBudget(pb.ReleaseBudgetRequest(rm_id="unknown"))).budgets == 0
 
 
 @pytest.fixture

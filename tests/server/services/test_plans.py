@@ -29,7 +29,6 @@ from support.peers.shim import (
     violations,
 )
 from support.peers.tls import connected_as, tls
-from support.server.configuring import refusal
 
 CONFIG = """
 partitions:
@@ -45,7 +44,6 @@ partitions:
           - name: b
 """
 WIDER = CONFIG.replace("vcore: 2", "vcore: 3").replace("name: b", "name: c")
-NARROW = CONFIG.replace("vcore: 2", "vcore: 1").replace("vcore: 100", "vcore: 1")
 
 
 class Site:
@@ -101,113 +99,11 @@ async def refused(call: Any) -> grpc.aio.AioRpcError:
     return error.value
 
 
-@pytest.mark.row(168)
-async def test_a_plan_says_what_a_configuration_would_do(site: Site) -> None:
-    """The plan has queues, asks and inherited values; nothing of it happens."""
-    plan = await site.plan(WIDER)
-    assert (plan.changed, plan.complete, plan.base_revision) == (True, True, 1)
-    changes = {queue.path: queue.change for queue in plan.queues}
-    assert changes == {"root.a": "changed", "root.b": "removed", "root.c": "added"}
-    [value] = next(queue for queue in plan.queues if queue.path == "root.a").values
-    assert (value.name, value.before, value.after) == ("max", "vcore=2", "vcore=3")
-    [placed] = plan.placed
-    assert (placed.allocation_key, placed.code_before) == ("k2", "QUEUE_MAX_EXCEEDED")
-    assert placed.node_id in ("n0", "n1")
-    assert dict(placed.resource) == {"vcore": 1_000}
-    assert plan.counts.placed == 1
-    delay = [one for one in plan.defaults if one.name == "property preemption.delay"]
-    assert {(one.path, one.value, one.origin) for one in delay} == {
-        ("root.a", "7s", "root"),
-        ("root.c", "7s", "root"),
-    }
-
-
-@pytest.mark.row(168)
-async def test_a_plan_says_what_would_be_exceeded_and_by_whom(site: Site) -> None:
-    """A queue above its new maximum has the excess, and a limit of a user the user."""
-    plan = await site.plan(NARROW)
-    queue = next(queue for queue in plan.queues if queue.path == "root.a")
-    assert dict(queue.over_max) == {"vcore": 1_000}
-    assert queue.applications == 1
-    [limit] = plan.exceeded_limits
-    assert (limit.queue, limit.user, limit.group) == ("root", "tester", "")
-    assert (dict(limit.used), dict(limit.limit)) == ({"vcore": 2_000}, {"vcore": 1_000})
-    assert (limit.applications, limit.max_applications) == (1, 9)
-    assert {ask.code for ask in plan.blocked} == {"USER_QUOTA_EXCEEDED"}
-
-
-@pytest.mark.row(168)
-async def test_the_configuration_in_force_changes_nothing(site: Site) -> None:
-    """The plan of the running configuration is empty."""
-    plan = await site.plan(CONFIG)
-    assert not plan.changed
-    assert plan.counts == pb.PlanCounts()
-
-
-@pytest.mark.row(168)
-async def test_a_refused_configuration_has_no_plan(site: Site) -> None:
-    """The error is that of an update, with all problems."""
-    broken = CONFIG.replace("vcore: 2", "vcore: -2").replace("submitacl", "submitall")
-    error = await refused(site.plan(broken))
-    update = pb.UpdateConfigurationRequest(rm_id="rm", config=broken)
-    same = await refused(site.admin.UpdateConfiguration(update))
-    assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
-    assert error.details() == same.details()
-    assert violations(error) == violations(same) != {}
-
-
-@pytest.mark.row(168)
-async def test_a_stale_base_has_no_plan(site: Site) -> None:
-    """The error is that of an update, and names the revision in force."""
-    error = refusal(await refused(site.plan(WIDER, base_revision=7)))
-    assert (error.code, error.reason) == (grpc.StatusCode.ABORTED, "STALE_REVISION")
-    assert error.metadata == {"revision": "1"}
-    assert (await site.plan(WIDER, base_revision=1)).changed
-
-
-async def test_an_empty_text_is_the_default(site: Site) -> None:
-    """The plan is that of the configuration that an update without one brings back."""
-    plan = await site.plan("")
-    assert plan.changed
-    assert "root.a" in {queue.path for queue in plan.queues}
-
-
-async def test_an_unknown_rm_has_no_plan(site: Site) -> None:
-    """FAILED_PRECONDITION, as with all calls."""
-    request = pb.PlanConfigurationRequest(rm_id="nobody", config=CONFIG)
-    error = refusal(await refused(site.admin.PlanConfiguration(request)))
-    assert (error.code, error.reason) == (
-        grpc.StatusCode.FAILED_PRECONDITION,
-        "RM_NOT_REGISTERED",
-    )
-
-
 async def test_a_configuration_may_be_too_large(site: Site) -> None:
     """It is refused before it is parsed."""
     error = await refused(site.plan("#" * (3 * 1024 * 1024)))
     assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert "config" in violations(error)
-
-
-@pytest.mark.row(168)
-async def test_a_submission_says_where_an_application_would_go(site: Site) -> None:
-    """The plan has the queue, a node for each ask that fits, and the blockers of the others."""
-    plan = await site.submission(*(ask(f"w{i}", "new", 1_000) for i in range(3)))
-    assert (plan.accepted, plan.queue, plan.partition) == (True, "root.b", "[rm]default")
-    assert plan.rule == ""
-    assert [one.allocation_key for one in plan.asks] == ["w0", "w1", "w2"]
-    first, second, third = plan.asks
-    assert {first.node_id, second.node_id} <= {"n0", "n1"}
-    assert (first.code, second.code) == ("", "")
-    assert (third.node_id, third.code) == ("", "QUEUE_MAX_EXCEEDED")
-    assert third.message.startswith("exceeds the cluster by vcore=1; ")
-
-
-async def test_a_submission_may_be_rejected(site: Site) -> None:
-    """The plan has the reason, in the words for the RM."""
-    plan = await site.submission(queue="root.nowhere")
-    assert not plan.accepted
-    assert "no placement rule matched" in plan.rejection
 
 
 @pytest.mark.row(168)
@@ -251,14 +147,6 @@ async def test_a_bad_application_is_named(site: Site) -> None:
     error = await refused(site.submission(queue="x" * 100_000))
     assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert "application" in violations(error)
-
-
-async def test_an_ask_may_be_refused_alone(site: Site) -> None:
-    """It has a code for that, and the message for the RM; the others continue."""
-    plan = await site.submission(ask("w0", "new", -5), ask("w1", "new", 5))
-    assert [one.code for one in plan.asks] == ["REJECTED", ""]
-    assert plan.asks[0].message
-    assert plan.asks[1].node_id
 
 
 async def test_plans_are_of_an_own_rm_alone() -> None:
@@ -326,50 +214,6 @@ async def test_reading_a_submission_gives_way() -> None:
     _, asks = await read_submission(request, pace)
     assert [one.key for one in asks] == [one.allocationKey for one in wanted]
     assert pace.rests >= request.ByteSize() // PART
-
-
-@pytest.mark.parametrize(
-    ("key", "told"),
-    [
-        ("k2", "with the maximum of queue root.a at vcore=3 it starts at once on n"),
-        ("k3", "with the maximum of queue root.a at vcore=4 it starts at once on n"),
-    ],
-)
-async def test_a_waiting_ask_is_told_what_was_tried_with_success(site: Site, key: str, told: str) -> None:
-    """Each change has the node on which the copy has started the ask."""
-    request = pb.PlanStartRequest(rm_id="rm", application_id="full", allocation_key=key)
-    plan = await site.admin.PlanStart(request)
-    [trial] = plan.trials
-    [change] = trial.changes
-    assert plan.complete
-    assert trial.message.startswith(told)
-    assert (trial.node_id in ("n0", "n1"), trial.others) == (True, int(key == "k3"))
-    assert (change.kind, change.holder, change.path) == ("maximum", "queue", "root.a")
-
-
-@pytest.mark.parametrize(
-    ("fields", "told"),
-    [
-        ({"allocation_key": ""}, "allocation_key is empty"),
-        ({"application_id": "a\n"}, "application_id holds control characters: a\\n"),
-        ({"partition": "x" * 999}, "partition has 999 characters, at most"),
-        ({"allocation_key": "k0"}, "application full has no pending ask k0"),
-        ({"application_id": "none"}, "application none not found in partition [rm]default"),
-        ({"partition": "x"}, "partition x not found"),
-    ],
-    ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
-)
-async def test_nothing_is_tried_for_an_ask_that_does_not_wait(
-    site: Site, fields: dict[str, str], told: str
-) -> None:
-    """An ask that runs, or does not exist, is refused with the value, and no copy is made."""
-    named = {"rm_id": "rm", "application_id": "full", "allocation_key": "k2", **fields}
-    error = await refused(site.admin.PlanStart(pb.PlanStartRequest(**named)))
-    is_wrong = told.startswith(next(iter(fields))) and "not found" not in told
-    assert error.code() is (grpc.StatusCode.INVALID_ARGUMENT if is_wrong else grpc.StatusCode.NOT_FOUND)
-    assert told in (error.details() or "")
-    assert list(violations(error)) == (list(fields) if is_wrong else [])
-    assert site.server.copies.made == 0
 
 
 async def test_what_an_ask_lacks_is_told_if_no_copy_is_made() -> None:

@@ -76,13 +76,6 @@ async def test_running_allocations_need_force(server: Server, channel: grpc.aio.
     await shim.set_up()
 
 
-async def test_unknown_rm_is_not_forgotten(channel: grpc.aio.Channel) -> None:
-    """The answer says that the RM is not registered."""
-    code, _, reason = await refused(channel, "nobody")
-    assert (code, reason) == (grpc.StatusCode.FAILED_PRECONDITION, "RM_NOT_REGISTERED")
-    assert (await refused(channel, ""))[0] is grpc.StatusCode.INVALID_ARGUMENT
-
-
 @pytest.fixture
 def tokens(tmp_path: Path) -> dict[str, Any]:
     """Settings with tokens for the RMs `rm` and `other`, and for an operator."""

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-import grpc
 import pytest
 
 from licorne.v1 import state_pb2 as pb
@@ -15,48 +14,11 @@ from licorne_server.assembly.server import Server
 from licorne_server.reads import paging
 from licorne_server.services.state import FRESH_SECONDS
 from licorne_server.testing import VirtualClock
-from support.core.builders import config
 from support.patience import PATIENCE
-from support.peers.shim import Shim, application, ask, connected, eventually, new_allocations, node, serving
+from support.peers.shim import Shim, ask, connected, eventually, new_allocations, serving
 
 if TYPE_CHECKING:
     from licorne.v1.state_pb2_grpc import StateAsyncStub
-
-QUEUES = config("[{name: a, resources: {max: {vcore: 600m}}}, {name: b}]")
-
-
-async def test_what_waits_for_a_larger_cluster_is_counted_by_size(
-    shim: Shim, state: "StateAsyncStub"
-) -> None:
-    """Each size has the number of its asks within their quotas, in total and for each queue."""
-    await shim.register(QUEUES)
-    await shim.nodes(shim.open("UpdateNode"), node("n0", vcore=10))
-    await shim.applications(
-        shim.open("UpdateApplication"), application("one", "root.a"), application("two", "root.b")
-    )
-    allocations = shim.open("UpdateAllocation")
-    await shim.ask(allocations, *(ask(f"k{number}", "one", vcore=250) for number in range(4)))
-    await shim.ask(allocations, ask("big", "two", vcore=900), ask("k", "two", vcore=250))
-    request = pb.ListOutstandingRequest()
-    async with asyncio.timeout(PATIENCE):
-        while len(shapes := (await state.ListOutstanding(request)).shapes) < 2:
-            pass
-    small, big = shapes
-    assert [small.resources, small.queues] == [{"vcore": 250}, {"root.a": 2, "root.b": 1}]
-    assert [big.resources, big.queues] == [{"vcore": 900}, {"root.b": 1}]
-    assert (small.count, big.count) == (3, 1)
-
-
-async def test_a_partition_that_is_short_of_nothing_has_no_shapes(
-    shim: Shim, state: "StateAsyncStub"
-) -> None:
-    """Without waiting asks the list is empty; an unknown partition is NOT_FOUND by name."""
-    await shim.set_up()
-    assert not (await state.ListOutstanding(pb.ListOutstandingRequest())).shapes
-    with pytest.raises(grpc.aio.AioRpcError) as missing:
-        await state.ListOutstanding(pb.ListOutstandingRequest(partition="x"))
-    assert missing.value.code() is grpc.StatusCode.NOT_FOUND
-    assert missing.value.details() == "partition x not found"
 
 
 async def test_answer_is_made_for_all_who_wait(

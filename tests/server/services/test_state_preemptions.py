@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from licorne.v1.state_pb2_grpc import StateAsyncStub
 
 NAME = PartitionName("[rm]default")
-AT = int(TIME) * 10**9
 
 
 @pytest.fixture
@@ -33,41 +32,6 @@ async def every(
     """All pages of a list."""
     request = request or pb.ListPreemptionsRequest()
     return [item async for item in listed(state.ListPreemptions, request)]
-
-
-def queue(path: str, first: int) -> pb.PreemptionQueue:
-    """A queue as the tests have it, of which all amounts differ."""
-    return pb.PreemptionQueue(
-        path=path,
-        guaranteed={"vcore": first},
-        max={"vcore": first + 1},
-        allocated={"vcore": first + 2},
-        preempting={"vcore": first + 3},
-        promised={"vcore": first + 4},
-    )
-
-
-async def test_a_victim_has_all_that_is_known_of_it(state: "StateAsyncStub", ledger: Ledger) -> None:
-    """The record has the victim, the beneficiary and the rule, and the queues of that time."""
-    ledger.note(victim("v", released=TIME + 1))
-    assert await every(state) == [
-        pb.Preemption(
-            partition=NAME,
-            application_id="low",
-            allocation_key="v",
-            node_id="n1",
-            resources={"vcore": 7},
-            priority=-3,
-            time=AT,
-            rule="guarantee",
-            beneficiary_application_id="app",
-            beneficiary_allocation_key="k",
-            beneficiary_priority=9,
-            victim_queue=queue("root.low", 100),
-            beneficiary_queue=queue("root.high", 200),
-            released_time=AT + 10**9,
-        )
-    ]
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 5, 6])
@@ -111,21 +75,3 @@ async def test_a_made_up_token_is_refused(state: "StateAsyncStub", ledger: Ledge
         await state.ListPreemptions(pb.ListPreemptionsRequest(page_token=token))
     assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert violations(refused.value).keys() == {"page_token"}
-
-
-async def test_an_unknown_partition_is_not_found(state: "StateAsyncStub", shim: Shim) -> None:
-    """The status is NOT_FOUND, as for all calls."""
-    await shim.register()
-    with pytest.raises(grpc.aio.AioRpcError) as refused:
-        await state.ListPreemptions(pb.ListPreemptionsRequest(partition="nowhere"))
-    assert refused.value.code() is grpc.StatusCode.NOT_FOUND
-
-
-async def test_a_victim_that_is_gone_is_explained(state: "StateAsyncStub", ledger: Ledger) -> None:
-    """An explanation of its key names the beneficiary, with the record."""
-    ledger.note(victim("v", released=TIME + 1))
-    answer = await state.Explain(pb.ExplainRequest(application_id="low", allocation_key="v"))
-    assert (answer.verdict, answer.application_id, answer.queue) == ("preempted", "low", "root.low")
-    assert answer.summary.startswith("preempted on node n1 for ask k of application app")
-    assert [answer.preemption] == await every(state)
-    assert not answer.checks

@@ -26,28 +26,6 @@ async def calls(shim: Shim) -> tuple[Call, Call, Call]:
     return calls
 
 
-async def test_a_reservation_is_shown_by_all_it_concerns(
-    state: "StateAsyncStub", calls: tuple[Call, Call, Call]
-) -> None:
-    """Node, application, ask and the list of reservations say the same of one reservation."""
-    await reserve(state, calls, "r", "n1")
-    [found] = (await state.ListReservations(pb.ListReservationsRequest())).reservations
-    assert (found.node_id, found.application_id, found.allocation_key) == ("n1", "app", "r")
-    assert found.required
-    assert found.time > 10**18
-    assert (found.queue, dict(found.kept), found.exclusive) == ("root.ns", {"vcore": 60}, False)
-    assert found.idle_since == 0
-    assert found.reason.code == "WAITS_FOR_ROOM"
-    assert found.reason.message == "waits for room on the node"
-    assert dict(found.reason.lacks) == {"vcore": 10}
-    nodes = (await state.ListNodes(pb.ListNodesRequest())).nodes
-    assert [list(item.reservations) for item in nodes] == [[], [found], []]
-    app = await state.GetApplication(pb.GetApplicationRequest(application_id="app"))
-    assert app.reservations == 1
-    shown = {item.allocation_key: (item.required_node, item.reserved_node) for item in app.asks}
-    assert shown == {"k3": ("", ""), "k4": ("", ""), "r": ("n1", "n1")}
-
-
 @pytest.mark.parametrize("size", [0, 1, 2, 3, 4])
 async def test_reservations_come_in_pages(
     state: "StateAsyncStub", calls: tuple[Call, Call, Call], size: int

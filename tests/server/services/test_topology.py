@@ -8,7 +8,7 @@ import aiohttp
 import grpc
 import pytest
 
-from licorne import State, TaskGroup
+from licorne import TaskGroup
 from licorne.v1 import state_pb2 as pb
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_server.testing import FakeRM, Served, VirtualClock, serve
@@ -55,18 +55,6 @@ async def test_pages_follow_one_another(server: Served) -> None:
     first = pages[0].domains[0]
     assert (first.level, first.nodes, first.schedulable_nodes, first.slots) == ("zone", 4, 4, 6)
     assert (first.capacity["vcore"], first.available["vcore"]) == (16_000, 13_000)
-
-
-async def test_the_client_has_all_pages(server: Served) -> None:
-    """The shape is that of the largest waiting ask, and a level may be chosen."""
-    async with State(server.target) as state:
-        found = await state.topology(level="rack")
-        assert (dict(found.shape), list(found.levels)) == ({"vcore": 3500}, ["zone", "rack"])
-        assert [(domain.path, domain.slots) for domain in found.domains] == [
-            ("a/1", 1),
-            ("a/2", 2),
-            ("b/1", 2),
-        ]
 
 
 @pytest.mark.parametrize(
