@@ -8,15 +8,12 @@ from prometheus_client.parser import text_string_to_metric_families as parse_pla
 
 from licorne_core.messages.commands import Command, NodeAction, RemoveRm
 from licorne_core.values.ids import RmId
-from licorne_core.values.rm_caps import RmCaps
 from licorne_server.http import metrics as limits
 from licorne_server.http import queue_metrics, scrape
 from licorne_server.http.families import Families
 from licorne_server.http.metrics import gather
 from licorne_server.http.queue_metrics import metric_part
 from licorne_server.process import fair
-from licorne_server.process.build_info import build_info
-from licorne_server.reads.sources import Figures, RmFigures
 from support.core.builders import (
     RM,
     app,
@@ -119,23 +116,6 @@ async def test_node_usage_ranges(ready: Site) -> None:
     assert samples[f'{name}{{partition="default",range="[0,10%]",rm="rm1"}}'] == 3
 
 
-async def test_queue_metrics(ready: Site) -> None:
-    """Queues show resources and applications by labels, a usage of nothing as zero."""
-    samples = await ready.metrics()
-
-    assert samples[queue("guaranteed", "vcore")] == 1000
-    assert samples[queue("max", "vcore")] == 8000
-    assert samples[queue("allocated", "vcore")] == 1201
-    assert samples[queue("pending", "vcore")] == 5000
-    assert samples[queue("pending", "ephemeral_storage")] == 0
-    assert samples[queue("preempting", "vcore")] == 0
-    assert samples[queue("maxRunningApps", "apps")] == 4
-    assert samples[queue("max", "vcore", "root")] == 4000
-    name = "yunikorn_queue_app"
-    for state, count in {"running": 1, "new": 0}.items():
-        assert samples[f'{name}{{partition="default",queue="root.a",rm="rm1",state="{state}"}}'] == (count)
-
-
 def leaf(name: str, state: str, path: str = "root.a") -> str:
     """The sample of a leaf by state."""
     return f'{name}{{partition="default",queue="{path}",rm="rm1",state="{state}"}}'
@@ -161,32 +141,6 @@ async def test_containers_of_a_queue(ready: Site, monkeypatch: pytest.MonkeyPatc
     assert leaf(name, "allocated", "root") not in after
 
 
-@pytest.mark.row(163)
-async def test_applications_of_a_queue(site: Site) -> None:
-    """A leaf has its applications by state, and the number that ended in it since its creation."""
-    two = config("[{name: a}, {name: b}]")
-    site.driver.do(
-        register(two),
-        nodes(node("n1", vcore=1000)),
-        apps(app("app-1", "root.a"), app("app-2", "root.a"), app("app-3", "root.nowhere")),
-        asks(ask("app-1", "k1", vcore=1)),
-        releases(release("app-1", "k1")),
-    )
-    site.driver.wait(31)
-
-    samples = await site.metrics()
-
-    counts = {"new": 1, "completed": 1}
-    for state in (
-        "new", "accepted", "running", "resuming", "completing", "failing", "completed", "failed",
-    ):  # fmt: skip
-        assert samples[leaf("yunikorn_queue_app", state)] == counts.get(state, 0)
-        assert samples[leaf("yunikorn_queue_app", state, "root.b")] == 0
-    assert samples[leaf("yunikorn_queue_app_total", "completed")] == 1
-    assert samples[leaf("yunikorn_queue_app_total", "failed")] == 0
-    assert not [name for name in samples if "nowhere" in name]
-
-
 async def test_removed_queue_leaves_no_samples(site: Site) -> None:
     """Counters of a queue are removed with it, so that queues cannot accumulate."""
     site.driver.do(register(config("[{name: a}, {name: b}]")), reload(config("[{name: b}]")))
@@ -196,63 +150,6 @@ async def test_removed_queue_leaves_no_samples(site: Site) -> None:
 
     assert leaf("yunikorn_queue_container", "allocated", "root.b") in samples
     assert not [name for name in samples if "root.a" in name]
-
-
-async def test_several_rms_are_told_apart(site: Site) -> None:
-    """Two RMs with queues of the same names have samples of their own."""
-    site.driver.do(register(CONFIG, rm="rm1"), register(CONFIG, rm="rm2"))
-
-    samples = await site.metrics()
-
-    assert queue("max", "vcore") in samples
-    assert queue("max", "vcore").replace("rm1", "rm2") in samples
-
-
-async def test_server_figures(site: Site) -> None:
-    """The figures of the server and its RMs are included, and so are those of the process."""
-    rm = RmFigures(rm_id=RmId("rm1"), connected=True, outbox_messages=3, outbox_bytes=99, resyncs=2)
-    site.figures = Figures(rms=(rm,), inbox=1, commands=7, turns=5, turn_seconds=0.25, defects=0)
-    site.figures.slow.note("slice", 0.3)
-
-    samples = await site.metrics()
-
-    assert samples['licorne_rm_connected{rm="rm1"}'] == 1
-    assert samples['licorne_rm_outbox_messages{rm="rm1"}'] == 3
-    assert samples['licorne_rm_outbox_bytes{rm="rm1"}'] == 99
-    assert samples['licorne_rm_resyncs_total{rm="rm1"}'] == 2
-    assert samples["licorne_inbox"] == 1
-    assert samples['licorne_slow_steps_total{step="slice"}'] == 1
-    assert samples['licorne_slow_step_seconds_total{step="slice"}'] == 0.3
-    assert samples["licorne_commands_total"] == 7
-    assert samples["licorne_turns_total"] == 5
-    assert samples["licorne_turn_seconds_total"] == 0.25
-    assert samples["licorne_defects_total"] == 0
-    assert samples["licorne_ready"] == 1
-    build = next(name for name in samples if name.startswith("licorne_build_info"))
-    assert f'form="{build_info().form}"' in build
-    assert samples[build] == 1
-    assert samples["licorne_loop_lag_seconds"] >= 0
-    assert samples["process_resident_memory_bytes"] > 0
-
-
-async def test_how_much_rms_have_and_may_have(site: Site) -> None:
-    """Every RM has its counts beside the caps, and one that left meanwhile has none."""
-    site.driver.do(register(CONFIG, rm="rm1"), nodes(node("n1"), node("n2"), rm="rm1"))
-    there, gone = (RmFigures(rm_id=RmId(name), connected=True) for name in ("rm1", "gone"))
-    site.figures = Figures(rms=(there, gone), rms_forgotten=4, memory=1000, memory_limit=900, shortage=1)
-
-    samples = await site.metrics()
-
-    assert samples['licorne_rm_items{kind="nodes",rm="rm1"}'] == 2
-    assert samples['licorne_rm_items{kind="partitions",rm="rm1"}'] == 1
-    assert samples['licorne_rm_items_max{kind="nodes"}'] == RmCaps().nodes
-    assert 'licorne_rm_memory_bytes{rm="rm1"}' in samples
-    assert samples["licorne_rm_memory_max_bytes"] == RmCaps().memory
-    assert not [name for name in samples if name.startswith("licorne_rm_items{") and "gone" in name]
-    assert samples["licorne_rms_forgotten_total"] == 4
-    assert samples["licorne_memory_bytes"] == 1000
-    assert samples["licorne_memory_limit_bytes"] == 900
-    assert samples["licorne_memory_shortage"] == 1
 
 
 async def test_labels_are_bounded(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,9 +3,9 @@
 import pytest
 
 from licorne_server.http.ui import feed, mirrors
-from support.core.builders import app, apps, ask, asks, config, node, nodes, register
 from support.patience import PATIENCE
-from support.server.http_site import Site, happened
+from support.server import http_scenes
+from support.server.http_site import Site
 
 
 @pytest.fixture(autouse=True)
@@ -23,15 +23,5 @@ def _waits_for_members(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def town(site: Site) -> Site:
     """An RM with two queues, two nodes, an application that runs and one that waits."""
-    site.driver.do(
-        register(config("[{name: runs}, {name: full, resources: {max: {vcore: 2}}}]")),
-        nodes(node("n1", vcore=8000, memory=100), node("n2", vcore=8000, memory=100)),
-        apps(app("runner", "root.runs", user="ann"), app("waiter", "root.full", user="bob")),
-        asks(
-            ask("runner", "r1", vcore=1000, memory=10),
-            ask("waiter", "w1", vcore=2000, memory=10),
-            ask("waiter", "w2", vcore=1000, memory=10),
-        ),
-    )
-    happened(site)
+    http_scenes.town(site)
     return site

@@ -12,45 +12,11 @@ def tell(site: Site) -> None:
     site.events.get(RM).append(tuple(site.driver.facts))
 
 
-async def test_the_heat_map_has_every_node_in_short(town: Site) -> None:
-    """Each node has id, state, and the used part of each resource, in thousandths."""
-    town.driver.do(nodes(node("small", memory=50)))
-    found = await town.get(f"{MINE}/heat")
-    assert found["resources"][:2] == ["vcore", "memory"]
-    rows = {row[0]: row[1:] for row in found["nodes"]}
-    assert set(rows) == {"n1", "n2", "small"}
-    assert sorted(row[1] for row in (rows["n1"], rows["n2"])) == [125, 250]
-    assert rows["small"][:3] == [0, -1, 0]
-
-
 async def test_the_heat_map_is_made_once_for_all(town: Site) -> None:
     """Within the time that it is fresh, the next viewer gets the same."""
     first = await town.get(f"{MINE}/heat")
     town.driver.do(nodes(node("late", vcore=1000)))
     assert await town.get(f"{MINE}/heat") == first
-
-
-async def test_the_configuration_is_shown_as_it_was_written(town: Site) -> None:
-    """With comments and all, as it is compared with another text."""
-    found = await town.get(f"{API}/config?rm={RM}")
-    assert found["text"] == town.driver.views.rm(RM).config
-    assert found["checksum"]
-    assert (await town.refused(f"{API}/config?rm=nobody"))["status_code"] == 404
-
-
-async def test_things_are_found_by_a_part_of_their_names(town: Site) -> None:
-    """Queues, applications, nodes and users, in any case."""
-    found = await town.get(f"{API}/search?q=N1")
-    [hit] = found["hits"]
-    assert (hit["kind"], hit["partition"], hit["name"], found["complete"]) == (
-        "node",
-        f"[{RM}]default",
-        "n1",
-        True,
-    )
-    kinds = {hit["kind"] for hit in (await town.get(f"{API}/search?q=n"))["hits"]}
-    assert kinds == {"application", "node", "queue", "user"}
-    assert (await town.refused(f"{API}/search?q=%20"))["status_code"] == 400
 
 
 async def test_hits_say_what_tells_them_apart(town: Site) -> None:
@@ -65,19 +31,6 @@ async def test_hits_say_what_tells_them_apart(town: Site) -> None:
     ]
     assert hits[0]["finished"] == 0 < hits[1]["finished"]
     assert hits[1]["name"] != "runner"
-
-
-async def test_nodes_are_grouped_by_an_attribute(town: Site) -> None:
-    """The names offered are those that most nodes have with few values; others can be used too."""
-    racks = ({"rack": "r2", "host": "a"}, {"rack": "r1", "host": "a"}, {"rack": "r2", "host": "a"})
-    town.driver.do(nodes(*(node(f"x{n}", attributes=rack, vcore=1) for n, rack in enumerate(racks))))
-    found = await town.get(f"{MINE}/heat?by=rack")
-    assert found["attributes"] == ["rack"]
-    groups = {row[0]: found["groups"][row[-1]] for row in found["nodes"]}
-    assert groups == {"n1": "", "n2": "", "x0": "r2", "x1": "r1", "x2": "r2"}
-    plain = await town.get(f"{MINE}/heat")
-    assert (plain["attributes"], plain["groups"]) == (["rack"], [])
-    assert {len(row) for row in plain["nodes"]} == {2 + len(plain["resources"])}
 
 
 async def test_a_search_says_when_it_is_not_complete(town: Site) -> None:
