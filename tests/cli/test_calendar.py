@@ -9,8 +9,6 @@ import pytest
 
 from licorne.v1 import state_pb2 as pb
 from licorne.v1.state_pb2_grpc import StateStub
-from licorne_cli.nouns.explain import start_text
-from licorne_cli.output.text import shown_time
 from licorne_server.testing import FakeRM, VirtualClock, serve
 from support.core.builders import config
 from support.patience import PATIENCE
@@ -86,81 +84,3 @@ async def test_the_calendar_comes_in_pages(planned: Planned) -> None:
         with pytest.raises(grpc.aio.AioRpcError) as refused:
             await planned.stub.ListCalendar(pb.ListCalendarRequest(page_token=token))
         assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
-
-
-async def test_what_passes_a_planned_start_says_so_everywhere(capsys: pytest.CaptureFixture[str]) -> None:
-    """Explanation and event of a backfilled allocation name the holder, and its hours are counted apart."""
-    clock = VirtualClock()
-    async with serve(CONFIG, clock=clock) as served, FakeRM(served.target) as rm:
-        shell, state = Shell(served.target, capsys), rm.client.state
-        await rm.add_nodes(1, vcore=4000)
-        await rm.submit("job", queue="root.batch", tags={"licorne/runtime": "600"})
-        await rm.ask("job", vcore=3000)
-        await rm.allocated(1)
-        await rm.ask("job", prefix="large", vcore=4000)
-        async with asyncio.timeout(PATIENCE):
-            while not (calendar := await state.calendar()):
-                pass
-        await rm.submit("quick", queue="root.batch", tags={"licorne/runtime": "60"})
-        await rm.ask("quick", prefix="quick", vcore=1000)
-        await rm.allocated(2)
-        text = "started by backfill: it passed ask large-1 of application job"
-        start = calendar[0].start.starts_at
-        explained = await state.explain("quick-1")
-        assert explained.summary.endswith(f"; {text}")
-        assert explained.passed == pb.PassedStart(
-            application_id="job", allocation_key="large-1", starts_at=start
-        )
-        shown = await shell("explain", "quick", "quick-1")
-        assert f"the start that it passed was planned for {shown_time(start)}" in shown.out
-        [event] = (await shell("events", "--reason", "backfill", "-o", "json")).json["events"]
-        late = f"{text}, which was planned for {start / 1e9:.0f}"
-        assert event["record"]["message"] == late
-        await clock.advance(36.0)
-        [root, leaf] = (await shell("usage", "-o", "json")).json["rows"]
-        assert root["backfilledHours"] == leaf["backfilledHours"] == {"vcore": 10.0}
-        assert leaf["hours"] == {"vcore": 40.0}
-
-
-@pytest.mark.parametrize(
-    ("start", "text"),
-    [
-        (pb.ExpectedStart(confidence="unknown"), "expected to start: unknown"),
-        (
-            pb.ExpectedStart(confidence="unknown", asks_ahead=1999),
-            "expected to start: unknown, too many are ahead of it: 1,999 asks",
-        ),
-        (
-            pb.ExpectedStart(starts_at=10**9, confidence="declared", unasked=True),
-            (
-                "expected to start at 1970-01-01T00:00:01.000Z (declared), "
-                "by amounts alone: its RM was not asked about nodes"
-            ),
-        ),
-        (
-            pb.ExpectedStart(starts_at=10**9, confidence="learnt", start_by=2 * 10**9),
-            "expected to start at 1970-01-01T00:00:01.000Z (learnt), wanted by 1970-01-01T00:00:02.000Z",
-        ),
-        (
-            pb.ExpectedStart(
-                starts_at=2 * 10**9, confidence="declared", earliest=10**9, latest=3 * 10**9, level=80
-            ),
-            (
-                "expected to start between 1970-01-01T00:00:01.000Z and 1970-01-01T00:00:03.000Z "
-                "in 80 of 100 cases, at 1970-01-01T00:00:02.000Z (declared)"
-            ),
-        ),
-        (
-            pb.ExpectedStart(
-                starts_at=3 * 10**9, confidence="declared", first_told=10**9, start_by=2 * 10**9
-            ),
-            (
-                "expected to start at 1970-01-01T00:00:03.000Z (declared), "
-                "first told 1970-01-01T00:00:01.000Z, later than 1970-01-01T00:00:02.000Z"
-            ),
-        ),
-    ],
-)
-def test_an_expected_start_in_words(start: pb.ExpectedStart, text: str) -> None:
-    """The text has time, confidence, first published and latest requested start; or no time."""
-    assert start_text(start) == text

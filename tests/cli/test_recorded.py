@@ -19,7 +19,7 @@ import pytest
 from licorne_cli.commands import installed_commands, main, parser_for
 from licorne_cli.connection.contexts import PATH_VARIABLE
 from licorne_cli.connection.target import VARIABLES
-from licorne_cli.nouns import events
+from licorne_cli.nouns import events, usage
 from licorne_cli.output import marks
 from licorne_cli.parsing.parser import ForCommands, commands_of
 from licorne_server.testing import VirtualClock
@@ -68,7 +68,7 @@ async def test_commands_print_as_recorded(
 ) -> None:
     """Each command prints and exits as it did, in every form that programs read."""
     clock = VirtualClock()
-    for module in (marks, events):
+    for module in (marks, events, usage):
         monkeypatch.setattr(module, "time", SimpleNamespace(time=clock.now))
     monkeypatch.setenv(PATH_VARIABLE, str(files / "contexts.yaml"))
     async with SCENES[scene.place](clock) as target:

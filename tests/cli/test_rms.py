@@ -4,11 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from licorne.v1.state_pb2 import ResourceManager, RmAmounts
-from licorne_cli.nouns.rms import COUNTED, RMS
 from support.peers.shim import RawSession, Shim, connected, hang_up, serving
 from support.peers.town import Shell
-from support.server.reports import cells
 
 
 async def test_rms_are_shown_and_forgotten(capsys: pytest.CaptureFixture[str]) -> None:
@@ -64,14 +61,3 @@ async def test_an_rm_of_the_state_directory_is_forgotten(
         assert (again.code, again.err) == (3, 'licorne: no RM "old"; there are: new\n')
     async with serving(state_dir=tmp_path) as server:
         assert (await Shell(server.grpc_address, capsys)("config", "history", "old")).code == 3
-
-
-def test_caps_that_are_near_are_shown() -> None:
-    """A cap is displayed beside the count from four fifths on."""
-    gibi = 1024**3
-    counts = RmAmounts(partitions=1, queues=79, nodes=80, applications=10, asks=11, memory=gibi)
-    caps = RmAmounts(partitions=9, queues=100, nodes=100, applications=10, asks=99, memory=gibi * 5 // 4)
-    rm = ResourceManager(rm_id="rm", counts=counts, caps=caps)
-    shown = cells(RMS, rm)
-    expected = ["1", "79", "80 of 100", "10 of 10", "11", "1Gi of 1.2Gi"]
-    assert [shown[name.upper()] for name in COUNTED] == expected

@@ -2,7 +2,7 @@
 
 import pytest
 
-from licorne import Allocation, Application, ApplicationStateChanged, Ask, AskRejected, Node
+from licorne import Allocation, Application, Ask, AskRejected, Node
 from licorne.answers import Answers
 from licorne.cache import Cache
 from licorne.model import Termination
@@ -11,8 +11,6 @@ from licorne.wire import FOREIGN_TAG
 
 APP = Application(application_id="a", user="ann")
 ASK = Ask(key="k", application_id="a", resources={"vcore": 100})
-ACCEPTED = si.ApplicationResponse(accepted=[si.AcceptedApplication(applicationID="a")])
-COMPLETED = si.ApplicationResponse(updated=[si.UpdatedApplication(applicationID="a", state="Completed")])
 ECHO = si.AllocationResponse(new=[si.Allocation(allocationKey="k", nodeID="n")])
 REJECTED = si.AllocationResponse(
     rejectedAllocations=[si.RejectedAllocation(allocationKey="k", applicationID="a", reason="is there")]
@@ -27,17 +25,6 @@ def cache() -> Cache:
     cache.add_nodes([Node(node_id="n", capacity={"vcore": 1000})])
     cache.submit([APP])
     return cache
-
-
-def test_an_end_that_may_be_of_either_partition_ends_neither(cache: Cache) -> None:
-    """Answers name no partition: of two applications of one id none is removed for the end of one."""
-    cache.submit([Application(application_id="a", user="ann", partition="gpu")])
-    answers = Answers(cache)
-    answers.applications(ACCEPTED)
-    answers.applications(ACCEPTED)
-    [event] = answers.applications(COMPLETED)
-    assert isinstance(event, ApplicationStateChanged)
-    assert list(cache.applications) == [("default", "a"), ("gpu", "a")]
 
 
 def test_what_was_echoed_outlives_a_rejection(cache: Cache) -> None:

@@ -341,15 +341,6 @@ def test_a_refused_change_keeps_what_runs() -> None:
     assert node_of_asks(cache) == {"run": "n1", "wait": ""}
 
 
-def test_a_refused_report_is_forgotten() -> None:
-    """A refused existing allocation is not replayed either."""
-    cache = filled()
-    cache.report([Allocation(ask=ask("old"), node_id="n7")], NOW)
-    rejected = si.RejectedAllocation(allocationKey="old", applicationID="app", reason="no node")
-    Answers(cache).allocations(si.AllocationResponse(rejectedAllocations=[rejected]))
-    assert node_of_asks(cache) == {"run": "n1", "wait": ""}
-
-
 def test_an_ended_application_is_forgotten() -> None:
     """The server forgets a completed application, and so does the client."""
     cache = filled()

@@ -2,9 +2,7 @@
 
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
-from typing import Any
 
-import aiohttp
 import grpc
 import pytest
 
@@ -13,7 +11,6 @@ from licorne.v1 import state_pb2 as pb
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_server.testing import FakeRM, Served, VirtualClock, serve
 from support.core.builders import config
-from support.peers.town import Shell
 
 CONFIG = config("[{name: default}]", properties="{topology.levels: 'zone,rack'}")
 PATHS = ["a", "a/1", "a/2", "b", "b/1"]
@@ -31,13 +28,6 @@ async def server() -> AsyncIterator[Served]:
         await rm.ask("app", 1, required_node="a1-1", vcore=3500)
         await rm.allocated(2)
         yield server
-
-
-async def get(server: Served, path: str, status: int = 200) -> Any:
-    """The JSON of an answer with that status."""
-    async with aiohttp.ClientSession() as client, client.get(f"http://{server.http}{path}") as answer:
-        assert answer.status == status
-        return await answer.json()
 
 
 async def test_pages_follow_one_another(server: Served) -> None:
@@ -76,58 +66,6 @@ async def test_what_it_cannot_mean_is_refused(
         with pytest.raises(grpc.aio.AioRpcError, match=text.replace("[", r"\[")) as error:
             await StateStub(channel).ListTopology(request_)
     assert error.value.code() is grpc.StatusCode.INVALID_ARGUMENT
-
-
-async def test_rest_and_the_page_have_the_same(server: Served) -> None:
-    """One answer with all domains; the page has their number too."""
-    of = "partition/default/topology"
-    shown = await get(server, f"/ws/v1/{of}?shape=vcore=2000")
-    assert (shown["levels"], shown["shape"]) == (["zone", "rack"], {"vcore": 2000})
-    assert [(one["path"], one["slots"]) for one in shown["domains"]] == list(
-        zip(PATHS, (6, 2, 4, 4, 4), strict=True)
-    )
-    assert shown["domains"][1] == {
-        "level": "rack",
-        "path": "a/1",
-        "nodes": 2,
-        "schedulableNodes": 2,
-        "capacity": {"vcore": 8000},
-        "available": {"vcore": 5000},
-        "slots": 2,
-        "members": 0,
-    }
-    shown = await get(server, f"/ui/api/{of}?level=rack")
-    assert [one["path"] for one in shown["domains"]] == ["a/1", "a/2", "b/1"]
-    assert (shown["total"], shown["shape"]) == (3, {"vcore": 3500})
-    for query, text in (
-        ("shape=vcore", "shape: vcore is not NAME=AMOUNT, each name once"),
-        ("shape=a=1,a=2", "shape: a=2 is not NAME=AMOUNT, each name once"),
-        ("shape=a=-1", "shape: a=-1 is not NAME=AMOUNT, each name once"),
-        ("shape=a=0", "shape: a is 0, which is not above zero"),
-        ("level=row", "level row is none of zone, rack"),
-    ):
-        assert (await get(server, f"/ws/v1/{of}?{query}", 400))["message"] == text
-
-
-async def test_the_command_line_shows_it(server: Served, capsys: pytest.CaptureFixture[str]) -> None:
-    """A table with the largest gang above it, names for other commands, data; one domain by its path."""
-    shell = Shell(server.target, capsys)
-    result = await shell("topology", "a", "--shape", "vcore=2")
-    assert result.code == 0
-    text = (
-        "the largest gang of vcore=2 that would start now has 6 members in one zone (a), 4 in one rack (a/2)"
-    )
-    assert result.out.splitlines()[0] == text
-    assert [row[0] for row in result.rows[3:]] == PATHS[:3]
-    assert (await shell("topology", "--level", "rack", "-o", "name")).out.split() == [
-        "domain/a/1",
-        "domain/a/2",
-        "domain/b/1",
-    ]
-    data = (await shell("topology", "domain/b", "-o", "json")).json
-    assert (data["levels"], data["shape"]) == (["zone", "rack"], {"vcore": 3500})
-    assert [one["path"] for one in data["domains"]] == PATHS[3:]
-    assert (await shell("topology", "c")).err == "licorne: domain c not found in partition [rm1]default\n"
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,7 @@ from licorne.v1 import admin_pb2 as ap
 from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne_core.messages.commands import RemoveRm
 from licorne_core.values.ids import RmId
-from licorne_server.process.clock import Clock
-from licorne_server.testing import FakeRM, serve
+from licorne_server.testing import FakeRM, VirtualClock, serve
 from support.core.builders import config
 from support.peers.shim import Shim, application, ask, connected, new_allocations, serving
 from support.peers.town import CONFIG, busy_town
@@ -92,20 +91,20 @@ FILES = {
 
 
 @asynccontextmanager
-async def nowhere(clock: Clock) -> AsyncIterator[str]:
+async def nowhere(clock: VirtualClock) -> AsyncIterator[str]:
     """No server."""
     yield "127.0.0.1:1"
 
 
 @asynccontextmanager
-async def town(clock: Clock) -> AsyncIterator[str]:
+async def town(clock: VirtualClock) -> AsyncIterator[str]:
     """Two RMs, of which `blue` has a full queue."""
     async with busy_town(clock) as (target, _, _):
         yield target
 
 
 @asynccontextmanager
-async def namesakes(clock: Clock) -> AsyncIterator[str]:
+async def namesakes(clock: VirtualClock) -> AsyncIterator[str]:
     """The same, where `green` has an application of the same name, one of its own, and a refused one."""
     async with busy_town(clock) as (target, _, green):
         for name in ("shop", "field"):
@@ -119,7 +118,7 @@ async def namesakes(clock: Clock) -> AsyncIterator[str]:
 
 
 @asynccontextmanager
-async def alone(clock: Clock) -> AsyncIterator[str]:
+async def alone(clock: VirtualClock) -> AsyncIterator[str]:
     """One RM with the configuration A, on a server without a file and without a state directory."""
     async with serving(clock=clock) as server, connected(server) as channel:
         await Shim(channel).register(A)
@@ -127,7 +126,7 @@ async def alone(clock: Clock) -> AsyncIterator[str]:
 
 
 @asynccontextmanager
-async def several(clock: Clock) -> AsyncIterator[str]:
+async def several(clock: VirtualClock) -> AsyncIterator[str]:
     """An RM with a revision of an operator, one that is not registered now, and a third one."""
     async with serving(clock=clock) as server, connected(server) as channel:
         await Shim(channel).register(A)
@@ -141,7 +140,7 @@ async def several(clock: Clock) -> AsyncIterator[str]:
 
 
 @asynccontextmanager
-async def full(clock: Clock) -> AsyncIterator[str]:
+async def full(clock: VirtualClock) -> AsyncIterator[str]:
     """Two of three asks of a core run in root.a, which is its maximum, and 2 nodes have a core left each."""
     async with serving(clock=clock) as server, connected(server) as channel:
         shim = Shim(channel)
@@ -156,7 +155,7 @@ async def full(clock: Clock) -> AsyncIterator[str]:
 
 
 @asynccontextmanager
-async def budgeted(clock: Clock) -> AsyncIterator[str]:
+async def budgeted(clock: VirtualClock) -> AsyncIterator[str]:
     """An RM with four asks, of which its budget lets three run."""
     async with serving(clock=clock) as server, connected(server) as channel:
         await AdminStub(channel).UpdateBudgets(ap.UpdateBudgetsRequest(budgets=BUDGETS))
@@ -168,7 +167,7 @@ async def budgeted(clock: Clock) -> AsyncIterator[str]:
 
 
 @asynccontextmanager
-async def planned(clock: Clock) -> AsyncIterator[str]:
+async def planned(clock: VirtualClock) -> AsyncIterator[str]:
     """A job runs for ten minutes, one is planned behind it, and a short one has passed that."""
     queues = config("[{name: batch}, {name: other}]", properties="{backfill: conservative}")
     async with serve(queues, clock=clock) as served, FakeRM(served.target) as rm:
@@ -182,11 +181,12 @@ async def planned(clock: Clock) -> AsyncIterator[str]:
         await rm.submit("quick", queue="root.batch", tags={"licorne/runtime": "60"})
         await rm.ask("quick", prefix="quick", vcore=1000)
         await rm.allocated(2)
+        await clock.advance(36.0)
         yield served.target
 
 
 @asynccontextmanager
-async def limited(clock: Clock) -> AsyncIterator[str]:
+async def limited(clock: VirtualClock) -> AsyncIterator[str]:
     """Users and a group with limits; an ask of bob is too large for the node."""
     limits = "limits: [{limit: x, users: ['*'], groups: [dev], maxresources: {vcore: 30}}]"
     async with (
@@ -206,7 +206,23 @@ async def limited(clock: Clock) -> AsyncIterator[str]:
         yield served.target
 
 
-SCENES: dict[str, Callable[[Clock], AbstractAsyncContextManager[str]]] = {
-    one.__name__: one for one in (nowhere, town, limited, namesakes, alone, several, full, budgeted, planned)
+@asynccontextmanager
+async def zones(clock: VirtualClock) -> AsyncIterator[str]:
+    """Three racks in two zones, with two nodes of four cores each; one ask waits for its only node."""
+    queues = config("[{name: default}]", properties="{topology.levels: 'zone,rack'}")
+    async with serve(queues, clock=clock) as served, FakeRM(served.target) as rm:
+        for zone, rack in ("a1", "a2", "b1"):
+            place = {"zone": zone, "rack": rack}
+            await rm.add_nodes(2, prefix=f"{zone}{rack}", attributes=place, vcore=4000)
+        await rm.submit("app")
+        await rm.ask("app", 2, required_node="a1-1", vcore=1500)
+        await rm.ask("app", 1, required_node="a1-1", vcore=3500)
+        await rm.allocated(2)
+        yield served.target
+
+
+SCENES: dict[str, Callable[[VirtualClock], AbstractAsyncContextManager[str]]] = {
+    one.__name__: one
+    for one in (nowhere, town, limited, namesakes, alone, several, full, budgeted, planned, zones)
 }
 """Each gives the address of its server."""

@@ -22,6 +22,7 @@ from support.peers.shim import (
     resource,
     serving,
 )
+from support.server.configuring import A
 
 Place = tuple[grpc.aio.Channel, dict[str, Call]]
 """A connection, and the RM's streams by name."""
@@ -72,6 +73,14 @@ async def submits(place: Place, *new: si.AddApplicationRequest) -> None:
     await call.send(si.ApplicationRequest(rmID="rm", new=new))
     while not (answer := await call.next()).accepted and not answer.rejected:
         pass
+
+
+@asynccontextmanager
+async def alone(clock: Clock) -> AsyncIterator[Place]:
+    """An RM that has registered with a queue `a`, and nothing else."""
+    async with serving(clock=clock) as server, connected(server) as channel:
+        await Shim(channel).register(A)
+        yield channel, {}
 
 
 @asynccontextmanager
@@ -193,7 +202,7 @@ async def shared(clock: Clock) -> AsyncIterator[Place]:
         yield place
 
 
+PLACES = (registered, alone, waiting, ordered, full, gangs, reserved, short, used, victims, racks, shared)
 SCENES: dict[str, Callable[[Clock], AbstractAsyncContextManager[Place]]] = {
-    one.__name__: one
-    for one in (registered, waiting, ordered, full, gangs, reserved, short, used, victims, racks, shared)
+    place.__name__: place for place in PLACES
 }

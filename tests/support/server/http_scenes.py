@@ -244,6 +244,19 @@ def racks(site: Site) -> None:
     site.driver.do(nodes(*(node(f"x{n}", attributes=place, vcore=1) for n, place in enumerate(places))))
 
 
+def zones(site: Site) -> None:
+    """Three racks in two zones, with two nodes of four cores each; one ask waits for its only node."""
+    site.driver.do(register(config("[{name: a}]", properties="{topology.levels: 'zone,rack'}")))
+    for zone, rack in ("a1", "a2", "b1"):
+        place = {"zone": zone, "rack": rack}
+        site.driver.do(nodes(*(node(f"{zone}{rack}-{n}", attributes=place, vcore=4000) for n in (1, 2))))
+    sizes = (("r1", 1500), ("r2", 1500), ("r3", 3500))
+    site.driver.do(
+        apps(app("app", "root.a")),
+        asks(*(ask("app", key, required_node="a1-1", vcore=n) for key, n in sizes)),
+    )
+
+
 def victims(site: Site) -> None:
     """Three victims, of which two are of one application and two have one key."""
     site.driver.do(register("partitions: [{name: default, queues: [{name: root}]}]"))
@@ -253,5 +266,5 @@ def victims(site: Site) -> None:
 
 
 SCENES: dict[str, Callable[[Site], None]] = {
-    one.__name__: one for one in (busy, corners, nothing, names, town, racks, victims)
+    one.__name__: one for one in (busy, corners, nothing, names, town, racks, zones, victims)
 }

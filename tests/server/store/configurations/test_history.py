@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 from licorne_server.assembly.server import Server
 from support.peers.shim import Shim, connected, serving
 from support.peers.tls import Bearing
-from support.server.configuring import BROKEN, A, Admin, B, C, D, queues, refusal, text
+from support.server.configuring import A, Admin, B, C, D, queues, refusal, text
 
 
 @pytest.fixture
@@ -20,31 +20,6 @@ async def admin(shim: Shim, channel: grpc.aio.Channel) -> Admin:
     """Admin calls, for an RM that has registered with text A."""
     await shim.register(A)
     return Admin(channel)
-
-
-async def test_history_says_who_brought_what_and_why(admin: Admin) -> None:
-    """Revisions are listed latest first, with source, time, author and comment."""
-    await admin.apply(B, comment="more room")
-    latest, first = await admin.history()
-    assert (latest.revision, latest.source, latest.by) == (2, "operator", "127.0.0.1")
-    assert (latest.comment, first.comment) == ("more room", "")
-    assert (first.revision, first.source) == (1, "registration")
-    assert latest.time >= first.time > 1_600_000_000 * 10**9
-    assert not latest.config
-    assert latest.checksum == (await admin.get()).checksum
-    assert (await admin.get()).time == latest.time
-
-
-async def test_texts_come_when_they_are_wanted(admin: Admin) -> None:
-    """Texts of all revisions, or of one, are included on request; an unknown revision is not found."""
-    await admin.apply(B)
-    assert [item.config for item in await admin.history(with_config=True)] == [B, A]
-    [first] = await admin.history(revision=1, with_config=True)
-    assert first.config == A
-    with pytest.raises(grpc.aio.AioRpcError) as refused:
-        await admin.history(revision=3)
-    assert refused.value.code() is grpc.StatusCode.NOT_FOUND
-    assert refused.value.details() == "revision 3 of RM rm is not kept: 1 to 2 are"
 
 
 async def test_what_runs_already_is_applied_once(server: Server, shim: Shim, admin: Admin) -> None:
@@ -69,45 +44,6 @@ async def test_rollback_to_what_runs_keeps_it(shim: Shim, admin: Admin) -> None:
     assert await admin.in_force() == (A, 2, "rollback")
 
 
-@pytest.mark.parametrize(
-    "nothing", ["# nothing\n", "---\n", "\n \n", "\ufeff", "\ufeff# a\n---\n"], ids=ascii
-)
-async def test_a_text_without_anything_in_it_is_no_configuration(
-    server: Server, admin: Admin, nothing: str
-) -> None:
-    """An empty text is refused (spec § 2.5 row 1), and does not select the default."""
-    for call in (admin.apply(nothing), admin.plan(nothing)):
-        with pytest.raises(grpc.aio.AioRpcError) as error:
-            await call
-        refused = refusal(error.value)
-        assert (refused.code, refused.reason) == (
-            grpc.StatusCode.INVALID_ARGUMENT,
-            "CONFIG_INVALID",
-        )
-        assert refused.text == "update of configuration failed: scheduler config is not set"
-    verdict = await admin.validate(nothing)
-    assert (verdict.allowed, verdict.reason) == (False, "scheduler config is not set")
-    assert queues(server) == ("root.a",)
-
-
-async def test_extra_configurations_are_in_the_history(shim: Shim, admin: Admin) -> None:
-    """Each revision has its extra configuration, and a rollback restores it."""
-    await admin.apply(B, extra={"event.trackingEnabled": "false"})
-    await admin.apply(C)
-    await admin.apply(C, extra={"event.trackingEnabled": "true"})
-    history = await admin.history(with_config=True)
-    assert [dict(item.extra_config) for item in history] == [
-        {"event.trackingEnabled": "true"},
-        {"event.trackingEnabled": "false"},
-        {"event.trackingEnabled": "false"},
-        {},
-    ]
-    assert not any(item.extra_config for item in await admin.history())
-    await admin.roll_back(to=2)
-    running = await admin.get()
-    assert (running.config, dict(running.extra_config)) == (B, {"event.trackingEnabled": "false"})
-
-
 async def test_extra_configuration_goes_on_with_what_was_applied(shim: Shim, admin: Admin) -> None:
     """A new registration keeps the extra configuration, until the RM sends another."""
     await shim.register(A, extraConfig={"service.a": "1"})
@@ -119,31 +55,6 @@ async def test_extra_configuration_goes_on_with_what_was_applied(shim: Shim, adm
     running = await admin.get()
     assert (running.config, dict(running.extra_config)) == (B, {"service.a": "2"})
     assert (running.source, running.revision) == ("operator", 4)
-
-
-async def test_refused_text_is_no_revision(server: Server, admin: Admin) -> None:
-    """A refused configuration leaves the history unchanged."""
-    with pytest.raises(grpc.aio.AioRpcError):
-        await admin.apply(BROKEN)
-    assert len(await admin.history()) == 1
-    assert queues(server) == ("root.a",)
-
-
-async def test_change_from_a_stale_revision_is_refused(server: Server, admin: Admin) -> None:
-    """A stale base is ABORTED with the revision in force; the current base is accepted."""
-    await admin.apply(B)
-    for change in (admin.apply(C, base=1), admin.roll_back(to=1, base=1)):
-        with pytest.raises(grpc.aio.AioRpcError) as error:
-            await change
-        refused = refusal(error.value)
-        assert (refused.code, refused.reason) == (grpc.StatusCode.ABORTED, "STALE_REVISION")
-        assert refused.metadata == {"revision": "2"}
-        assert refused.text == (
-            "RM rm runs revision 2 of its configuration (operator, 127.0.0.1), "
-            "the change was made from revision 1"
-        )
-    assert queues(server) == ("root.b",)
-    assert (await admin.apply(C, base=2)).revision == 3
 
 
 async def test_of_many_appliers_one_wins(server: Server, admin: Admin) -> None:
@@ -164,28 +75,6 @@ async def test_registration_counts_as_a_change(shim: Shim, admin: Admin) -> None
     with pytest.raises(grpc.aio.AioRpcError) as error:
         await admin.apply(C, base=1)
     assert refusal(error.value).metadata == {"revision": "2"}
-
-
-async def test_rollback_brings_a_text_back_as_a_new_revision(server: Server, admin: Admin) -> None:
-    """A rollback restores the previous revision, or any retained one."""
-    await admin.apply(B)
-    await admin.apply(C)
-    answer = await admin.roll_back()
-    assert (answer.changed, answer.revision) == (True, 4)
-    assert await admin.in_force() == (B, 4, "rollback")
-    assert queues(server) == ("root.b",)
-    assert (await admin.history())[0].comment == "rollback to revision 2"
-    await admin.roll_back(to=1)
-    assert await admin.in_force() == (A, 5, "rollback")
-    assert not (await admin.roll_back(to=1)).changed
-
-
-async def test_first_revision_has_none_before_it(admin: Admin) -> None:
-    """A rollback of the first revision is refused with the reason."""
-    with pytest.raises(grpc.aio.AioRpcError) as refused:
-        await admin.roll_back()
-    assert refused.value.code() is grpc.StatusCode.NOT_FOUND
-    assert refused.value.details() == "RM rm has had no other configuration than the first"
 
 
 async def test_history_keeps_so_many(admin: Admin) -> None:
