@@ -40,7 +40,6 @@ NOT_RECORDED = {
     "why": "needs a journal, and prints as explain does",
     "state-dump": "what REST says, which is recorded",
     "top": "draws screens, of which there are goldens",
-    "members": "there are none of a server that is alone",
     "settings": "the defaults, of which there is a reference",
     "completion": "a script for a shell",
 }

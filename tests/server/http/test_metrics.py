@@ -9,26 +9,12 @@ from prometheus_client.parser import text_string_to_metric_families as parse_pla
 from licorne_core.messages.commands import Command, NodeAction, RemoveRm
 from licorne_core.values.ids import RmId
 from licorne_server.http import metrics as limits
-from licorne_server.http import queue_metrics, scrape
+from licorne_server.http import queue_metrics
 from licorne_server.http.families import Families
 from licorne_server.http.metrics import gather
 from licorne_server.http.queue_metrics import metric_part
 from licorne_server.process import fair
-from support.core.builders import (
-    RM,
-    app,
-    apps,
-    ask,
-    asks,
-    config,
-    node,
-    nodes,
-    register,
-    release,
-    releases,
-    reload,
-    remove_apps,
-)
+from support.core.builders import RM, app, apps, ask, asks, config, node, nodes, register, reload, remove_apps
 from support.core.driver import Driver
 from support.patience import loop_turns
 from support.server.http_site import Site, read_openmetrics
@@ -78,67 +64,9 @@ def ready(site: Site) -> Site:
     return site
 
 
-async def test_scheduler_counts(ready: Site) -> None:
-    """Asks, applications and nodes are counted under the names that dashboards know."""
-    ready.driver.do(
-        asks(ask("app-1", "made", vcore=50)),
-        releases(release("app-1", "ten")),
-    )
-
-    samples = await ready.metrics()
-
-    name = "yunikorn_scheduler_container_allocation_attempt_total"
-    for state, count in {"allocated": 1, "rejected": 1, "error": 0, "released": 1}.items():
-        assert samples[f'{name}{{{HERE},state="{state}"}}'] == count
-    name = "yunikorn_scheduler_application_submission_total"
-    for result, count in {"new": 2, "accepted": 1, "rejected": 1}.items():
-        assert samples[f'{name}{{partition="default",result="{result}",rm="rm1"}}'] == count
-    name = "yunikorn_scheduler_application_total"
-    for state, count in {"running": 1, "rejected": 1, "completed": 0, "failing": 0}.items():
-        assert samples[f'{name}{{{HERE},state="{state}"}}'] == count
-    for state, count in {"active": 4, "draining": 1, "failed": 1, "decommissioned": 0}.items():
-        assert samples[f'yunikorn_scheduler_node{{{HERE},state="{state}"}}'] == count
-
-
-async def test_node_usage_ranges(ready: Site) -> None:
-    """Nodes are counted in ten ranges of usage, each without its lower and with its upper end."""
-    samples = await ready.metrics()
-
-    name = "yunikorn_scheduler_vcore_node_usage_total"
-    found = {key: value for key, value in samples.items() if key.startswith(name)}
-
-    ranges = ["[0,10%]", *(f"({low}%,{low + 10}%]" for low in range(10, 100, 10))]
-    expected = dict.fromkeys(ranges, 0) | {"[0,10%]": 2, "(10%,20%]": 1, "(90%,100%]": 1}
-    assert found == {
-        f'{name}{{partition="default",range="{label}",rm="rm1"}}': count for label, count in expected.items()
-    }
-    name = "yunikorn_scheduler_ephemeral_storage_node_usage_total"
-    assert samples[f'{name}{{partition="default",range="[0,10%]",rm="rm1"}}'] == 3
-
-
 def leaf(name: str, state: str, path: str = "root.a") -> str:
     """The sample of a leaf by state."""
     return f'{name}{{partition="default",queue="{path}",rm="rm1",state="{state}"}}'
-
-
-@pytest.mark.row(163)
-async def test_containers_of_a_queue(ready: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every allocation and every release of a leaf is counted, replayed and decided ones alike."""
-    monkeypatch.setattr(scrape, "FRESH_SECONDS", 0.0)
-    before = await ready.metrics()
-    ready.driver.do(
-        asks(ask("app-1", "made", vcore=50)),
-        releases(release("app-1", "ten"), release("app-1", "made")),
-        nodes(node("n3", NodeAction.DECOMISSION)),
-    )
-    after = await ready.metrics()
-
-    name = "yunikorn_queue_container"
-    assert before[leaf(name, "allocated")] == 3
-    assert before[leaf(name, "released")] == 0
-    assert after[leaf(name, "allocated")] == 4
-    assert after[leaf(name, "released")] == 3
-    assert leaf(name, "allocated", "root") not in after
 
 
 async def test_removed_queue_leaves_no_samples(site: Site) -> None:

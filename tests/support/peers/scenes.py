@@ -10,8 +10,11 @@ from licorne.v1 import admin_pb2 as ap
 from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne_core.messages.commands import RemoveRm
 from licorne_core.values.ids import RmId
+from licorne_server.store.coordination.store import MemberId
+from licorne_server.store.coordination.store import Ownership as Record
 from licorne_server.testing import FakeRM, VirtualClock, serve
 from support.core.builders import config
+from support.members import Table, member
 from support.peers.shim import Shim, application, ask, connected, new_allocations, serving
 from support.peers.town import CONFIG, busy_town
 from support.server.configuring import BROKEN, A, Admin, B, C, text
@@ -221,8 +224,19 @@ async def zones(clock: VirtualClock) -> AsyncIterator[str]:
         yield served.target
 
 
+@asynccontextmanager
+async def members(clock: VirtualClock) -> AsyncIterator[str]:
+    """Two members, of which the first one has an RM, and an RM that nobody has; the second one is asked."""
+    table = Table()
+    async with member(table, "a", clock) as first, member(table, "b", clock) as second:
+        async with connected(first) as channel:
+            await Shim(channel, "rm").register()
+        table.rms[RmId("free")] = Record(rm_id=RmId("free"), owner=MemberId(""), epoch=9)
+        yield second.grpc_address
+
+
+PLACES = (nowhere, town, limited, namesakes, alone, several, full, budgeted, planned, zones, members)
 SCENES: dict[str, Callable[[VirtualClock], AbstractAsyncContextManager[str]]] = {
-    one.__name__: one
-    for one in (nowhere, town, limited, namesakes, alone, several, full, budgeted, planned, zones)
+    place.__name__: place for place in PLACES
 }
 """Each gives the address of its server."""

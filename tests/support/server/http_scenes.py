@@ -6,6 +6,7 @@ from functools import partial
 
 from extensions.drains.building import cordon
 from licorne_core.config import load
+from licorne_core.messages.commands import NodeAction
 from licorne_core.values.errors import Refusal
 from licorne_core.values.ids import PartitionName, RmId
 from licorne_server.reads.history.recorder import Sample
@@ -20,6 +21,7 @@ from support.core.builders import (
     asks,
     config,
     foreign,
+    happened,
     node,
     nodes,
     register,
@@ -28,7 +30,8 @@ from support.core.builders import (
     victim,
 )
 from support.core.driver import START, Driver
-from support.server.http_site import Site, happened
+from support.server import http_site
+from support.server.http_site import Site
 
 CONFIG = """
 partitions:
@@ -234,7 +237,7 @@ def town(site: Site) -> None:
             ask("waiter", "w2", vcore=1000, memory=10),
         ),
     )
-    happened(site)
+    http_site.happened(site)
 
 
 def racks(site: Site) -> None:
@@ -257,6 +260,44 @@ def zones(site: Site) -> None:
     )
 
 
+def uneven(site: Site) -> None:
+    """Nodes of different fullness, one drained and one decommissioned; what was refused or has ended."""
+    queues = "[{name: a, maxapplications: 4, resources: {guaranteed: {vcore: 1}, max: {vcore: 8}}}]"
+    site.driver.do(
+        register(config(queues)),
+        nodes(*[node(f"n{n}", vcore=1000, ephemeral_storage=n) for n in range(6)]),
+        apps(app("app-1", "root.a"), app("app-2", "root.nowhere")),
+        asks(
+            ask("app-1", "full", on_node="n1", vcore=1000),
+            ask("app-1", "ten", on_node="n2", vcore=100),
+            ask("app-1", "more", on_node="n3", vcore=101),
+            ask("app-1", "a tenth", on_node="n4", vcore=100),
+            ask("app-1", "above it", on_node="n5", vcore=101),
+            ask("app-1", "big", vcore=5000),
+            ask("app-9", "nobody", vcore=1),
+        ),
+        nodes(node("n0", NodeAction.DRAIN_NODE), node("n1", vcore=1)),
+        nodes(node("lost", partition="nowhere", vcore=1)),
+        asks(ask("app-1", "made", vcore=50)),
+        releases(release("app-1", "ten"), release("app-1", "made")),
+        nodes(node("n3", NodeAction.DECOMISSION)),
+    )
+
+
+def events(site: Site) -> None:
+    """Ten events, of which a ring has kept six."""
+    extra = {"event.ringBufferCapacity": "6", "event.RESTResponseSize": "4"}
+    site.driver.do(register(config("[{name: a}]"), extra=extra))
+    site.events.begin(RmId(RM))
+    site.events.get(RM).append(happened(RM, 0, 10).facts)
+
+
+def no_events(site: Site) -> None:
+    """An RM to which nothing has happened yet."""
+    site.driver.do(register(config("[{name: a}]")))
+    site.events.begin(RmId(RM))
+
+
 def victims(site: Site) -> None:
     """Three victims, of which two are of one application and two have one key."""
     site.driver.do(register("partitions: [{name: default, queues: [{name: root}]}]"))
@@ -265,6 +306,5 @@ def victims(site: Site) -> None:
         ledger.note(victim(key, app_id))
 
 
-SCENES: dict[str, Callable[[Site], None]] = {
-    one.__name__: one for one in (busy, corners, nothing, names, town, racks, zones, victims)
-}
+PLACES = (busy, corners, nothing, names, town, racks, zones, uneven, events, no_events, victims)
+SCENES: dict[str, Callable[[Site], None]] = {place.__name__: place for place in PLACES}
