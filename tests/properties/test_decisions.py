@@ -177,6 +177,7 @@ def test_decides_as_the_oracle_does_in_long_worlds(part: range) -> None:
 
 
 OF_DOMAINS = partial(agree, gangs=MOSTLY, topology=True)
+OF_PREEMPTION = partial(agree, preempting=MOSTLY)
 OF_ELASTIC_GANGS = partial(agree, length=CROWDED, gangs=0.3, preempting=MOSTLY, elastic=1.0)
 
 
@@ -194,6 +195,20 @@ OF_ELASTIC_GANGS = partial(agree, length=CROWDED, gangs=0.3, preempting=MOSTLY, 
             partial(agree, length=180, backfill=1.0, shortest=0.9), 3_100_008, id="order of those that pass"
         ),
         pytest.param(agree, 260, id="ask resized after its victims were in vain"),
+        pytest.param(OF_PREEMPTION, 7_000_000, id="ask too large for its cleared node"),
+        pytest.param(
+            partial(agree, length=3 * CROWDED, backfill=1.0, shortest=MOSTLY),
+            3_100_031,
+            id="time alone calls for an earlier start",
+        ),
+        pytest.param(
+            partial(OF_PREEMPTION, notices=True), 61_000_264, id="node asked about again after stops"
+        ),
+        pytest.param(
+            partial(OF_PREEMPTION, length=CROWDED, notices=True, reclaims=True),
+            3_800_112,
+            id="assumed elsewhere after stops in vain",
+        ),
         pytest.param(OF_DOMAINS, 74_200_011, id="first placeholder after members"),
         pytest.param(
             partial(OF_DOMAINS, play=partial(compare, tuning=Tuning(fill_work=1)), elastic=1.0),

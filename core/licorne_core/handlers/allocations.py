@@ -189,7 +189,7 @@ def replace_ask(partition: Partition, app: Application, request: Request, ask: A
             )
             partition.dirty.mark_node(node)
     if promise is not None:
-        partition.reservations.take_over(promise, other)
+        partition.reservations.take_over(promise, other, own, now)
 
 
 def _resized(known: Ask, ask: Ask) -> Ask:

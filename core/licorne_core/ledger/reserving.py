@@ -19,6 +19,7 @@ from licorne_core.scheduling.waiting.dirty import Dirty
 from licorne_core.scheduling.waiting.reserved_nodes import reservers
 from licorne_core.scheduling.waiting.wakeups import Wakeups
 from licorne_core.values.asks import Reservation
+from licorne_core.values.ids import NodeId
 from licorne_core.values.timers import Due, Timer, Timers
 
 _REVIEW = Timer(Due.REVIEW)
@@ -125,10 +126,11 @@ class Reservations:
         self.promises.make(Promise(app, request, reservation, victims, items))
         self._wake(reservation)
 
-    def take_over(self, promise: Promise, request: Request) -> None:
-        """Transfer an ended promise to `request`, its ask in another size.
+    def take_over(self, promise: Promise, request: Request, own: NodeId | None, now: float) -> None:
+        """Transfer an ended promise to `request`, its ask in another size, which had `own` reserved.
 
-        The promise shrinks to the amounts that the ask still requests. It needs no node.
+        The promise shrinks to the amounts that the ask still requests. It needs no node. If its node, which
+        victims were to clear, is too small for it now, others may be stopped.
         """
         wanted = dict(request.ask.ask_class.items)
         still = ((name, min(value, wanted.get(name, 0))) for name, value in promise.items)
@@ -141,6 +143,10 @@ class Reservations:
             again = Promise(app, request, reservation, promise.outstanding, items)
             again.node_id, again.has_stopped = promise.node_id, promise.has_stopped
             self.promises.make(again)
+            if own is not None and own == again.node_id and reservation.node_id is None:
+                _stopped_in_vain(self.promises, self._stays, again, now)
+                if request.group is not None:
+                    readmit(self._escalation, request, now)
         elif not promise.has_stopped:
             request.triggered = False
 

@@ -209,6 +209,13 @@ def may_be_earlier(look: Look, shadow: ShadowRecord) -> bool:
     return look.now >= shadow.looked + REPLAN_SECONDS or not shadow.beside <= known
 
 
+def is_due_by_time(apps: dict[str, AppRecord], one: Hold | StartQuestion) -> bool:
+    """True if a start is told, and nothing but time calls for a better one: no turn comes for that."""
+    shadow = apps[one.app_id].asks[one.key].shadow
+    known = {other.name for _, _, other in holders(apps)}
+    return shadow is not None and not shadow.stale and shadow.beside <= known
+
+
 def passed_by(look: Look, app: AppRecord, key: str) -> tuple[str, str, float] | None:
     """The start told first of those that are told to asks which come before one that is placed now."""
     order = [

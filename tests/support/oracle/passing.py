@@ -298,6 +298,7 @@ def _go_by(
     if standing is None and not on_hold and others_were_faster(look, check, found):
         # The next nodes are looked at.
         return
+    check.wish.refused.clear()
     if standing is None:
         check.wish.paused_until = now + SEARCH_INTERVAL
     else:
@@ -313,6 +314,7 @@ def _no_word_of_victims(partition: PartitionOracle, check: VictimCheck, now: flo
         found = accepted(check, starts(check))
         _go_by(partition, check, found, [], now, on_hold=on_hold)
     else:
+        check.wish.refused.clear()
         check.wish.paused_until = now + SEARCH_INTERVAL
 
 

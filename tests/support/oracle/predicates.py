@@ -262,8 +262,9 @@ def check_sense(look: Look, checks: PredicateChecks, ask: AskRecord, said: Asked
 
 def put_back(app: AppRecord, key: str) -> None:
     """An assumed or matched ask is pending again, in its old place."""
-    waited = app.pairs.pop(key) if key in app.pairs else app.allocations.pop(key)
-    app.add(waited.ask)
+    here = app.pairs if key in app.pairs else app.allocations
+    app.add(here[key].ask)
+    del here[key]
 
 
 def remember(check: PredicateCheck, refused: dict[str, str]) -> None:

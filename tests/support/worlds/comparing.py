@@ -21,7 +21,7 @@ from licorne_core.values.ids import AppId, PartitionName
 from licorne_core.values.slices import Tuning
 from support.core.driver import Driver, placed, released
 from support.oracle import Made, Oracle, Released
-from support.oracle.backfill import Unplanned
+from support.oracle.backfill import Hold, StartQuestion, Unplanned, is_due_by_time
 from support.oracle.deciding import Outcome, Search, Waits
 from support.oracle.doing import carry_out
 from support.oracle.reserving import GiveUp
@@ -190,6 +190,10 @@ class _Pair:
                 left = peek(partition, self.driver.now)
                 if isinstance(left.decision, GiveUp) and not any(app.asks for app in partition.apps.values()):
                     # No turn comes before the next ask, and a review that is due waits for it.
+                    continue
+                if isinstance(left.decision, Hold | StartQuestion) and is_due_by_time(
+                    partition.apps, left.decision
+                ):
                     continue
                 searches = left.searches if partition.nodes else []
                 waits = left.decision or left.backing_off or searches
