@@ -56,6 +56,20 @@ PREEMPTION = (
         ("preemption/test_shares::test_amounts_beyond_a_maximum_are_divided",),
     ),
     Defect(
+        "share-of-closed-nodes",
+        "shares:usable",
+        swap("node . schedulable", "True"),
+        "what is free on nodes that take nobody is divided, too",
+        ("preemption/test_shares::test_what_can_be_used_is_divided",),
+    ),
+    Defect(
+        "share-of-former-demand",
+        "Divisions.refresh",
+        swap("pop ( parent", "get(parent"),
+        "what a queue has is not divided anew when a child wants more",
+        ("preemption/test_shares::test_what_siblings_have_is_divided_once_for_all_and_again_after_a_change",),
+    ),
+    Defect(
         "outside-a-fair-share",
         "fence_of",
         swap("shares is None", "True"),

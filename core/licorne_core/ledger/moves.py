@@ -276,6 +276,8 @@ class Moves:
                 post(request.ask.ask_class.items, node, app)
                 # Asks that wait for the cluster without its victims may fit now.
                 self._dirty.mark(app.leaf.lineage[-1:])
+                if self._dirty.demands is not None:
+                    self._dirty.demands.note(app.leaf)
                 units = app.gang.units
                 if units is not None and app.gang.has_member(request.ask):
                     units.mark_leaving(request, by)

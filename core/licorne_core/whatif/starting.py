@@ -242,6 +242,8 @@ class _Copy:
             dirty.mark_resized(quota)
         elif isinstance(quota, Queue):
             self.partition.tree.shares_stale = True
+            if dirty.demands is not None:
+                dirty.demands.note(quota)
         dirty.mark((quota,))
 
     def _add_node(self, change: StartChange) -> None:

@@ -8,9 +8,10 @@ import pytest
 from licorne_core.messages.commands import TerminationType
 from licorne_core.messages.effects import Effect
 from licorne_core.messages.preemption import PreemptionRule
+from licorne_core.standard.preemption.extension import preemption_of
 from licorne_core.standard.preemption.keys import RECLAIM
 from licorne_core.standard.preemption.laws import Law
-from licorne_core.standard.preemption.shares import divided
+from licorne_core.standard.preemption.shares import DueShares, divided
 from licorne_core.values.asks import Ask
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
 from support.core.driver import Driver, released
@@ -204,7 +205,7 @@ def test_a_gang_is_judged_by_the_share_for_all() -> None:
 
 
 def test_a_share_costs_its_siblings() -> None:
-    """Whether a queue has its share is found without examining allocations or nodes."""
+    """Whether a queue has its share is found without examining allocations; each node is measured once."""
     costs = []
     for number in (2, 40):
         names = [f"n{one}" for one in range(number)]
@@ -220,8 +221,62 @@ def test_a_share_costs_its_siblings() -> None:
         app_, request = built.request(f"{A}-w1")
         found = built.search.find(app_, request, NOW)
         assert getattr(found, "law", None) is Law.OVER_FAIR_SHARE
-        costs.append(built.search.work)
+        costs.append(built.search.work - number)
     assert costs == [3, 3]
+
+
+@pytest.mark.parametrize(
+    ("change", "work"),
+    [
+        pytest.param([], 0, id="nothing"),
+        pytest.param([asks(ask("a", "more", memory=1))], 9, id="an ask"),
+        pytest.param([nodes(node("n2", memory=1))], 9 + 1, id="a node"),
+    ],
+)
+def test_what_siblings_have_is_divided_once_for_all_and_again_after_a_change(
+    change: list[Any], work: int
+) -> None:
+    """Nine queues have their shares and want more: the division is not made for each, or every 15 seconds."""
+    driver, leaves = Driver(), list("abcdefghi")
+    queues = ", ".join(f"{{name: {leaf}}}" for leaf in leaves)
+    driver.do(
+        register(config(f"[{queues}]", properties="{preemption.delay: 1s, preemption.reclaim: fair-share}")),
+        nodes(node("n1", memory=18)),
+        apps(*[app(leaf, f"root.{leaf}") for leaf in leaves]),
+        asks(*[ask(leaf, f"{leaf}{one}", policy="o", memory=1) for leaf in leaves for one in range(3)]),
+    )
+    driver.wait(2)
+    search = preemption_of(driver.partition.check_context).search
+    before = search.work
+    driver.do(*change)
+    driver.wait(31)
+    assert search.work - before == work
+
+
+@pytest.mark.parametrize(
+    ("n2", "share"),
+    [
+        pytest.param({}, 10, id="open"),
+        pytest.param({"schedulable": False}, 6, id="closed: what runs there counts"),
+        pytest.param({"occupied": {"vcore": 4}}, 8, id="what others occupy does not"),
+    ],
+)
+def test_what_can_be_used_is_divided(n2: dict[str, Any], share: int) -> None:
+    """One of two nodes with ten cores each, of which two are in use, is closed, or partly taken by others."""
+    world = cluster(
+        [fair(A), queue(B)],
+        runs(B, *range(8)),
+        runs(B, 20, 21, node="n2"),
+        runs(A, 0, 1),
+        waits(A, *range(20)),
+        waits(B, *range(20)),
+        nodes=(
+            NodeRecord(name="n1", capacity={"vcore": 10}),
+            NodeRecord(name="n2", capacity={"vcore": 10}, **n2),
+        ),
+    )
+    built = build(world)
+    assert DueShares(["vcore"], built.search.divisions).of(built.queue(A)) == {"vcore": share}
 
 
 # In turns

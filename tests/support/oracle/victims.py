@@ -319,6 +319,7 @@ def _snapshot(look: Look, ask: AskRecord, going: Collection[int]) -> Cluster:
                 capacity=node.capacity,
                 occupied={name: node.capacity.get(name, 0) - value for name, value in node.free().items()},
                 schedulable=node.schedulable and node.node_id not in look.usage.planned,
+                is_planned=node.schedulable and node.node_id in look.usage.planned,
                 refused=frozenset(
                     allocate for allocate in (True, False) if node.results.get((ask.ask_class, allocate))
                 ),

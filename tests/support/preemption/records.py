@@ -28,7 +28,14 @@ class NodeRecord:
     capacity: Size
     occupied: Size = field(default_factory=dict)
     schedulable: bool = True
+    is_planned: bool = False
+    """True if it takes no ask because room on it is held for a planned start."""
     refused: frozenset[bool] = frozenset()
+
+    @property
+    def is_open(self) -> bool:
+        """True if both its RM and operators allow allocations on it."""
+        return self.schedulable or self.is_planned
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ from functools import cached_property
 from math import inf
 
 from licorne_core.model.apps.requests import VICTIMS, RequestState
-from support.preemption.records import Cluster, RequestRecord, guarantees, lineage, total
+from support.preemption.records import Cluster, NodeRecord, RequestRecord, guarantees, lineage, total
 
 
 class Shares:
@@ -48,7 +48,7 @@ class Shares:
 
 def fair_shares(cluster: Cluster, name: str) -> dict[str, Fraction]:
     """The fair share of each queue in a type: what its parent has is divided in two rounds, exactly."""
-    shares = {"root": Fraction(sum(node.capacity.get(name, 0) for node in cluster.nodes))}
+    shares = {"root": Fraction(sum(_usable(cluster, node, name) for node in cluster.nodes))}
     waiting = ["root"]
     while waiting:
         parent = waiting.pop()
@@ -68,6 +68,12 @@ def fair_shares(cluster: Cluster, name: str) -> dict[str, Fraction]:
         shares |= {path: first[path] + more.get(path, 0) + rest.get(path, 0) for path in below}
         waiting += below
     return shares
+
+
+def _usable(cluster: Cluster, node: NodeRecord, name: str) -> int:
+    """What the node has for queues: what others leave, and of a closed node no more than what runs there."""
+    free = 0 if node.is_open else cluster.free(node, name)
+    return max(0, node.capacity.get(name, 0) - node.occupied.get(name, 0) - free)
 
 
 def _wanted(cluster: Cluster, path: str, name: str) -> int:

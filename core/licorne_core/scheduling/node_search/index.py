@@ -237,7 +237,7 @@ class NodeIndex:
     """Finds nodes for ask classes, and owns the score and the version of every node.
 
     Every change of a node is reported here: `took` for less room, `improved` for more room or a node
-    that may be chosen again, `victims_changed` for other possible victims, `left` for a removed node.
+    that may be chosen again, `note` for other possible victims, `left` for a removed node.
     """
 
     __slots__ = ("_groups", "_nodes", "_reorders", "heaps", "supplies", "version")
@@ -384,8 +384,8 @@ class NodeIndex:
             pool.took(node)
         self._void_scores(node)
 
-    def victims_changed(self, node: Node) -> None:
-        """Note a change of the possible victims on the node; its score is unchanged."""
+    def note(self, node: Node) -> None:
+        """Note a change of the node; its score is unchanged as yet."""
         self._nodes.changed.note(node)
 
     def refused(self, node: Node) -> None:

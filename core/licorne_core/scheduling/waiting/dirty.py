@@ -12,7 +12,7 @@ from licorne_core.config.schema import AppSortPolicy
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import ASSUMED, Request
 from licorne_core.model.apps.states import SCHEDULABLE
-from licorne_core.model.nodes.node import Node
+from licorne_core.model.nodes.node import Node, Recent
 from licorne_core.model.queues.queue import Queue, QueueState, derive_denominators, quotients
 from licorne_core.model.queues.tree import QueueTree
 from licorne_core.model.queues.users import LeafUser
@@ -227,6 +227,7 @@ class Dirty:
         "_tree",
         "_wakeups",
         "apps",
+        "demands",
         "ranks",
         "usage",
         "version",
@@ -243,6 +244,8 @@ class Dirty:
         self.ranks = Ranks(tree, wakeups)
         self.version = 0
         """Rises whenever the usage of an application or a queue changes."""
+        self.demands: Recent[Queue] | None = None
+        """Queues by their last changes of usage, victims, asks or maximum, root for all; None: not noted."""
 
     # Marks
 
@@ -257,6 +260,8 @@ class Dirty:
         self._leaves[app.leaf] = None
         self._wakeups.waiting.runnable = True
         self.version += 1
+        if self.demands is not None:
+            self.demands.note(app.leaf)
 
     def mark_due(self, app: Application) -> None:
         """Mark an application that may now have a step to take."""
@@ -274,6 +279,8 @@ class Dirty:
         """Mark a change of pending or allocated amounts of the leaf and its ancestors."""
         self._leaves[leaf] = None
         self._wakeups.waiting.runnable = True
+        if self.demands is not None:
+            self.demands.note(leaf)
 
     def mark_queue(self, queue: Queue) -> None:
         """Mark a queue that was stopped or started, with its contents."""
@@ -304,6 +311,7 @@ class Dirty:
     def mark_node(self, node: Node) -> None:
         """Mark a node that is new, has more room, is open again, or moves forward in the order."""
         self._nodes[node] = None
+        self._index.note(node)
 
     def mark_filled(self, node: Node) -> None:
         """Mark a reduction of room on the node, or a new allocation, which is a possible victim."""
@@ -313,7 +321,7 @@ class Dirty:
 
     def mark_victims(self, node: Node) -> None:
         """Mark a change of the possible victims on the node."""
-        self._index.victims_changed(node)
+        self._index.note(node)
         if node.reservations:
             self._touched(node)
 
@@ -326,6 +334,8 @@ class Dirty:
         for app in apps:
             yield from self._wakeups.waiting.unpark_all(app)
         self._tree.shares_stale = True
+        if self.demands is not None:
+            self.demands.note(self._tree.root)
         for queue in self._tree.all():
             # Keys may have another form from now on: unranked items must not stay parked.
             queue.ranking.clear()
@@ -355,6 +365,9 @@ class Dirty:
     def forget_leaf(self, leaf: Queue) -> None:
         """Remove an empty leaf that is about to be removed from its tree."""
         self._leaves.pop(leaf, None)
+        if self.demands is not None:
+            self.demands.forget(leaf)
+            self.demands.note(self._tree.root)
         self.ranks.alone.pop(leaf, None)
         for queue in leaf.lineage:
             self.ranks.rank_queue(queue)

@@ -31,6 +31,7 @@ class Preemption(Extension):
             self.losses,
             context.tally.in_units,
             part=max(1, context.tuning.fill_work // 4),
+            dirty=context.dirty,
         )
         context.effort.count(self.search)
         self.remedy = Preempting(context, self.search)

@@ -15,7 +15,7 @@ from licorne_core.model.queues.guarantees import entitled_queue, settled, stays_
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.quotas import Quota
 from licorne_core.standard.preemption.keys import RECLAIM
-from licorne_core.standard.preemption.shares import DueShares
+from licorne_core.standard.preemption.shares import Divisions, DueShares
 from licorne_core.values.ids import QueuePath
 from licorne_core.values.ranking import INT32_MAX
 from licorne_core.values.resources import Items
@@ -120,18 +120,13 @@ class Claim(NamedTuple):
         """The rule by which victims are stopped."""
         return PreemptionRule.GUARANTEE if self.shares is None else PreemptionRule.FAIR_SHARE
 
-    @property
-    def derived(self) -> int:
-        """Number of queues with a derived share."""
-        return 0 if self.shares is None else self.shares.derived
 
-
-def claims_of(leaf: Queue, wanted: Items) -> list[Claim]:
+def claims_of(leaf: Queue, wanted: Items, divisions: Divisions) -> list[Claim]:
     """Claims of an ask of the leaf, in the order of trial: first to guarantees, then to fair shares."""
     entitled = entitled_queue(leaf, wanted)
     claims = [] if entitled is None else [Claim(entitled)]
     if leaf.settings.of(RECLAIM):
-        claims.append(Claim(leaf, DueShares([name for name, _ in wanted])))
+        claims.append(Claim(leaf, DueShares([name for name, _ in wanted], divisions)))
     return claims
 
 

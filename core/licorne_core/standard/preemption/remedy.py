@@ -142,6 +142,9 @@ class Preempting(Remedy):
         self._searches[leaf] = self._searches.get(leaf, 0) + 1
         wants.waits_for = None
         version = context.dirty.version + context.index.version
+        if leaf.settings.of(RECLAIM) and context.dirty.demands is not None:
+            # Fair shares depend on all pending asks.
+            version += context.dirty.demands.count
         if wants.searched_at != version or wants.searched_for is not request:
             found = self._find(wants, request, now)
             if not isinstance(found, SearchRefusal):
@@ -155,10 +158,8 @@ class Preempting(Remedy):
                 kept = context.wakeups.reserved_node_waits.note(leaf, request, found, now, until)
                 wait_for(context.escalation, wants, kept, now)
                 return kept
-            # A refusal that time may lift is searched again without a change of the books; so is one by fair
-            # shares, which depend on all pending asks.
-            is_lasting = found.until is None and not leaf.settings.of(RECLAIM)
-            wants.searched_at = version if is_lasting else ANY_VERSION
+            # A refusal that time may lift is searched again without a change of the books.
+            wants.searched_at = version if found.until is None else ANY_VERSION
         pause(context.escalation, wants, now)
         return None
 

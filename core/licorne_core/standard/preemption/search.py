@@ -17,6 +17,7 @@ left, it returns its best plans so far; without a plan, the other nodes are trie
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
 from typing import Final, NamedTuple
 
 from licorne_core.config.schema import VictimOrder
@@ -28,6 +29,7 @@ from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.guarantees import guaranteed, settled
 from licorne_core.model.queues.queue import Queue
+from licorne_core.scheduling.waiting.dirty import Dirty
 from licorne_core.standard.preemption.candidates import Candidates
 from licorne_core.standard.preemption.covering import gang_amounts, may_be_complete
 from licorne_core.standard.preemption.hosts import FIRST_NODES, AskHosts, next_to_yield
@@ -43,6 +45,7 @@ from licorne_core.standard.preemption.laws import (
 from licorne_core.standard.preemption.leaves import VictimLeaf, VictimLeaves
 from licorne_core.standard.preemption.losses import Losses
 from licorne_core.standard.preemption.planning import Planning, VictimPlan
+from licorne_core.standard.preemption.shares import Divisions
 from licorne_core.standard.preemption.standing import candidates_for, plan_stands, without_promise
 from licorne_core.standard.preemption.together import (
     FEW_NODES,
@@ -121,17 +124,20 @@ class PreemptionSearch(Search):
         *,
         part: int,
         first_nodes: int = FIRST_NODES,
+        dirty: Dirty | None = None,
     ) -> None:
         """Search these live objects of a partition, with all its reservations and its gangs in units.
 
         `first_nodes` is the number of nodes tried by id first. It affects the cost, not the result.
-        A search that has to measure more than `part` nodes continues in another turn.
+        A search that has to measure more than `part` nodes continues in another turn. `dirty` notes demands.
         """
         super().__init__(ALLOCATIONS_OF_A_TRY)
         self._root = root
         self._first_nodes = first_nodes
         self._index = VictimIndex(nodes, applications, reserved, losses, in_units)
         self._counts = CountsBySize(self._index, part)
+        self.divisions = Divisions(nodes, dirty)
+        """What queues have by their fair shares."""
         self.delaying = 0
         """Bits of the extensions that may delay stops of victims in a leaf."""
 
@@ -155,7 +161,11 @@ class PreemptionSearch(Search):
         Raises:
             StillLooking: not all nodes have been measured yet; the next call continues there.
         """
-        return without_promise(request, lambda: self._find(app, request, now, steps, most, refused, equals))
+        try:
+            find = partial(self._find, app, request, now, steps, most, refused, equals)
+            return without_promise(request, find)
+        finally:
+            self._count_divisions()
 
     def _find(
         self,
@@ -170,18 +180,14 @@ class PreemptionSearch(Search):
         leaf: Queue = app.leaf
         wanted = request.ask.ask_class.items
         refused, is_covered = refusal(Law.NO_GUARANTEE, Claim(leaf), request), False
-        for claim in claims_of(leaf, wanted):
+        for claim in claims_of(leaf, wanted, self.divisions):
             if claim.covers(wanted):
-                try:
-                    found = self._find_by(claim, app, request, now, steps, most, refused_nodes, equals)
-                finally:
-                    self.work += claim.derived
+                found = self._find_by(claim, app, request, now, steps, most, refused_nodes, equals)
                 if isinstance(found, list) or found.law in _FOR_ANY_CLAIM:
                     return found
                 until = earliest(found.until, refused.until)
                 refused, is_covered = found._replace(until=until), True
                 continue
-            self.work += claim.derived
             if not is_covered:
                 refused = refusal(claim.exceeded, claim, request)
         return refused
@@ -289,9 +295,13 @@ class PreemptionSearch(Search):
         `upto` selects the victims (`VictimPlan.victims_upto`).
         """
         stands, work = without_promise(
-            request, lambda: plan_stands(self._index, app, request, plan, plan.victims_upto(upto), now)
+            request,
+            lambda: plan_stands(
+                self._index, self.divisions, app, request, plan, plan.victims_upto(upto), now
+            ),
         )
         self.work += work
+        self._count_divisions()
         return stands
 
     def any_claim(
@@ -299,13 +309,18 @@ class PreemptionSearch(Search):
     ) -> bool:
         """True if the predicate `holds` is true of the candidates by one of the claims that cover the ask."""
         wanted, found = request.ask.ask_class.items, False
-        for claim in claims_of(app.leaf, wanted):
+        for claim in claims_of(app.leaf, wanted, self.divisions):
             if not found and claim.covers(wanted):
                 candidates = candidates_for(self._index, app, claim, request, now)
                 found = holds(candidates)
                 self.work += candidates.looked_at
-            self.work += claim.derived
+        self._count_divisions()
         return found
+
+    def _count_divisions(self) -> None:
+        """Add what was divided to the work."""
+        self.work += self.divisions.work
+        self.divisions.work = 0
 
     def spared(
         self,
@@ -321,13 +336,14 @@ class PreemptionSearch(Search):
         None unless the ask's queue compares costs, as otherwise no alternative was compared.
         """
         leaf: Queue = app.leaf
-        claims = [one for one in claims_of(leaf, request.ask.ask_class.items) if one.rule is rule]
+        wanted = request.ask.ask_class.items
+        claims = [one for one in claims_of(leaf, wanted, self.divisions) if one.rule is rule]
         if not claims or leaf.settings.preemption_victim_order is not VictimOrder.COST:
             return None
         candidates = candidates_for(self._index, app, claims[0], request, now)
         others = (one for one in candidates.on_node(node) if one.victim.request not in victims)
         first = next(others, None)
-        self.work += candidates.looked_at + claims[0].derived
+        self.work += candidates.looked_at
         if first is None:
             return None
         other = first.victim.request
@@ -348,6 +364,7 @@ class PreemptionSearch(Search):
         """Compare the caches with nodes and leaves; raises InvariantBroken (rule P5)."""
         self._index.check()
         self._counts.check()
+        self.divisions.check()
 
 
 MOST_COUNTED = 2_000

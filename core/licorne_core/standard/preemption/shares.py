@@ -6,10 +6,18 @@ more than its demand, which is its usage without victims and its pending asks, o
 """
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
+from licorne_core.model.nodes.book import NodeBook
+from licorne_core.model.nodes.node import Node, Recent
 from licorne_core.model.queues.guarantees import guaranteed, settled
 from licorne_core.model.queues.queue import Queue
-from licorne_core.values.resources import EMPTY, Items
+from licorne_core.scheduling.waiting.dirty import Dirty
+from licorne_core.values.errors import InvariantBroken
+from licorne_core.values.resources import Items, charge, refund
+
+MOST_KEPT: Final = 10_000
+"""Most queues whose division is kept. All are dropped beyond, those of removed queues included."""
 
 
 def filled(amount: int, bounds: Sequence[int], weights: Sequence[int]) -> list[int]:
@@ -51,27 +59,110 @@ def divided(amount: int, wanted: Sequence[int], due: Sequence[int]) -> list[int]
     return [part + extra for part, extra in zip(first, given, strict=True)]
 
 
-class DueShares:
-    """Fair shares of a few resources in one search; derived from the live books as far as needed."""
+def usable(node: Node) -> Items:
+    """What a node has for queues: its capacity without what others occupy, or if closed, what runs on it."""
+    left = dict(node.capacity)
+    refund(left, tuple(node.occupied.items()))
+    if not node.schedulable:
+        refund(left, tuple(node.preempting.items()))
+        refund(left, tuple(node.available.items()))
+    return tuple([(name, value) for name, value in left.items() if value > 0])
 
-    def __init__(self, names: Iterable[str]) -> None:
+
+class Divisions:
+    """What nodes have, divided among queues: a division is kept while no demand below its parent changes."""
+
+    def __init__(self, nodes: NodeBook, dirty: Dirty | None) -> None:
+        """Divide what these nodes have; without `dirty` nothing is kept between two searches."""
+        self.work = 0
+        """Measured nodes and derived parts of the present search."""
+        self._nodes = nodes
+        self._dirty = dirty
+        # What nodes have, by node and in total; and the counts of the logs up to which changes are known.
+        self._usable: dict[Node, Items] = {}
+        self._total: dict[str, int] = {}
+        self._read = self._demands_read = 0
+        # By parent and type: the amount, and the parts of its children.
+        self._kept: dict[Queue, dict[str, tuple[int, dict[Queue, int]]]] = {}
+
+    def refresh(self) -> None:
+        """Measure changed nodes again, and drop divisions among queues of another demand."""
+        nodes, known = self._nodes, self._usable
+        for node in nodes.changed.since(self._read):
+            self.work += 1
+            refund(self._total, known.get(node, ()))
+            known[node] = usable(node)
+            charge(self._total, known[node])
+        self._read = nodes.changed.count
+        if len(known) > len(nodes.by_id):
+            for node in [one for one in known if nodes.by_id.get(one.node_id) is not one]:
+                refund(self._total, known.pop(node))
+        if self._dirty is None or len(self._kept) > MOST_KEPT:
+            self._kept.clear()
+        for parent in self._changed():
+            self._kept.pop(parent, None)
+        if self._dirty is not None:
+            self._dirty.demands = self._dirty.demands or Recent()
+            self._demands_read = self._dirty.demands.count
+
+    def _changed(self) -> set[Queue]:
+        """Parents of queues of which one has another demand than known."""
+        demands = None if self._dirty is None else self._dirty.demands
+        changed = [] if demands is None else list(demands.since(self._demands_read))
+        if any(queue.parent is None for queue in changed):
+            return {*self._kept}
+        return {parent for queue in changed for parent in queue.lineage[1:]}
+
+    def share(self, queue: Queue, name: str) -> int:
+        """Fair share of the queue of a type; root has what nodes have for queues."""
+        parent = queue.parent
+        if parent is None:
+            return self._total.get(name, 0)
+        amount = self.share(parent, name)
+        parts = self._kept.setdefault(parent, {})
+        known = parts.get(name)
+        if known is None or known[0] != amount:
+            known = parts[name] = (amount, parts_of(parent, name, amount))
+            self.work += len(known[1])
+        return known[1].get(queue, 0)
+
+    def check(self) -> None:
+        """Rule P5: what is kept, and has not changed, is true. Raises InvariantBroken."""
+        changed = {*self._nodes.changed.since(self._read)}
+        for node, known in self._usable.items():
+            if node not in changed and self._nodes.by_id.get(node.node_id) is node and usable(node) != known:
+                raise InvariantBroken(f"P5: {node!r} has {usable(node)} for queues, kept {known}")
+        for parent in self._kept.keys() - self._changed():
+            for name, (amount, kept) in self._kept[parent].items():
+                now = parts_of(parent, name, amount)
+                if any(part != kept.get(child, 0) for child, part in now.items()):
+                    raise InvariantBroken(f"P5: {parent!r}: {name} is divided into {now}, kept {kept}")
+
+
+def parts_of(parent: Queue, name: str, amount: int) -> dict[Queue, int]:
+    """Parts of an amount of a type that children have."""
+    children = list(parent.children.values())
+    wanted = [_wanted(child, name) for child in children]
+    due = [guaranteed(child, name) for child in children]
+    return dict(zip(children, divided(amount, wanted, due), strict=True))
+
+
+class DueShares:
+    """Fair shares of the types of an ask in one search; derived from the live books as far as needed."""
+
+    def __init__(self, names: Iterable[str], divisions: Divisions) -> None:
         """Start without any; `names` are the types of the ask."""
         self._names = sorted(names)
+        self._divisions = divisions
+        divisions.refresh()
         self._known: dict[Queue, dict[str, int]] = {}
-        self.derived = 0
-        """Number of queues with a derived share."""
 
     def of(self, queue: Queue) -> dict[str, int]:
-        """Fair share of the queue by type; root has the whole cluster."""
+        """Fair share of the queue by type."""
         known = self._known.get(queue)
         if known is None:
-            parent = queue.parent
-            if parent is None:
-                size = queue.max or EMPTY
-                self._known[queue] = {name: size.get(name, 0) for name in self._names}
-            else:
-                self._divide(parent)
-            known = self._known[queue]
+            known = {name: self._divisions.share(queue, name) for name in self._names}
+            self._known[queue] = known
         return known
 
     def cover(self, queue: Queue, wanted: Items) -> bool:
@@ -93,18 +184,6 @@ class DueShares:
                 if found is None or part > found[0]:
                     found = part, name, used - due
         return None if found is None else {found[1]: found[2]}
-
-    def _divide(self, parent: Queue) -> None:
-        amounts = self.of(parent)
-        children = list(parent.children.values())
-        self.derived += len(children)
-        shares: list[dict[str, int]] = [{} for _ in children]
-        for name in self._names:
-            wanted = [_wanted(child, name) for child in children]
-            due = [guaranteed(child, name) for child in children]
-            for share, part in zip(shares, divided(amounts[name], wanted, due), strict=True):
-                share[name] = part
-        self._known.update(zip(children, shares, strict=True))
 
 
 def _wanted(queue: Queue, name: str) -> int:

@@ -16,6 +16,7 @@ from licorne_core.standard.preemption.hosts import room_lacking
 from licorne_core.standard.preemption.laws import Claim, claims_of, fence_of, quota_shortage
 from licorne_core.standard.preemption.leaves import VictimLeaf
 from licorne_core.standard.preemption.planning import VictimPlan
+from licorne_core.standard.preemption.shares import Divisions
 from licorne_core.standard.preemption.victim_index import VictimIndex
 from licorne_core.standard.preemption.victims import Candidate, Victim, WhatIf, less
 
@@ -46,6 +47,7 @@ def candidates_for(
 
 def plan_stands(
     index: VictimIndex,
+    divisions: Divisions,
     app: Application,
     request: Request,
     plan: VictimPlan,
@@ -55,9 +57,9 @@ def plan_stands(
     """True if these victims, maybe none, are legal, needed and enough; and the work of the check."""
     work = 0
     if index.nodes.get(plan.node.node_id) is plan.node:
-        for claim in claims_of(app.leaf, request.ask.ask_class.items):
+        for claim in claims_of(app.leaf, request.ask.ask_class.items, divisions):
             stands, cost = _stands_by(index, app, request, plan.node, claim, victims, now)
-            work += cost + claim.derived
+            work += cost
             if stands:
                 return True, work
     return False, work
