@@ -19,7 +19,7 @@ from support.docs.pages import ROOT
 WORDS = {
     "ageing": r"ageing|AgeClock|\bAges\b",
     "autoscaler": r"[aA]utoscaler|Outstanding_?[sS]|outstanding_s|Inspection|INSPECT|ContainerStatesChanged",
-    "backfill": r"[bB]ackfill(?!-|: easy|ed_hours|(\.order)?\": \"| of b)|[sS]hadow|START_BY|"
+    "backfill": r"[bB]ackfill(?!-|: easy|(\.order)?\": \"| of b)|[sS]hadow|START_BY|"
     r"Planned(Room|Starts)|\bStartRequest|ExpectedEnds|Runtimes|CalendarEntry",
     "budgets": r"extensions\.budgets|SetBudget|\bBudget(Book|Check|Quota|Report|Tree)|BUDGET_EXCEEDED",
     "notice": r"[nN]otice(?!d)|NOTICE(?!D)",

@@ -184,6 +184,7 @@ def _measured(views: Views, report: PartitionReport) -> Iterator[Measured]:
 PARTITION_ON_PAGE = {"backfill": "backfill"}
 PAGED = {"ListCalendar": (pb.ListCalendarRequest, lambda sources, resolve: Calendar(sources, resolve).answer)}
 EXPLAINED = (ExpectedStarts,)
+HOURS = {"backfilled_hours": "passing"}
 MEASURED = (_measured,)
 REST_LISTS = {
     LISTED: RestList(

@@ -5,7 +5,7 @@ Amounts times microseconds are stored as whole numbers, so that sums are exact a
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from licorne.v1 import state_pb2 as pb
 from licorne_core.values.errors import shown
@@ -14,6 +14,7 @@ from licorne_core.values.slices import in_runs
 from licorne_server.process.fair import Slices, walked
 from licorne_server.reads.paging import MAX_PAGE_SIZE, PAGE_SIZE, Page, filled, place_token, read_place
 from licorne_server.wire.errors import invalid_argument
+from licorne_server.wire.features import names
 
 HOUR = 3600
 MICROSECONDS = 1_000_000
@@ -26,6 +27,7 @@ MOST_DAYS = 400
 OTHERS = "(others)"
 PART = 500
 KINDS = ("queue", "user", "group")
+_PARTS: Final[dict[str, str]] = names("HOURS")
 
 
 class HoursOwner(NamedTuple):
@@ -51,7 +53,7 @@ class HoursRow:
     preempted: int = 0
     lost: dict[str, int] = field(default_factory=dict)
     passing: dict[str, int] = field(default_factory=dict)
-    """The part of `used` by allocations that passed a planned start."""
+    """The part of `used` by allocations that passed a claim."""
 
     def add(self, other: "HoursRow") -> None:
         """Add another row."""
@@ -266,12 +268,9 @@ def merged_hours(
         if found is not row:
             found.allocations += row.allocations
             found.preempted += row.preempted
-            for mine, theirs in (
-                (found.hours, row.hours),
-                (found.preempted_hours, row.preempted_hours),
-                (found.backfilled_hours, row.backfilled_hours),
-            ):
-                for name, value in theirs.items():
+            for field_name in ("hours", "preempted_hours", *_PARTS):
+                mine = getattr(found, field_name)
+                for name, value in getattr(row, field_name).items():
                     mine[name] += value
     keys, most = sorted(sums), min(request.page_size or PAGE_SIZE, MAX_PAGE_SIZE)
     last = min(ends, default=None)
@@ -293,7 +292,7 @@ def hours_message(partition: str, name: str, row: HoursRow) -> pb.ResourceHours:
         allocations=row.ended,
         preempted=row.preempted,
         preempted_hours=in_hours(row.lost),
-        backfilled_hours=in_hours(row.passing),
+        **{name: in_hours(getattr(row, part)) for name, part in _PARTS.items()},
     )
 
 

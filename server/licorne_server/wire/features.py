@@ -22,6 +22,7 @@ other names has a module in `extensions` with some of these tables:
     ALLOCATION_OF_STATE   the same in State
     PARTITION             fields of a partition in REST
     PARTITION_ON_PAGE     the same in rows of the page
+    HOURS                 fields of resource-hours in State, each with its part of a `HoursRow`
     SWITCHES              keys in differences of configurations
     CONFIG_KEYS           keys in the older core's spelling
     CALLS                 calls of Admin, each with its request and its response

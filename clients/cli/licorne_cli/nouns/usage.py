@@ -23,6 +23,12 @@ EXAMPLES = (
 )
 KINDS = ("queue", "user", "group")
 CSV = "csv"
+PARTS = tuple(
+    item.name
+    for item in ResourceHours.DESCRIPTOR.fields
+    if item.name.endswith("_hours") and item.name != "preempted_hours"
+)
+"""Hours of further parts of what was used, in columns of their own names."""
 CSV_COLUMNS = (
     "partition",
     "name",
@@ -31,7 +37,7 @@ CSV_COLUMNS = (
     "allocations",
     "preempted",
     "preempted_hours",
-    "backfilled_hours",
+    *PARTS,
 )
 
 
@@ -56,7 +62,7 @@ HOURS = Listing[ResourceHours](
         Column("ALLOCATIONS", "allocations", "{:,}".format, key=int),
         Column("PREEMPTED", "preempted", "{:,}".format, key=int),
         Column("LOST HOURS", "preempted_hours", resource_hours, key=sort_key),
-        Column("BACKFILLED HOURS", "backfilled_hours", resource_hours, key=sort_key),
+        *[Column(name.upper().replace("_", " "), name, resource_hours, key=sort_key) for name in PARTS],
     ),
     none=lambda _: "nothing was used",
 )
@@ -111,4 +117,4 @@ def print_csv(found: Sequence[ResourceHours]) -> None:
         for name in sorted({*row.hours, *row.preempted_hours}):
             used, lost = row.hours.get(name, 0.0), row.preempted_hours.get(name, 0.0)
             counted = (row.partition, row.name, name, used, row.allocations, row.preempted, lost)
-            lines.writerow((*counted, row.backfilled_hours.get(name, 0.0)))
+            lines.writerow((*counted, *[getattr(row, part).get(name, 0.0) for part in PARTS]))
