@@ -21,7 +21,6 @@ from support.peers.town import Shell, Town
         (("apps",), state_pb2.ListApplicationsResponse()),
         (("users",), state_pb2.ListUsageResponse()),
         (("apps", "shop"), state_pb2.Application()),
-        (("explain", "shop"), state_pb2.ExplainResponse()),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )

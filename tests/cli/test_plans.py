@@ -103,6 +103,9 @@ async def test_a_waiting_ask_is_told_what_would_let_it_start(
     told = await licorne("explain", "full", "k2")
     assert told.code == 0
     assert "what would let it start was not tried: " in told.out
+    told = await licorne("explain", "full", "k2", "-o", "json")
+    assert told.json["planStart"]["notTried"]
+    assert (await licorne("explain", "full", "k2", "-o", "json", "--no-trials")).json["planStart"] is None
 
 
 async def test_a_plan_for_an_rm_on_hold_says_so(licorne: Licorne, server: Server, tmp_path: Path) -> None:

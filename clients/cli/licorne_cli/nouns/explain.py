@@ -88,6 +88,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="QUEUE",
         help="without APP: only asks of this queue, and of those below it",
     )
+    parser.add_argument(
+        "--no-trials", action="store_true", help="do not try on a copy what would let the ask start"
+    )
     add_connection_arguments(parser, everywhere=True)
 
 
@@ -105,15 +108,17 @@ def show(channel: grpc.Channel, args: argparse.Namespace) -> None:
     stub = StateStub(channel)
     with suggesting(args.application, lambda: names(stub, args)):
         partition, response = found(stub, args)
-    if args.output in DATA_FORMS:
-        print_data(to_plain(response), args.output)
-        return
     trials = None
-    if response.verdict == "pending" and any(one.kind in TRIED for one in response.checks if not one.passed):
+    is_stopped = any(one.kind in TRIED for one in response.checks if not one.passed)
+    if response.verdict == "pending" and is_stopped and not args.no_trials:
         full = next(
             (one for one in partitions_of(stub, args) if partition in (one, one.partition("]")[2])), partition
         )
         trials = tried(AdminStub(channel), args, full, response)
+    if args.output in DATA_FORMS:
+        planned = PlanStartResponse(not_tried=trials) if isinstance(trials, str) else trials
+        print_data(to_plain(response) | {"planStart": to_plain(planned)}, args.output)
+        return
     print_explanation(response, trials)
 
 
