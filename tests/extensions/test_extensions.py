@@ -93,7 +93,7 @@ def test_a_point_calls_only_extensions_that_override_it() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_nothing_else_names_an_extension(name: str) -> None:
-    """Core and server name it in its own folder or module, and in their tables alone."""
+    """Core and server name an extension only in its own folder or module, and in their tables."""
     own = [ROOT / "core/licorne_core/extensions" / name]
     own += [ROOT / "server/licorne_server/extensions" / each for each in (f"{name}.py", name)]
     found = [

@@ -88,33 +88,33 @@ def test_decides_as_the_oracle_does(part: range) -> None:
 
 
 @pytest.mark.worlds(first=2_500_000, one_in=4)
-def test_decides_as_the_oracle_does_of_gangs(part: range) -> None:
+def test_decides_as_the_oracle_does_with_gangs(part: range) -> None:
     """Nearly all applications are gangs: they start together, are replaced, time out, complete."""
     agree(part, length=GANGS, gangs=MOSTLY)
 
 
 @pytest.mark.worlds(first=2_800_000, one_in=2)
-def test_decides_as_the_oracle_does_of_preemption(part: range) -> None:
+def test_decides_as_the_oracle_does_with_preemption(part: range) -> None:
     """Nearly all asks may preempt others: victims are stopped, and beneficiaries served."""
     agree(part, length=CROWDED, preempting=MOSTLY)
 
 
 @pytest.mark.worlds(first=3_100_000, one_in=5)
-def test_decides_as_the_oracle_does_of_notices(part: range) -> None:
+def test_decides_as_the_oracle_does_with_notices(part: range) -> None:
     """Queues have notices: victims are ready, late, spared or stopped, and have checkpoints."""
     agree(part, length=CROWDED, preempting=MOSTLY, notices=True)
 
 
 @pytest.mark.worlds(first=3_800_000, one_in=4)
 @pytest.mark.parametrize("notices", [False, True], ids=["at once", "with notice"])
-def test_decides_as_the_oracle_does_of_fair_shares(part: range, notices: bool) -> None:
+def test_decides_as_the_oracle_does_with_fair_shares(part: range, notices: bool) -> None:
     """Most queues preempt up to their fair shares, beside some with guarantees."""
     agree(part, length=CROWDED, preempting=MOSTLY, notices=notices, reclaims=True)
 
 
 @pytest.mark.worlds(first=3_300_000, one_in=10)
 @pytest.mark.parametrize("notices", [False, True], ids=["at once", "with notice"])
-def test_decides_as_the_oracle_does_of_elastic_gangs(part: range, notices: bool) -> None:
+def test_decides_as_the_oracle_does_with_elastic_gangs(part: range, notices: bool) -> None:
     """All gangs are elastic: they start, grow, lose nodes, and are stopped in whole steps for others."""
     agree(part, length=CROWDED, gangs=0.3, preempting=MOSTLY, notices=notices, elastic=1.0)
 
@@ -137,7 +137,7 @@ def test_the_size_of_slices_changes_no_decision(part: range, tuning: Tuning) -> 
 @pytest.mark.parametrize(
     ("shortest", "length"), [(0.0, CROWDED), (0.9, 3 * CROWDED)], ids=["in order", "shortest first"]
 )
-def test_decides_as_the_oracle_does_of_backfill(part: range, shortest: float, length: int) -> None:
+def test_decides_as_the_oracle_does_with_backfill(part: range, shortest: float, length: int) -> None:
     """Blocked asks hold shadow starts: others pass them, ends are early and late, nodes removed."""
     agree(part, length=length, backfill=1.0, shortest=shortest)
 

@@ -162,7 +162,7 @@ def time_to_complete(job: TimerJob) -> Iterator[int]:
 
 
 def stop_kept(job: TimerJob, app: Application, had: Sequence[Request], message: str) -> Iterator[int]:
-    """Stop the placeholders that hold room."""
+    """Stop those of the placeholders `had` that still hold room."""
     for number, request in enumerate(had if app.placeholder_count else (), 1):
         if request.state is RequestState.PLACEHOLDER and still_has(app, request):
             job.partition.pairs.stop(app, request)

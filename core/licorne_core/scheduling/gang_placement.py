@@ -84,11 +84,10 @@ Together = GangPlacement | NodeQuestion | MemberPlacement
 def passed_by(context: CheckContext, decision: Any) -> Passed | None:
     """The claim that a decision passes: the oldest one of an ask that stands before the placed one.
 
-    The order is the usual one, as of the decision, whatever stage or second order has led to it: a daemon, or
-    an ask with a reserved node, passes claims as well. All asks of one decision pass the same claim. A holder
-    passes claims of others, but not its own, and nothing passes a holder that is not to be tried, such as one
-    of an application on hold. A decision that places nothing, or replaces a placeholder, passes none; a real
-    ask inherits the claim that its placeholder passed.
+    The order is the usual one at the time of the decision, whatever its stage: a daemon, or an ask with a
+    reserved node, passes claims as well. All asks of one decision pass the same claim. An ask does not pass
+    its own claim, nor claims of applications that are not tried, such as one on hold. A decision that places
+    nothing, or replaces a placeholder, passes none; a real ask inherits that of its placeholder.
     """
     if type(decision) is tuple or isinstance(decision, MemberPlacement):
         app, placed = decision[1], [decision[2]]

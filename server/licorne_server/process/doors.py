@@ -110,7 +110,7 @@ class Door:
         except (BrokenPipeError, ConnectionResetError):
             came = b""
         self._heard += came
-        # A closed connection was accepted first: a server with too many connections does that.
+        # A connection that is closed was accepted first: a server with too many connections does so.
         return not came or self._answered(self._heard)
 
     def _wait(self, elapsed: float) -> None:

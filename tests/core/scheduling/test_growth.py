@@ -70,7 +70,7 @@ class Core:
     """A core under a clock that stands still; the books are not checked after every step."""
 
     def __init__(self) -> None:
-        """Without reservations, which would be made in time."""
+        """Start without reservations: the clock stands still, and they depend on time."""
         self.scheduler = Scheduler(reservations=False)
         self.effects: list[Effect] = []
 

@@ -213,7 +213,7 @@ def test_reports_of_asks_of_one_class_cost_the_same_for_each(
     assert largest[1] <= 1.1 * largest[0]
 
 
-def test_many_applications_without_asks_are_passed_in_parts(
+def test_many_applications_without_asks_take_several_turns(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Applications without asks count towards the part of a turn."""

@@ -18,7 +18,7 @@ def floats(*budgets: Budget) -> SetBudgets:
 
 
 def joined(*rms: str, queues: str = config("[{name: a}]")) -> Driver:
-    """RMs with a node, and an application in root.a, of the same names each."""
+    """RMs with a node `n` and an application `app` in root.a each."""
     driver = Driver()
     for rm in rms:
         driver.do(register(queues, rm=rm), nodes(node("n", memory=100), rm=rm))

@@ -117,7 +117,7 @@ def test_wildcards_are_bounded() -> None:
 
 
 def test_members_at_their_bounds_are_accepted() -> None:
-    """The longest pattern, and any number of members for all queues: no leaf is compared with these."""
+    """The longest pattern is accepted, and any number of members for all queues."""
     budgets = [Budget(name=f"b{number}", limit={}, members=(BudgetPattern(),) * 91) for number in range(11)]
     check_budgets([*budgets, Budget(name="a", limit={}, members=(BudgetPattern(rm="r" * 1024),))])
 

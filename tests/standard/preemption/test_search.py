@@ -274,7 +274,7 @@ def test_the_order_of_a_leaf_is_kept(part: range, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("nodes", [50, 400])
 def test_the_cost_of_a_search_follows_the_changes(nodes: int) -> None:
-    """Whatever the number of nodes: after the first examination, a changed one costs a little."""
+    """After the first search, one changed node costs little, whatever the number of nodes."""
     built = build(full(nodes, spare=4))
     app, request = built.request(f"{A}-w1")
     assert isinstance(built.search.find(app, request, NOW, most=1), list)
@@ -405,7 +405,7 @@ def test_of_equal_costs_the_fewest_victims_are_stopped() -> None:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_hardly_more_is_lost_than_by_the_cheapest_legal_choice(seed: int) -> None:
-    """On nodes with a dozen jobs each no more than 1.05 times the least that any choice on one node loses."""
+    """The loss is at most 1.05 times that of the best choice on one node, with a dozen jobs per node."""
     random = Random(seed)
     jobs = [
         (f"n{number % 6}", random.randint(1, 4), float(random.randint(1, 600))) for number in range(6 * 12)
@@ -421,7 +421,7 @@ def test_hardly_more_is_lost_than_by_the_cheapest_legal_choice(seed: int) -> Non
 
 
 def _cheapest(jobs: list[tuple[int, float]], asked: int) -> float:
-    """The least that jobs of this size together lose, of (size, loss): by the amount that is covered."""
+    """The least total loss of jobs, given as (size, loss), whose sizes add up to `asked` or more."""
     best = [0.0, *[float("inf")] * asked]
     for size, loss in jobs:
         best = [min(best[have], best[max(0, have - size)] + loss) for have in range(asked + 1)]

@@ -116,7 +116,7 @@ def test_other_asks_get_no_promised_room() -> None:
 
 
 def test_asks_of_applications_that_may_not_all_run_do_not_count() -> None:
-    """The small job is stopped for the application that may start, and not a large one for both."""
+    """One of two applications may start: a small job is stopped for it, not the large one for both."""
     driver = town("{name: others}", [2, 2, 8], ", maxapplications: 1")
     driver.do(apps(app("others", "root.others"), app("b", "root.mine"), app("c", "root.mine")))
     driver.do(

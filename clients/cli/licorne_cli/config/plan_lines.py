@@ -216,7 +216,7 @@ def _stop(ask: PlannedAsk) -> tuple[object, ...]:
 
 
 def _wait(ask: PlannedAsk) -> tuple[object, ...]:
-    # The text after it is about preemption, for the same ask.
+    # The text after "; " is about preemption, for the same ask.
     return ask.code, ask.message.partition("; ")[0]
 
 

@@ -34,7 +34,7 @@ class Ages:
         self._heap: list[tuple[float, Request]] = []
 
     def add(self, request: Request, pending: int) -> None:
-        """Add a pending request; `pending` is their new number. Call `follow` after it."""
+        """Add a pending request; `pending` is the new number of pending ones. Call `follow` after it."""
         heappush(self._heap, (request.create_time, request))
         if len(self._heap) > _SLACK + 2 * pending:
             kept = dict.fromkeys([one for _, one in self._heap if one.is_pending])

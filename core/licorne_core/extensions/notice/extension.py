@@ -105,7 +105,7 @@ class Notices(Extension):
             queue.interests &= ~self.bit
 
     def put_off(self, stop: Any) -> bool:
-        """Notify the RM of the stop at the deadline, if the leaf of the victim has notice."""
+        """Delay the stop and notify the RM of its deadline, if the leaf of the victim has notice."""
         assert isinstance(stop, Stop)
         seconds: float = stop.app.leaf.settings.of(NAME) or 0.0
         runs = stop.request.state is RequestState.ALLOCATED

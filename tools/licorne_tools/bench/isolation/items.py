@@ -162,7 +162,7 @@ async def planned(site: Site) -> AsyncIterator[Act]:
                 await rm.write(workload.releases(RM, some))
                 await rm.send(asking(some))
                 site.acts += len(some)
-                # Whether they are placed at once depends on the planned starts.
+                # Whether the new asks are placed at once depends on the planned starts.
                 await asyncio.sleep(CHURN_SECONDS)
 
         async def act() -> None:
