@@ -23,14 +23,9 @@ async def server() -> AsyncIterator[Server]:
 
 
 BAD: dict[str, tuple[str, Message]] = {
-    "node_id is empty": ("SetNodeSchedulable", pb.SetNodeSchedulableRequest(rm_id="rm")),
     "partition has 5000 characters": (
         "SetNodeSchedulable",
         pb.SetNodeSchedulableRequest(rm_id="rm", node_id="n", partition="x" * 5000),
-    ),
-    "application_id holds control characters": (
-        "StopApplication",
-        pb.StopApplicationRequest(rm_id="rm", application_id="a\n"),
     ),
     "reason has 1026 bytes, at most 1024": (
         "StopApplication",
@@ -39,18 +34,6 @@ BAD: dict[str, tuple[str, Message]] = {
     "queue has 5000 characters": (
         "SetQueueStopped",
         pb.SetQueueStoppedRequest(rm_id="rm", queue="q" * 5000),
-    ),
-    "level loud is none of debug, info, warning, error": (
-        "SetLogLevel",
-        pb.SetLogLevelRequest(logger="core", level="loud"),
-    ),
-    "logger core.enigne does not exist: did you mean core.engine?": (
-        "SetLogLevel",
-        pb.SetLogLevelRequest(logger="core.enigne", level="info"),
-    ),
-    "logger core..x does not exist; there are core.access, core.accounting, ": (
-        "SetLogLevel",
-        pb.SetLogLevelRequest(logger="core..x", level="info"),
     ),
     f"logger core.{'x' * 59}… does not exist; there are ": (
         "SetLogLevel",

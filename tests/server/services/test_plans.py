@@ -17,17 +17,7 @@ from licorne_server.assembly.server import Server
 from licorne_server.process.bounds import RmBounds
 from licorne_server.services.admin.plans import read_submission
 from licorne_server.wire.framing import PART, Pace
-from support.peers.shim import (
-    Call,
-    Shim,
-    application,
-    ask,
-    connected,
-    new_allocations,
-    resource,
-    serving,
-    violations,
-)
+from support.peers.shim import Call, Shim, application, ask, connected, new_allocations, serving, violations
 from support.peers.tls import connected_as, tls
 
 CONFIG = """
@@ -121,25 +111,11 @@ async def test_what_a_submission_says_is_done_when_it_is_made(site: Site, shim: 
     assert placed == {one.allocation_key: one.node_id for one in plan.asks}
 
 
-@pytest.mark.parametrize(
-    ("asks", "field", "text"),
-    [
-        ([ask("w0", "other")], "asks[0].applicationID", "'other' is not the application"),
-        ([ask("w0", "new"), ask("w0", "new")], "asks[1].allocationKey", "'w0' is given twice"),
-        ([ask("w0", "new", nodeID="n0")], "asks[0].nodeID", "'n0', but an ask has no node yet"),
-        ([ask("", "new")], "asks[0]", "allocationKey"),
-        ([ask(f"w{i}", "new") for i in range(1_001)], "asks", "at most 1000"),
-        ([ask("w0", "new", resourcePerAlloc=resource(**{"": 1}))], "asks[0]", "name is empty"),
-    ],
-    ids=["application", "twice", "node", "key", "many", "types"],
-)
-async def test_bad_asks_are_named(site: Site, asks: list[si.Allocation], field: str, text: str) -> None:
-    """INVALID_ARGUMENT with the field of the ask that is wrong."""
-    error = await refused(site.submission(*asks))
+async def test_an_application_may_have_too_many_asks(site: Site) -> None:
+    """They are counted before they are read."""
+    error = await refused(site.submission(*(ask(f"w{i}", "new") for i in range(1_001))))
     assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
-    [(found, message)] = violations(error).items()
-    assert found == field
-    assert text in message
+    assert "at most 1000" in violations(error)["asks"]
 
 
 async def test_a_bad_application_is_named(site: Site) -> None:

@@ -48,27 +48,6 @@ async def test_pages_follow_one_another(server: Served) -> None:
 
 
 @pytest.mark.parametrize(
-    ("request_", "text"),
-    [
-        (pb.ListTopologyRequest(level="row"), "level row is none of zone, rack"),
-        (pb.ListTopologyRequest(shape={"vcore": 0}), "shape: vcore is 0, which is not above zero"),
-        (pb.ListTopologyRequest(shape={str(n): 1 for n in range(65)}), "shape has 65 entries, at most 64"),
-        (pb.ListTopologyRequest(page_token="a/1"), "page_token a/1 is not from this list"),
-        (pb.ListTopologyRequest(page_token="[1]"), "page_token [1] is not from this list"),
-        (pb.ListTopologyRequest(page_token='["a", "row"]'), "page_token .* is not from this list"),
-    ],
-)
-async def test_what_it_cannot_mean_is_refused(
-    server: Served, request_: pb.ListTopologyRequest, text: str
-) -> None:
-    """The refusal names field and value."""
-    async with grpc.aio.insecure_channel(server.target) as channel:
-        with pytest.raises(grpc.aio.AioRpcError, match=text.replace("[", r"\[")) as error:
-            await StateStub(channel).ListTopology(request_)
-    assert error.value.code() is grpc.StatusCode.INVALID_ARGUMENT
-
-
-@pytest.mark.parametrize(
     "rack_of",
     [lambda number: number % 3, lambda number: number // 4],
     ids=["names in turn", "names in order"],

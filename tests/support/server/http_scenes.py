@@ -240,6 +240,13 @@ def town(site: Site) -> None:
     http_site.happened(site)
 
 
+def told(site: Site) -> None:
+    """The town, with its events in the log of the RM."""
+    town(site)
+    site.events.begin(RmId(RM))
+    site.events.get(RM).append(tuple(site.driver.facts))
+
+
 def racks(site: Site) -> None:
     """The town, with three more nodes in two racks and two of two applications that were told apart late."""
     town(site)
@@ -306,5 +313,5 @@ def victims(site: Site) -> None:
         ledger.note(victim(key, app_id))
 
 
-PLACES = (busy, corners, nothing, names, town, racks, zones, uneven, events, no_events, victims)
+PLACES = (busy, corners, nothing, names, town, told, racks, zones, uneven, events, no_events, victims)
 SCENES: dict[str, Callable[[Site], None]] = {place.__name__: place for place in PLACES}

@@ -1,15 +1,8 @@
 """Details on the page: objects, searches, and history."""
 
-from licorne_core.values.ids import RmId
 from licorne_server.http.ui import page
-from support.core.builders import RM, app, apps, node, nodes, release, releases
+from support.core.builders import app, apps, node, nodes, release, releases
 from support.server.http_site import API, MINE, Site
-
-
-def tell(site: Site) -> None:
-    """Record all events in the RM's log."""
-    site.events.begin(RmId(RM))
-    site.events.get(RM).append(tuple(site.driver.facts))
 
 
 async def test_the_heat_map_is_made_once_for_all(town: Site) -> None:
@@ -39,29 +32,3 @@ async def test_a_search_says_when_it_is_not_complete(town: Site) -> None:
     found = await town.get(f"{API}/search?q=many")
     assert len(found["hits"]) == page.HITS
     assert not found["complete"]
-
-
-async def test_events_come_with_their_ids(town: Site) -> None:
-    """A reader continues from `next`, and no event is repeated."""
-    town.events.begin(RmId(RM))
-    answer = await town.get(f"{API}/events?rm={RM}")
-    assert (answer["rows"], answer["next"], answer["behind"]) == ([], 0, 0)
-    tell(town)
-    first = await town.get(f"{API}/events?rm={RM}&limit=2")
-    assert [row["id"] for row in first["rows"]] == [0, 1]
-    rest = await town.get(f"{API}/events?rm={RM}&start={first['next']}&limit=500")
-    assert rest["rows"][0]["id"] == 2
-    assert rest["next"] == rest["behind"] == rest["rows"][-1]["id"] + 1
-
-
-async def test_events_are_picked(town: Site) -> None:
-    """The filters are the type of object, and a part of ids, message or change."""
-    tell(town)
-    found = await town.get(f"{API}/events?rm={RM}&type=node")
-    assert {row["type"] for row in found["rows"]} == {"NODE"}
-    found = await town.get(f"{API}/events?rm={RM}&q=W1")
-    assert found["rows"]
-    assert all("w1" in f"{row['object']} {row['reference']}" for row in found["rows"])
-    assert found["next"] == found["behind"], "what does not fit was looked at as well"
-    refusal = await town.refused(f"{API}/events?rm={RM}&type=weather")
-    assert "type: WEATHER is no kind of event" in refusal["message"]
