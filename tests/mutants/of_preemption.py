@@ -253,7 +253,7 @@ PREEMPTION = (
         "_stopped_in_vain",
         swap(">=", "<"),
         "an ask whose victims ended in vain never has anybody stopped again",
-        (_VAIN, "core/handlers/test_stale_stops::test_victims_in_vain_do_not_count"),
+        (_VAIN, "core/handlers/test_stale_stops::test_lost_victims_do_not_count"),
     ),
     Defect(
         "its-own-promise-in-its-way",
@@ -323,7 +323,7 @@ PREEMPTION = (
         "RefusedStops.note",
         swap("max", "min"),
         "an RM that refuses each cleared node has one victim stopped after the other",
-        ("core/handlers/test_refused_stops::test_stops_in_vain_are_few_and_far_between",),
+        ("core/handlers/test_refused_stops::test_refused_stops_are_repeated_rarely",),
     ),
     Defect(
         "records-without-end",

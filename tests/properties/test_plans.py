@@ -1,7 +1,7 @@
 """Plans come true: a copy acts like the core (spec § 13).
 
-Random worlds are played to some moment and until idle. Then a plan is computed on a copy. After that the same
-is done for real, by obedient RMs, and has to agree with the plan.
+Random worlds are played to some moment, and on until the core is idle. Then a plan is computed on a copy. The
+same steps are then carried out, by obedient RMs, with the result that was planned.
 """
 
 from collections.abc import Iterable

@@ -1,7 +1,7 @@
 """C1, metamorphic: after a reload a core decides as one that has started with that configuration.
 
-The state of a core from before (parked, ranked, indexed, derived) must make no difference. The new one gets
-the same nodes, applications, allocations and asks, with their times. State that is lost in a restart by
+The core's former state (parked, ranked, indexed, derived) must make no difference. A new core gets the same
+nodes, applications, allocations and asks, with their times. State that is lost in a restart by
 design is left out: reservations, new applications of state-aware leaves, back-off, and groups that were
 decided under former limits.
 """

@@ -49,7 +49,7 @@ PLACEMENT_RULES = Cap("placement rules, parent rules included", 1_000)
 FILTER_NAMES = Cap("users and groups in filters", 20_000)
 PATTERNS = Cap("regular expressions", 500)
 INSTRUCTIONS = Cap("instructions of all compiled regular expressions", 16_384)
-"""Cap on those of all expressions: in the worst case an application is matched against all of them."""
+"""A cap on the sum: in the worst case an application is matched against all expressions."""
 ACL_NAMES = Cap("users and groups in access lists", 50_000)
 RESOURCE_TYPES = Cap("different resources", 1_000)
 """Cap on the types of all queues: every sum over queues has all of them."""

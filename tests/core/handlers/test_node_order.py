@@ -45,7 +45,7 @@ def where(core: Driver, *sizes: int) -> list[str]:
     return found
 
 
-def test_packs_as_long_as_an_ask_lacks_a_node() -> None:
+def test_nodes_are_packed_while_an_ask_lacks_a_node() -> None:
     """Nodes are packed while the ask waits; the order is spread before it and ten seconds after its end."""
     core = cluster()
     assert where(core, 1, 1, 1) == ["n00", "n01", "n02"]

@@ -71,7 +71,7 @@ def wants(town: Town) -> None:
     town.wait(5)
 
 
-def test_stops_in_vain_are_few_and_far_between() -> None:
+def test_refused_stops_are_repeated_rarely() -> None:
     """After a refusal the ask pauses for 15 seconds, then for 30, and after three it preempts no more."""
     town = Town(6)
     wants(town)

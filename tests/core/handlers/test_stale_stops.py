@@ -199,7 +199,7 @@ def hurried() -> Driver:
 
 
 @pytest.mark.parametrize("reason", ENDED)
-def test_victims_in_vain_do_not_count(reason: str) -> None:
+def test_lost_victims_do_not_count(reason: str) -> None:
     """An ask that loses its node has others stopped, and is served with their room."""
     driver = hurried()
     effects = driver.do(ENDED[reason])

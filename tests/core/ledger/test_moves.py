@@ -101,9 +101,7 @@ def test_a_placing_by_hand_counts_as_the_table_says(placed: list[Placed]) -> Non
 
 
 @pytest.mark.parametrize(("state", "event"), [*TRANSITIONS])
-def test_a_posting_leads_from_the_accounts_of_one_state_to_those_of_the_next(
-    state: Any, event: RequestEvent
-) -> None:
+def test_postings_are_differences_of_the_accounts_of_two_states(state: Any, event: RequestEvent) -> None:
     """The accounts left and entered are the difference of two rows, and no account is in both."""
     left, entered = POSTINGS[state, event]
     before, after = set(ACCOUNTS[state]), set(ACCOUNTS[TRANSITIONS[state, event]])

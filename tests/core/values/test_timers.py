@@ -17,7 +17,7 @@ def test_names_come_due_in_order() -> None:
     assert timers.take_due(25.0) is None
 
 
-def test_setting_again_moves_the_deadline() -> None:
+def test_setting_a_name_again_moves_its_deadline() -> None:
     """A name has one deadline: the last one set."""
     timers: Timers[str] = Timers()
     timers.set("it", 10.0)

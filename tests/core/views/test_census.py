@@ -180,7 +180,7 @@ def test_an_ask_that_the_rm_is_asked_about_waits_for_the_answer() -> None:
     assert reason(driver, "k1") == "WAITS_FOR_ANSWER"
 
 
-def test_unknown_asks_have_no_standing() -> None:
+def test_standing_of_unknown_asks_is_none() -> None:
     """Names of partitions are those of the wire; an RM, a partition or a key may be unknown."""
     driver = Driver()
     driver.do(

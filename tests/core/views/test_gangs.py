@@ -227,7 +227,7 @@ def test_a_replacement_with_an_open_check_is_assumed() -> None:
 
 
 def test_a_victim_is_being_stopped_until_its_end(driver: Driver) -> None:
-    """The victim has its beneficiary, and its queue the amounts to be freed."""
+    """Reports name the beneficiary of the victim, and in its queue the amounts to be freed."""
     partition = driver.partition
     gang = partition.applications[AppId("gang")]
     driver.do(asks(ask("gang", "v", vcore=1)))

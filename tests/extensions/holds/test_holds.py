@@ -310,7 +310,7 @@ def test_a_refused_move_changes_nothing() -> None:
 
 
 def test_a_running_application_counts_in_its_new_leaf() -> None:
-    """It is Running without allocations: a queue or limit with its maximum of those refuses it."""
+    """It counts even without allocations: a queue or limit with no place for it refuses the move."""
     limited = "limits: [{limit: '', users: ['ann'], maxapplications: 1}]"
     driver = cluster(f"[{{name: a}}, {{name: b, maxapplications: 1}}, {{name: c, {limited}}}, {{name: d}}]")
     driver.do(apps(app("b", "root.b"), app("c", "root.c")))

@@ -61,7 +61,7 @@ def test_usage_through_several_windows() -> None:
     assert used == 2 * 60 * 1_000_000
 
 
-def test_another_limit() -> None:
+def test_a_changed_limit_applies_at_once() -> None:
     """Another amount counts at once, with the usage so far; another window starts without usage."""
     budget = hours(8)
     budget.follow(4, MONDAY)

@@ -57,7 +57,7 @@ STOPPED = {
 
 
 @pytest.mark.parametrize("queue", STOPPED)
-def test_nothing_is_tried_in_it_or_below_until_it_is_started(queue: str) -> None:
+def test_a_stopped_queue_places_nothing_until_it_is_started(queue: str) -> None:
     """Other queues continue; on the start all waiting asks are placed."""
     driver = cluster()
     assert outcome(driver.do(stop(queue))).state == "Stopped"

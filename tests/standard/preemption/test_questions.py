@@ -67,7 +67,7 @@ def town(policy: PredicatePolicy) -> Driver:
 
 
 def poor(key: str, predicate: str = "x") -> Ask:
-    """An ask that may preempt others, and of which the RM judges nodes or victims."""
+    """An ask that may preempt others, and whose nodes or victims the RM judges."""
     return ask("poor", key, memory=1, predicate=predicate, policy="so")
 
 

@@ -204,7 +204,7 @@ def test_a_gang_is_judged_by_the_share_for_all() -> None:
     assert "its gang would not be complete" in driver.explain("g", "p0").checks[-1].message()
 
 
-def test_a_share_costs_its_siblings() -> None:
+def test_the_cost_of_a_share_depends_on_siblings_only() -> None:
     """Whether a queue has its share is found without examining allocations; each node is measured once."""
     costs = []
     for number in (2, 40):

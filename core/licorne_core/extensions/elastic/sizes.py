@@ -19,7 +19,7 @@ class Elastic(GangUnits):
     """Size of an elastic gang: its members are the asks of an application that have a task group.
 
     They are real asks. `terms.least` of them start together, and the others in whole steps. A gang that has
-    lost members is first filled up to a whole step. A stop of its minimum stops the whole gang.
+    lost members is first filled up to a whole step. When the minimum is stopped, the whole gang is.
     """
 
     def __init__(self, terms: ElasticTerms) -> None:

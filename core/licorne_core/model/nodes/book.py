@@ -25,7 +25,7 @@ class Packing(NamedTuple):
 
 
 NODES: Final = Packing()
-"""Single nodes alone."""
+"""No grouping: single nodes are packed."""
 
 
 def all_of(wanted: Collection[Packing]) -> Packing | None:

@@ -78,7 +78,7 @@ class Divisions:
         """Measured nodes and derived parts of the present search."""
         self._nodes = nodes
         self._dirty = dirty
-        # What nodes have, by node and in total; and the counts of the logs up to which changes are known.
+        # Usable amounts, by node and in total; and the positions up to which the logs of changes were read.
         self._usable: dict[Node, Items] = {}
         self._total: dict[str, int] = {}
         self._read = self._demands_read = 0

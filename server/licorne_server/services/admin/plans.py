@@ -180,7 +180,7 @@ class PlanMethods:
             AllocationKey(request.allocation_key),
         )
         lacks, slices = self._copies.scheduler.start_lacks, partial(self._time_slices.slice, peer)
-        # What does not wait is refused at the first step, without a copy.
+        # An ask that is not waiting is refused at the first step, without a copy.
         await walked(islice(lacks(name), 1), slices)
         check = partial(self._rights.rm, request.rm_id, context)
         try:
