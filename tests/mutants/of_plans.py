@@ -1,9 +1,10 @@
-"""Trials on a copy: with what an ask would start."""
+"""Plans on a copy: with what an ask would start, and what another configuration would change."""
 
 from mutants.defect import Defect
 from mutants.operators import drop, never, swap, without
 
 _STARTING = ("core/whatif/test_starting",)
+_PLANNED = ("core/whatif/test_configuration_plans",)
 
 PLANS = (
     Defect(
@@ -106,5 +107,104 @@ PLANS = (
         swap("len ( node . allocations )", "0"),
         "a node with many allocations is freed though one has few",
         _STARTING,
+    ),
+    Defect(
+        "trial-of-many-changes",
+        "starting:_Search._step",
+        swap("len ( self . _changes ) >= MOST_CHANGES", "False"),
+        "a search goes on to changes that nobody would make for one ask",
+        _STARTING,
+    ),
+    Defect(
+        "running-at-the-begin",
+        "starting:_Search._needed",
+        swap("quota . started_applications", "change.count"),
+        "too few running applications are named where others start before the ask",
+        _STARTING,
+    ),
+    Defect(
+        "foreign-ones-go-too",
+        "starting:_can_be_freed",
+        swap("- occupied . get ( name , 0 )", ""),
+        "a node is freed on which other schedulers leave too little room",
+        _STARTING,
+    ),
+    Defect(
+        "drained-node-is-freed",
+        "starting:_can_be_freed",
+        never("schedulable"),
+        "a node that takes no asks is freed for one",
+        _STARTING,
+    ),
+    Defect(
+        "running-asks-have-trials",
+        "starting:waiting_ask",
+        swap("or not request . is_pending", ""),
+        "what would start an ask is looked for though it runs",
+        _STARTING,
+    ),
+    Defect(
+        "node-that-nobody-lacks",
+        "starting:lacks",
+        swap("and not fits", ""),
+        "an ask lacks a node though one has room for it",
+        _STARTING,
+    ),
+    Defect(
+        "node-like-the-smallest",
+        "starting:_Search._node_change",
+        swap("max", "min"),
+        "the node that is added is like the smallest one",
+        _STARTING,
+    ),
+    Defect(
+        "drains-once-more",
+        "queues:_compared",
+        swap("and not before . drains", ""),
+        "a queue that drains already is said to drain by the change",
+        _PLANNED,
+    ),
+    Defect(
+        "empty-parents",
+        "queues:_snapshots_of",
+        swap("+ below", ""),
+        "a parent that goes has no application, whatever is below it",
+        _PLANNED,
+    ),
+    Defect(
+        "above-before-is-above",
+        "queues:_kinds",
+        swap("exceeds ( queue . over_max , queue . over_max_before )", "bool(queue.over_max)"),
+        "a queue that was above its maximum counts as worse",
+        _PLANNED,
+    ),
+    Defect(
+        "limits-exceeded-before",
+        "queues:exceeded_limits",
+        swap("place , NO_EXCESS ) )", "place, NO_EXCESS)) and False"),
+        "a limit that was exceeded as much before counts as newly exceeded",
+        _PLANNED,
+    ),
+    Defect(
+        "partition-goes-at-no-cost",
+        "configuration:_victims",
+        swap("not in there", "in there"),
+        "what runs in a partition that goes is no victim",
+        _PLANNED,
+    ),
+    Defect(
+        "blocked-as-before",
+        "configuration:_blocked",
+        swap('ask . code in ( "" , known . code )', 'ask.code == ""'),
+        "asks that wait for what they have waited for are said to be blocked by the change",
+        _PLANNED,
+    ),
+    Defect(
+        "no-time-after-delays",
+        "seconds_ahead",
+        without("MARGIN"),
+        "a plan ends before the victims of the last delay are stopped",
+        ("core/whatif/test_submission_plans",),
+        nth=1,
     ),
 )

@@ -1,7 +1,7 @@
 """The wire: sessions, streams, and messages."""
 
 from mutants.defect import Defect
-from mutants.operators import never, returns, swap, without
+from mutants.operators import drop, never, returns, swap, without
 
 WIRE = (
     Defect(
@@ -94,5 +94,68 @@ WIRE = (
         never("Mapping"),
         "a report shows usage of later moments than its own",
         ("views/test_fields",),
+    ),
+    Defect(
+        "asks-without-keys",
+        "AskReader._parse",
+        drop("id_problem"),
+        "an ask without a key, or with control characters in it, is taken",
+        ("wire/test_bad_input",),
+    ),
+    Defect(
+        "kind-of-two-keys",
+        "AskReader._parse",
+        swap('not rest . startswith ( b"\\x0a" )', "True"),
+        "an ask with two keys has those that follow take its second one",
+        ("test_convert_corners",),
+    ),
+    Defect(
+        "states-of-any-length",
+        "asks:read_context",
+        swap('if len ( state ) <= MAX_STATE else ""', ""),
+        "a state of any length is handed on with a trace",
+        ("wire/test_trace_context",),
+    ),
+    Defect(
+        "own-tags-in-capitals",
+        "asks:_digest",
+        swap("name . lower ( ) not in", "name not in"),
+        "asks with a tag of their own in capitals share no answer",
+        ("wire/test_callbacks",),
+    ),
+    Defect(
+        "two-messages-in-one",
+        "open_envelope",
+        swap("if message", "if False"),
+        "of two messages in one request the first is lost",
+        ("wire/test_envelope",),
+    ),
+    Defect(
+        "requests-of-any-length",
+        "Split.part",
+        never("MAX_ITEMS"),
+        "a request may have any number of items",
+        ("wire/test_framing",),
+    ),
+    Defect(
+        "distinct-asks-of-one-kind",
+        "AskingReader._read",
+        swap("replace ( super ( ) . _read ( raw ) )", "super()._read(raw)"),
+        "an ask that shares answers with none hands its own class on to those like it",
+        ("wire/test_callbacks",),
+    ),
+    Defect(
+        "untagged-asks-by-tag",
+        "AskingReader._predicate",
+        swap("and self . _class_by == sp . BY_ASK", ""),
+        "by tag, asks without the tag share no answer",
+        ("wire/test_callbacks",),
+    ),
+    Defect(
+        "names-at-any-length",
+        "items:names_of",
+        swap("[ : limits [ number ] ]", ""),
+        "a refusal repeats a name of any length",
+        ("wire/test_bad_input",),
     ),
 )

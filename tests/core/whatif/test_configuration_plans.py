@@ -108,16 +108,24 @@ def test_a_plan_keeps_the_budgets() -> None:
 
 
 def test_queues_with_applications_drain_and_others_are_removed() -> None:
-    """A queue with an application drains, and one without is removed."""
-    driver = settled("[{name: a}, {name: b}, {name: c}]", *several("a", 1, vcore=2))
-    plan = planned(driver, "[{name: b, properties: {color: red}}, {name: d}]")
-    changes = {queue.path: (queue.change, queue.applications) for queue in plan.queues}
-    assert changes == {
-        "root.a": ("draining", 1),
+    """A queue with an application in or below it drains, once, and one without is removed."""
+    driver = settled("[{name: a, parent: true, queues: [{name: x}]}, {name: b}, {name: c}]")
+    driver.do(apps(app("x", "root.a.x")), asks(*several("x", 1, vcore=2)))
+    others = "[{name: b, properties: {color: red}}, {name: d}]"
+
+    def changes(queues: str) -> dict[str, tuple[str, int]]:
+        plan = planned(driver, queues)
+        return {queue.path: (queue.change, queue.applications) for queue in plan.queues}
+
+    drained = {"root.a": ("draining", 1), "root.a.x": ("draining", 1)}
+    assert changes(others) == {
+        **drained,
         "root.b": ("changed", 1),
         "root.c": ("removed", 0),
         "root.d": ("added", 0),
     }
+    driver.do(reload(config(others)))
+    assert changes("[{name: b}, {name: d}]") == {"root.b": ("changed", 1)}
 
 
 def test_a_removed_partition_in_a_plan() -> None:

@@ -5,17 +5,32 @@ from itertools import product
 
 import pytest
 
-from licorne_core.messages.commands import NodeAction
+from licorne_core.messages.commands import Command, NodeAction
 from licorne_core.messages.plans import StartTrial, WaitingAskName
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import AllocationKey, AppId, RmId
 from licorne_core.whatif import starting
-from support.core.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
+from support.core.builders import (
+    app,
+    apps,
+    ask,
+    asks,
+    config,
+    foreign,
+    node,
+    nodes,
+    register,
+    release,
+    releases,
+)
 from support.core.driver import Driver
 
 QUEUES = (
     "[{name: a, resources: {max: {vcore: 4m}}}, {name: b}, {name: one, maxapplications: 1}, "
-    "{name: limited, limits: [{limit: all, users: [ann], maxresources: {vcore: 2m}}]}]"
+    "{name: limited, limits: [{limit: all, users: [ann], maxresources: {vcore: 2m}}]}, "
+    "{name: p, resources: {max: {vcore: 1m}}, queues: [{name: q, resources: {max: {vcore: 1m}}, queues: "
+    "[{name: r, resources: {max: {vcore: 1m}}, queues: [{name: s, resources: {max: {vcore: 1m}}, "
+    "queues: [{name: t, resources: {max: {vcore: 1m}}}]}]}]}]}]"
 )
 REST = "preemption: {enabled: false}"
 
@@ -129,6 +144,7 @@ CASES = {
             ),
         ],
     ),
+    "more obstacles than changes": (((10,), ("root.b", 1)), ("root.p.q.r.s.t", [2]), []),
     "a node too small": (
         ((4,), ("root.b", 1)),
         ("root.b", [5]),
@@ -146,6 +162,29 @@ def test_an_ask_starts_with_each_reported_change(
     queue, sizes = wanted
     driver.do(apps(app("new", queue)), asks(*(ask("new", f"w{at}", vcore=s) for at, s in enumerate(sizes))))
     assert outcomes(driver, "new", f"w{len(sizes) - 1}") == told
+
+
+def test_applications_that_start_before_it_count() -> None:
+    """As many applications have to be allowed as run when the ask starts."""
+    driver = begun(10, running=("root.one", 1))
+    for name in ("first", "new"):
+        driver.do(apps(app(name, "root.one")), asks(ask(name, "w", vcore=1)))
+    told = (
+        "with 3 running applications allowed for queue root.one it starts at once on n0, after one other ask"
+    )
+    assert outcomes(driver, "new", "w") == [told]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [nodes(node("n1", action=NodeAction.DRAIN_NODE)), asks(foreign("other", "n1", vcore=2))],
+    ids=["drained", "taken by another scheduler"],
+)
+def test_a_node_that_would_stay_closed_or_full_is_not_freed(change: Command) -> None:
+    """The node with fewer allocations has to take the ask once it is free of them."""
+    driver = begun(4, 3, running=("root.b", 7))
+    driver.do(change, apps(app("new", "root.b")), asks(ask("new", "w", vcore=2)))
+    assert "with node n0 free of its 4 allocations it starts at once on n0" in outcomes(driver, "new", "w")
 
 
 LACKING = {
@@ -177,8 +216,9 @@ def test_shortages_are_reported_without_a_trial(
     assert first is None
     assert isinstance(lacking, StartTrial)
     assert (lacking.advice(), lacking.starts) == (told, False)
-    with pytest.raises(NotFound, match="application new has no pending ask x"):
-        next(driver.scheduler.start_lacks(name._replace(key=AllocationKey("x"))))
+    for app_id, key in (("new", "x"), ("old", "k0")):
+        with pytest.raises(NotFound, match=f"application {app_id} has no pending ask {key}"):
+            next(driver.scheduler.start_lacks(name._replace(app_id=AppId(app_id), key=AllocationKey(key))))
 
 
 def test_shortages_are_those_at_the_end_of_the_read(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -259,4 +259,32 @@ BACKFILL = (
         "what is placed counts as backfilled whenever anyone holds a start",
         ("extensions/backfill/test_passed",),
     ),
+    Defect(
+        "held-without-end",
+        "PlannedRoom._changes",
+        swap("self . end < inf", "False"),
+        "nothing is planned after a start, whose room is held for ever",
+        ("extensions/backfill/test_shadows::test_sixteen_asks_hold_starts_at_a_time",),
+    ),
+    Defect(
+        "ends-just-in-time",
+        "PlannedRoom.note",
+        swap("<= self . start", "< self.start"),
+        "a start that ends just as the next one begins counts as in its way",
+        _LATE,
+    ),
+    Defect(
+        "own-asks-pass-nobody",
+        "passed_by",
+        swap("first . place < placed [ 0 ] . place if claim . app is app else", ""),
+        "an ask does not count as backfilled if the start that it passes is of its own application",
+        ("extensions/backfill/test_passed",),
+    ),
+    Defect(
+        "gangs-pass-nobody",
+        "passed_by",
+        never("GangPlacement"),
+        "a gang that passes a planned start does not count as backfilled",
+        ("extensions/backfill/test_passed",),
+    ),
 )

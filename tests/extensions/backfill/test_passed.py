@@ -18,14 +18,15 @@ def passed(driver: Driver) -> dict[str, str]:
 
 
 def test_who_stands_behind_a_holder_passes_it() -> None:
-    """An ask that stands before the holder passes nobody, nor does one that is placed before the plan."""
+    """Who stands before it, or is placed before the plan, passes nobody; an ask of its application does."""
     driver = world(10, 4)
     driver.do(
         asks(job("first", "runs", 6, 100), job("first", "small", 4)), asks(job("second", "large", 8, 50))
     )
     driver.do(asks(job("third", "ends", 1, 100)), asks(job("first", "ahead", 1, 50)))
-    assert passed(driver) == {"runs": "", "small": "", "ends": "large", "ahead": ""}
-    assert driver.partition.counters.allocations_passing == 1
+    driver.do(asks(job("second", "beside", 1, 50)))
+    assert passed(driver) == {"runs": "", "small": "", "ends": "large", "ahead": "", "beside": "large"}
+    assert driver.partition.counters.allocations_passing == 2
 
 
 def test_a_holder_passes_others_but_not_itself() -> None:

@@ -1,7 +1,7 @@
 """Budgets over RMs: in one core, and the use of the escrow's documents by cores."""
 
 from mutants.defect import Defect
-from mutants.operators import drop, never, swap
+from mutants.operators import drop, never, returns, swap
 
 IN_CORE = ("budgets/test_budgets",)
 ESCROW = ("rms/test_escrow",)
@@ -204,5 +204,75 @@ BUDGETS = (
         swap("and member . queue != WILDCARD", ""),
         "members for all queues count as patterns that are compared with each leaf",
         ("extensions/budgets/test_tree::test_members_at_their_bounds_are_accepted",),
+    ),
+    Defect(
+        "slices-bound-what-they-name",
+        "BudgetAccount._bound_of",
+        swap("{ name : own . get ( name , 0 ) for name in self . budget . limit }", "own"),
+        "an RM without a slice of a type has all of it",
+        ("extensions/budgets/test_budgets::test_slices_bound_each_rm_by_itself",),
+    ),
+    Defect(
+        "slices-stay-with-their-rms",
+        "BudgetAccount.follow",
+        drop("_bound_of"),
+        "a slice that is moved is still that of the former RM",
+        ("extensions/budgets/test_budgets::test_slices_bound_each_rm_by_itself",),
+    ),
+    Defect(
+        "late-rms-have-no-slice",
+        "BudgetAccount.quotas_in",
+        drop("_bound_of"),
+        "an RM whose first application comes after the slices has no bound",
+        ("extensions/budgets/test_budgets::test_slices_bound_each_rm_by_itself",),
+    ),
+    Defect(
+        "slice-of-nobody",
+        "BudgetAccount.slice_of",
+        returns('""'),
+        "an ask that its RM's slice stops is said to exceed the budget",
+        ("extensions/budgets/test_budgets::test_slices_bound_each_rm_by_itself",),
+    ),
+    Defect(
+        "holders-of-nothing",
+        "BudgetAccount.holders",
+        swap("if own . allocated", ""),
+        "RMs that have nothing of a budget are named as its holders",
+        ("extensions/budgets/test_budgets::test_the_check_of_a_budget_names_its_largest_users",),
+    ),
+    Defect(
+        "raised-in-silence",
+        "BudgetAccount.follow",
+        drop("note_freed"),
+        "asks wait on after their budget was raised",
+        ("extensions/budgets/test_budgets::test_a_higher_or_removed_limit_wakes_waiting_asks",),
+    ),
+    Defect(
+        "gone-in-silence",
+        "BudgetAccount.forget",
+        drop("note_freed"),
+        "asks wait on after another RM has left with its usage",
+        ("extensions/budgets/test_budgets::test_usage_is_removed_with_its_rm",),
+    ),
+    Defect(
+        "left-but-listed",
+        "BudgetAccount.forget",
+        swap("not any ( rm_of ( name ) == rm_id for name in self . parts )", "False"),
+        "an RM that has left is listed among those that use a budget",
+        ("extensions/budgets/test_budgets::test_usage_is_removed_with_its_rm",),
+    ),
+    Defect(
+        "victims-go-on-for-ever",
+        "BudgetAccount.forget",
+        drop("preempting"),
+        "what an RM was losing as it left counts as going for ever",
+        ("extensions/budgets/test_budgets::test_freed_amounts_of_victims_are_reserved_in_their_budget",),
+    ),
+    Defect(
+        "promises-without-their-rm",
+        "BudgetAccount.forget",
+        drop("promised"),
+        "what was promised to an RM that has left is promised for ever",
+        ("extensions/budgets/test_budgets::test_freed_amounts_of_victims_are_reserved_in_their_budget",),
     ),
 )

@@ -89,7 +89,7 @@ def test_a_budget_bounds_all_rms_together() -> None:
 
 def test_the_check_of_a_budget_names_its_largest_users() -> None:
     """The check has the budget, the shortage, and the RMs that use it, the largest first."""
-    driver = joined("one", "two")
+    driver = joined("one", "two", "idle")
     driver.do(budgets(budget(memory=3)))
     wants(driver, "one", "k1", "k2", memory=1)
     wants(driver, "two", "k1", "k2", memory=1)
@@ -357,8 +357,9 @@ def test_an_ask_blocked_by_a_budget_does_not_preempt() -> None:
     assert why == "PREEMPTED_BY_SCHEDULER"
 
 
-def test_freed_amounts_of_victims_are_reserved_in_their_budget() -> None:
-    """The amounts of a victim in a common budget are reserved for the ask, against all RMs."""
+@pytest.mark.parametrize("leaves", [True, False])
+def test_freed_amounts_of_victims_are_reserved_in_their_budget(leaves: bool) -> None:
+    """What a victim leaves in a common budget is for the ask, against all RMs, until its RM leaves."""
     driver = Driver()
     driver.do(register(GUARANTEED), nodes(node("n", memory=2)), budgets(budget(memory=3)))
     driver.do(register(GUARANTEED, rm="two"), nodes(node("n", memory=9), rm="two"))
@@ -368,8 +369,9 @@ def test_freed_amounts_of_victims_are_reserved_in_their_budget() -> None:
     ((_, victim, _, _),) = released(driver.wait(60))
     assert wants(driver, "two", "k1", "k2", memory=1) == ["k1"]
     why = TerminationType.PREEMPTED_BY_SCHEDULER
-    assert keys(driver.do(releases(release("greedy", victim, why=why)))) == ["k"]
-    assert report(driver).used == {"memory": 3}
+    gone = RemoveRm(rm_id=RmId("rm1")) if leaves else releases(release("greedy", victim, why=why))
+    assert keys(driver.do(gone)) == (["k2"] if leaves else ["k"])
+    assert report(driver).used == {"memory": 2 if leaves else 3}
 
 
 def test_an_ask_that_a_budget_blocks_reserves_no_node() -> None:

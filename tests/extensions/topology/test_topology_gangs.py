@@ -23,7 +23,19 @@ from licorne_core.standard.predicates.owed import MAX_ASSUMED_IN_SILENCE
 from licorne_core.standard.predicates.results import RETRY_TIME
 from licorne_core.values.errors import InvariantBroken
 from licorne_core.values.ids import AppId, NodeId, RmId
-from support.core.builders import app, apps, ask, asks, node, nodes, register, release, releases, remove_apps
+from support.core.builders import (
+    app,
+    apps,
+    ask,
+    asks,
+    node,
+    nodes,
+    register,
+    release,
+    releases,
+    reload,
+    remove_apps,
+)
 from support.core.driver import START, Driver, asked, placed
 
 CONFIG = """
@@ -38,14 +50,14 @@ partitions:
 
 
 def cluster(policy: PredicatePolicy | None = None, **racks: list[int]) -> Driver:
-    """Racks of nodes with this number of gpus and as much memory."""
+    """Racks of nodes with this number of gpus and as much memory, in rows of one initial."""
     driver = Driver()
     driver.do(register(CONFIG, predicates=policy))
     for rack, sizes in racks.items():
         driver.do(
             nodes(
                 *(
-                    node(f"{rack}-{number}", attributes={"rack": rack}, gpu=gpus, memory=gpus)
+                    node(f"{rack}-{number}", attributes={"rack": rack, "row": rack[0]}, gpu=gpus, memory=gpus)
                     for number, gpus in enumerate(sizes)
                 )
             )
@@ -117,6 +129,14 @@ def test_the_narrowest_domain_is_preferred() -> None:
     """A gang that only prefers a rack is divided when no rack has room for it."""
     driver = cluster(a=[2], b=[2])
     assert gang(driver, 3, "preferred=rack") == ["a-0", "a-0", "b-0"]
+
+
+def test_levels_of_a_reload_count() -> None:
+    """A gang goes to a domain of a level that the configuration has by now."""
+    driver = cluster(a1=[1], a2=[1], b1=[1])
+    assert gang(driver, 2) == []
+    driver.do(remove_apps("job"), reload(CONFIG.replace("levels: rack", "levels: row")))
+    assert gang(driver, 2, "required=row") == ["a1-0", "a2-0"]
 
 
 def test_the_room_of_a_lost_member_is_reserved_for_a_limited_time() -> None:

@@ -30,6 +30,7 @@ WHY = TerminationType.PREEMPTED_BY_SCHEDULER
         pytest.param(40, [(100, 20), (12, 10), (30, 0), (0, 10)], [28, 12, 0, 0], id="the one of the page"),
         pytest.param(40, [(100, 0), (12, 0), (30, 0)], [14, 12, 14], id="equal without guarantees"),
         pytest.param(30, [(100, 10), (100, 5)], [20, 10], id="in proportion to guarantees"),
+        pytest.param(31, [(100, 10), (100, 5), (5, 0)], [20, 10, 0], id="what rounding leaves is nobody's"),
         pytest.param(30, [(100, 40), (100, 20), (5, 0)], [20, 10, 0], id="guarantees that exceed it"),
         pytest.param(
             30, [(8, 40), (100, 20)], [8, 20 + 2], id="a guarantee without demand is left to others"
@@ -148,14 +149,14 @@ def test_an_allocation_larger_than_the_excess_stays() -> None:
 
 
 def test_the_dominant_resource_of_a_queue_counts() -> None:
-    """B has all cores and half of the memory, and all want more: B keeps its share of the cores."""
-    size = {"vcore": 1, "memory": 2}
+    """B has all cores, and most memory in use; both want more. Of the cores B keeps its share."""
+    size = {"vcore": 1, "memory": 5}
     world = cluster(
         [fair(A), queue(B)],
         runs(B, *range(12), size=size),
         waits(A, *range(20), size=size),
         waits(B, *range(20), size=size),
-        nodes=(NodeRecord(name="n1", capacity={"vcore": 12, "memory": 48}),),
+        nodes=(NodeRecord(name="n1", capacity={"vcore": 12, "memory": 96}),),
     )
     after = served(world, [f"{A}-w{number}" for number in range(20)])
     assert [after.settled(path, "vcore") for path in (A, B)] == [6, 6]
