@@ -123,7 +123,7 @@ def test_amounts_for_people_are_those_of_the_tables(size: dict[str, int], shown:
     assert r.in_units(size) == human_resources(size) == shown
 
 
-def test_no_amount_is_a_word() -> None:
+def test_no_amount_is_written_as_a_word() -> None:
     """A sentence without an amount can be read."""
     assert r.in_units({}) == "nothing"
 

@@ -247,7 +247,7 @@ def test_reservations_given_up_are_counted_by_cause() -> None:
     assert (counters.reservations_idle, counters.reservations_yielded) == ended
 
 
-def test_a_full_cluster_is_no_reason_of_its_own() -> None:
+def test_a_reserved_ask_waits_for_its_node_in_a_full_cluster() -> None:
     """A reserved ask that the whole cluster has no room for still waits for room on its node."""
     driver = Driver()
     driver.do(

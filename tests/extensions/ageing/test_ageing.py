@@ -91,7 +91,7 @@ def test_reports_have_the_bonus() -> None:
     ("more", "priority", "first"),
     [("", 2, "o"), ("", 4, "y"), ("priority.offset: '10'", 12, "o"), ("priority.policy: fence", 1, "y")],
 )
-def test_the_queues_above_follow(more: str, priority: int, first: str) -> None:
+def test_queues_above_have_the_aged_priority(more: str, priority: int, first: str) -> None:
     """The leaf precedes its sibling with the aged priority, under its offset; a fence hides it."""
     driver = waiting(", ".join(filter(None, (AGEING, more))))
     assert served(driver, 180.0, rival="other", priority=priority) == [first]

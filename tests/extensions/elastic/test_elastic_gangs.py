@@ -320,7 +320,7 @@ def test_a_step_across_nodes_is_stopped_as_a_whole() -> None:
     assert sorted(stopped(driver.wait(5))) == ["m2", "m3"]
 
 
-def test_with_backfill_the_minimum_holds_a_start_and_growth_none() -> None:
+def test_with_backfill_only_the_minimum_holds_a_start() -> None:
     """Others may not delay the minimum; growth uses the remaining room."""
     driver = cluster(4, properties="{backfill: easy}")
     driver.do(apps(app("runs", "root.a")))

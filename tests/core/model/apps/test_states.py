@@ -105,7 +105,7 @@ def test_both_of_a_pair_can_take_the_step(row: tuple[RequestState, RequestState,
     assert step.placeholder is None or (placeholder, step.placeholder) in TRANSITIONS
 
 
-def test_places_go_by_priority_then_age_then_arrival() -> None:
+def test_asks_are_ordered_by_priority_then_age_then_arrival() -> None:
     """The highest priority is first, of equal ones the oldest, then the first to arrive."""
     late, soon, old, high = (
         Request(ask("app", key, priority=priority, vcore=1), created, arrival).place
