@@ -459,6 +459,7 @@ PREEMPTION = (
         swap("( price , number ) < self . _key", "number < self._key[1]"),
         "a set of few dear victims goes before one of cheap ones",
         _TOGETHER,
+        slow=True,
     ),
     Defect(
         "done-above-the-maximum",
