@@ -23,6 +23,7 @@ from licorne_core.standard.predicates.owed import MAX_ASSUMED_IN_SILENCE
 from licorne_core.standard.predicates.results import RETRY_TIME
 from licorne_core.values.errors import InvariantBroken
 from licorne_core.values.ids import AppId, NodeId, RmId
+from licorne_core.views.audit.invariants import check_partition
 from support.core.builders import (
     app,
     apps,
@@ -302,6 +303,11 @@ def test_racks_are_packed_while_a_gang_waits_for_one(used: int) -> None:
     for seconds in (0, 5 * LOOK_TIME):
         driver.wait(seconds)
         assert driver.partition.nodes.order.packs == Packing((("rack",),), ("gpu",))
+    short = driver.partition.wakeups.short_gangs
+    for group in list(short):
+        short[group] = Packing()
+        with pytest.raises(InvariantBroken, match="W5: "):
+            check_partition(driver.partition)
     driver.do(releases(release("job")))
     driver.wait(2 * LOOK_TIME)
     assert not driver.partition.nodes.order.packs

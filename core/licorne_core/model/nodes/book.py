@@ -258,10 +258,10 @@ class SpreadOrder(NodeOrder):
         self._means.pop(value, None)
 
     def remove(self, node: Node) -> None:
-        """Remove a node from its group."""
+        """Remove a node from its group, if it was added."""
         value = self._value(node)
-        del self._groups[value][node]
-        if not self._groups[value]:
+        group = self._groups.get(value, {})
+        if group.pop(node, None) is not None and not group:
             del self._groups[value]
             self._means.pop(value, None)
 

@@ -259,8 +259,8 @@ class NodeIndex:
     def reorder(self, policy: NodeSortPolicy, packs: Packing | None = None) -> Iterator[int]:
         """Put another node order in force, step by step; yield the cost of each step.
 
-        Between two steps nodes may change, but no search may run. Nodes may also be added and removed,
-        unless one of the orders has mates. A later call ends this one.
+        Between two steps nodes may change, be added and removed, but no search may run. A later call ends
+        this one.
         """
         self._reorders += 1
         number = self._reorders

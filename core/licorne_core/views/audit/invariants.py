@@ -30,8 +30,10 @@ R1  A partition has its own name, belongs to its RM, and shares nothing with ano
 W1  After a pass without a decision, no pending ask passes all checks of `explain`.
 W2  A parked item and its ancestors are in the waiting lines of its blocker; none of them is active.
 W3  Each blocker in `Blockers` has blocked items.
+N1  Each node has the score that the node order gives it, as long as no other order is being put in force.
 W4  In a stopped queue nothing is reserved, assumed or parked.
-W5  Each waiting group that found no node is in the backlog, and all that lack one are.
+W5  Each waiting group that found no node is in the backlog, and all that lack one are. Gangs that are noted
+    for the node order, as all nodes have too little left, are noted with what they want to be whole.
 S2  Room is held for later starts on schedulable nodes only, without reservations of asks that may go to
     other nodes.
 D4  A node is schedulable if its RM says so and it is not closed. A closed node is reserved only for
@@ -45,6 +47,7 @@ from licorne_core.messages.commands import Hold
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import ACCOUNTS, TO_REPLACE, Account, RequestState
 from licorne_core.model.apps.states import SCHEDULABLE
+from licorne_core.model.nodes.book import node_order
 from licorne_core.model.nodes.node import overhang_of
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.quotas import Tracker
@@ -184,6 +187,7 @@ def check_partition(partition: Partition) -> None:
         _same("A3", f"queue {queue.path}: allocating", _allocating(queue), set(queue.allocating))
     _check_deadlines(partition)
     _check_cluster(partition)
+    _check_scores(partition)
     check_waiting(partition)
     check_preemption(partition)
 
@@ -342,6 +346,15 @@ def _check_cluster(partition: Partition) -> None:
     _same("A6", f"{at}: applications in queues", len(partition.applications), in_queues)
     foreign = {key: holder for holder in nodes.by_id.values() for key in holder.foreign}
     require("A6", partition.foreign == foreign, f"{at} and its nodes differ on foreign allocations")
+
+
+def _check_scores(partition: Partition) -> None:
+    nodes = partition.nodes
+    fresh = node_order(nodes.order.policy, nodes.order.packs)
+    for node in nodes.by_id.values():
+        fresh.add(node)
+    for node in () if partition.index.heaps.closed else nodes.by_id.values():
+        _same("N1", f"score of {node!r}", fresh.score(node), node.score)
 
 
 def _top(priorities: Iterable[int]) -> int:

@@ -15,9 +15,11 @@ from licorne_core.model.queues.queue import stopped_above
 from licorne_core.model.quotas import Quota
 from licorne_core.partitions.partition import Partition
 from licorne_core.partitions.registry import Rm
+from licorne_core.scheduling.gang_sets import packing_for
 from licorne_core.scheduling.waiting.blockers import Blocker
-from licorne_core.scheduling.waiting.shortages import QuotaPool
+from licorne_core.scheduling.waiting.shortages import QuotaPool, QuotaShortage
 from licorne_core.scheduling.waiting.waiting import Parked, way_up
+from licorne_core.scheduling.waiting.wakeups import MOST_SHORT_GANGS
 from licorne_core.values.errors import InvariantBroken
 from licorne_core.values.resources import Resources, describe, equals, sum_of
 from licorne_core.values.rm_caps import (
@@ -238,6 +240,19 @@ def _check_backlog(partition: Partition) -> None:
             waits = group.waiting and group.nowhere and group.ask_class.required_node is None
             if waits and group not in backlog:
                 raise InvariantBroken(f"W5: {group!r} has no node, and is not in the backlog")
+    _check_short(partition)
+
+
+def _check_short(partition: Partition) -> None:
+    """W5: few gangs are noted as waiting for more than all nodes have left, each with what it wants whole."""
+    short = partition.wakeups.short_gangs
+    require("W5", len(short) <= MOST_SHORT_GANGS, f"{len(short)} gangs are noted")
+    for group, noted in short.items():
+        blocker = group.blocker
+        if isinstance(blocker, QuotaShortage) and blocker.quota is partition.tree.root:
+            wanted = packing_for(group.app.gang.terms, ()).groupings
+            told = f"{group!r} is noted for {noted.groupings}, and waits for {wanted}"
+            require("W5", noted.groupings == wanted, told)
 
 
 def _check_stopped(partition: Partition) -> None:

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from licorne_core.config.schema import NodeSortPolicy, NodeSortType
 from licorne_core.model.books import book_on_node, unbook_on_node
-from licorne_core.model.nodes.book import NodeBook, Packing
+from licorne_core.model.nodes import book as book_of_nodes
+from licorne_core.model.nodes.book import MOST_MATES, NodeBook, Packing
 from licorne_core.model.nodes.node import Node
 from licorne_core.scheduling.node_search import index as node_index
 from licorne_core.scheduling.node_search.index import WORK_OF_A_TRY, NodeIndex
@@ -41,9 +42,14 @@ def book_of(kind: NodeSortType, *capacities: dict[str, int], packs: Packing | No
     book = NodeBook(policy_of(kind))
     book.reorder(book.order.policy, packs)
     for number, capacity in enumerate(capacities):
-        where = {"zone": f"z{number % 2}", "rack": f"r{number // 4}" if number < 20 else ""}
-        book.add(Node(NodeId(f"n{number}"), capacity, where, schedulable=True))
+        book.add(node_of(number, capacity))
     return book
+
+
+def node_of(number: int, capacity: dict[str, int]) -> Node:
+    """Node of this number."""
+    where = {"zone": f"z{number % 2}", "rack": f"r{number // 4}" if number < 20 else ""}
+    return Node(NodeId(f"n{number}"), capacity, where, schedulable=True)
 
 
 def index_of(book: NodeBook) -> NodeIndex:
@@ -76,11 +82,22 @@ steps = st.lists(
 )
 
 
-@given(st.sampled_from(ORDERS), steps)
+@pytest.mark.pure
+@given(st.sampled_from(ORDERS), st.sampled_from([2, MOST_MATES]), steps)
 def test_index_and_scan_agree(
-    order: tuple[NodeSortType, Packing | None], history: list[tuple[str, int, int]]
+    order: tuple[NodeSortType, Packing | None], mates: int, history: list[tuple[str, int, int]]
 ) -> None:
-    """After any history of nodes, index and scan find the same node for every class in every node order."""
+    """After any history of nodes, index and scan find the same node for every class in every node order.
+
+    So they do where groups become too large to be compared, and small enough again.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(book_of_nodes, "MOST_MATES", mates)
+        agree(order, history)
+
+
+def agree(order: tuple[NodeSortType, Packing | None], history: list[tuple[str, int, int]]) -> None:
+    """Play a history of nodes."""
     sizes = [{"vcore": 4, "memory": 4 + n, "gpu": n // 4} for n in range(5)]
     book = book_of(order[0], *sizes, packs=order[1])
     index = index_of(book)
@@ -97,6 +114,11 @@ def test_index_and_scan_agree(
                 index.took(found)
             continue
         if node is None:
+            if what == "undrain" and number < len(sizes):
+                node = node_of(number, sizes[number])
+                booked[node] = []
+                book.add(node)
+                index.improved(node)
             continue
         if what == "release" and booked[node]:
             unbook_on_node(booked[node].pop(), node)
@@ -130,7 +152,10 @@ def test_a_change_of_order_scores_each_node_once() -> None:
 def test_nodes_may_change_while_another_order_is_put_in_force(
     kinds: tuple[tuple[NodeSortType, Packing | None], tuple[NodeSortType, Packing | None]], changed: list[int]
 ) -> None:
-    """After the last step, nodes are in the same order as in a new index of the same nodes."""
+    """After the last step, nodes are in the same order as in a new index of the same nodes.
+
+    Meanwhile nodes have changed, were removed, or came again.
+    """
     former, latter = kinds
     book = book_of(former[0], *[{"vcore": 8}] * 40, packs=former[1])
     index = index_of(book)
@@ -142,8 +167,15 @@ def test_nodes_may_change_while_another_order_is_put_in_force(
     for _ in index.reorder(policy, latter[1]):
         steps_taken += 1
         for number in waiting[:4]:
-            node = book.by_id[NodeId(f"n{number}")]
-            if node.available["vcore"]:
+            node = book.by_id.get(NodeId(f"n{number}"))
+            if node is None:
+                node = node_of(number, {"vcore": 8})
+                book.add(node)
+                index.improved(node)
+            elif not number % 5:
+                book.remove(node)
+                index.left(node)
+            elif node.available["vcore"]:
                 book_on_node((("vcore", 1),), node)
                 index.took(node)
             else:

@@ -91,6 +91,7 @@ SLIPS: dict[str, tuple[str, Slip]] = {
     "too large": ("A7: ", lambda p: p.nodes.by_id[NODE].set_capacity({"memory": 2**63})),
     "user of no queue": ("Q1: ", lambda p: setattr(p.limits.users["ann"][LEAF], "path", GONE)),
     "ranked for nothing": ("Q1: ", lambda p: p.tree.root.children["b"].ranking.put("x", (1,))),
+    "score": ("N1: .*booked 7", lambda p: setattr(p.nodes.by_id[NODE], "score", 7)),
     "unknown to the agenda": ("L3: ", lambda p: p.timers.set(Timer(Due.CLEAN_QUEUES), 1.0)),
     "no turn": ("L3: ", lambda p: setattr(p.wakeups.waiting, "runnable", True)),
     "other owner": ("R1: ", lambda p: setattr(p, "rm_id", RmId("rm2"))),
