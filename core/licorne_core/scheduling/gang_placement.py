@@ -53,6 +53,7 @@ from licorne_core.scheduling.waiting.gangs import Incomplete, NoPlace
 from licorne_core.scheduling.waiting.shortages import QuotaShortage
 from licorne_core.scheduling.waiting.wakeups import MOST_SHORT_GANGS
 from licorne_core.values.asks import AskClass, Passed
+from licorne_core.values.ranking import Key
 from licorne_core.values.resources import EMPTY, fits, in_units
 
 NODES_OF_A_TRY: Final = 8
@@ -96,11 +97,12 @@ def passed_by(context: CheckContext, decision: Any) -> Passed | None:
     else:
         return None
     own, types = {request.claim for request in placed}, context.dirty.ranks.types
+    keys: dict[Queue, Key] = {}
     for claim in context.claims.held:
         first = claim.members[0][0]
         if claim in own or not claim.app.is_ranked:
             continue
-        if first.place < placed[0].place if claim.app is app else comes_before(claim.app, app, types):
+        if first.place < placed[0].place if claim.app is app else comes_before(claim.app, app, types, keys):
             return claim.as_passed
     return None
 

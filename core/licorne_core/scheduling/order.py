@@ -56,11 +56,23 @@ def place_in_order(app: Application, place: Key, types: tuple[str, ...]) -> tupl
     return (*keys, *place_in_leaf(app), place)
 
 
-def comes_before(app: Application, other: Application, types: tuple[str, ...]) -> bool:
-    """True if an application precedes another one in the usual order of the whole partition."""
+def comes_before(
+    app: Application, other: Application, types: tuple[str, ...], keys: dict[Queue, Key]
+) -> bool:
+    """True if an application precedes another one in the usual order of the whole partition.
+
+    Of two leaves, the queues below their common ancestor decide. `keys` has those of queues compared before
+    in the same order, and gets those of others.
+    """
     if app.leaf is other.leaf:
         return place_in_leaf(app) < place_in_leaf(other)
-    return place_in_order(app, (), types) < place_in_order(other, (), types)
+    pairs = zip(reversed(app.leaf.lineage), reversed(other.leaf.lineage), strict=False)
+    one, two = next((one, two) for one, two in pairs if one is not two)
+    for queue in (one, two):
+        parent = queue.parent
+        if queue not in keys and parent is not None:
+            keys[queue] = queue_key(queue, priority_sort=parent.settings.priority_sort, types=types)
+    return keys[one] < keys[two]
 
 
 def place_in_leaf(app: Application) -> tuple[Key, ...]:
