@@ -120,32 +120,32 @@ _SETTINGS = (
     _flag(
         "event.trackingEnabled",
         "event_tracking",
-        "false: nothing is noted, and asking for events is an error",
+        "false: no events are recorded, and asking for events is an error",
     ),
     _number(
         "event.ringBufferCapacity",
         "event_ring_capacity",
-        "how many events are kept, the newest; while somebody watches there may be more",
+        "the number of events kept, the newest; while somebody watches there may be more",
     ),
     _number(
         "event.requestCapacity",
         "event_request_capacity",
-        "how many events one message to the RM has at the most",
+        "the maximum number of events in one message to the RM",
     ),
     _number(
-        "event.RESTResponseSize", "event_response_size", "how many events one batch over REST has at the most"
+        "event.RESTResponseSize", "event_response_size", "the maximum number of events in one batch over REST"
     ),
-    _number("event.maxStreams", "event_max_streams", "how many may watch the RM's events at once"),
+    _number("event.maxStreams", "event_max_streams", "the maximum number of watchers of the RM's events"),
     _number(
         "event.maxStreamsPerHost",
         "event_max_streams_per_host",
-        "and how many of one peer: an identity, or a host where callers have none",
+        "the same for one peer: an identity, or a host where callers have none",
     ),
     _Setting(
         Key(
             "health.checkInterval",
             Kind.ANY_DURATION,
-            "how often health is checked; zero or less is off. Health is checked whenever it is asked for",
+            "the interval of health checks; zero or less is off. Health is checked whenever it is requested",
             "2.8",
             default=f"{_STANDARD.health_interval:g}s",
             works=False,
@@ -169,14 +169,12 @@ _OF_FEATURES = _flags()
 EXTRA = section(
     *_OF_FEATURES.values(),
     *(each.key for each in _SETTINGS),
-    Key(
-        "log.level", Kind.TEXT, "from which level on the server writes lines", "2.8", allowed=_ALLOWED_LEVELS
-    ),
+    Key("log.level", Kind.TEXT, "the least level of lines that are written", "2.8", allowed=_ALLOWED_LEVELS),
     Key(
         "log.<logger>.level",
         Kind.TEXT,
         "the same for one logger and those below it. A logger that the server does not have "
-        "is ignored, and the log says so",
+        "is ignored, with a line in the log",
         "2.8",
         allowed=_ALLOWED_LEVELS,
     ),

@@ -29,14 +29,14 @@ LIMIT = section(
     Key(
         "maxresources",
         Kind.AMOUNTS,
-        "what they may have in the queue and below; a zero forbids that resource",
+        "the maximum usage in the queue and below; a zero forbids that resource",
         "2.6",
         allowed="one above zero, and none above the queue's own maximum",
     ),
     Key(
         "maxapplications",
         Kind.COUNT,
-        "how many of their applications run at once; 0 is no limit",
+        "the maximum number of running applications in the queue and below; 0 is no limit",
         "2.6",
         default="0",
         allowed="not above the queue's own; this or `maxresources` is needed",
@@ -47,14 +47,14 @@ RESOURCES = section(
     Key(
         "guaranteed",
         Kind.AMOUNTS,
-        "what the queue is due: siblings are ordered by usage against it, and preemption takes it back",
+        "the guaranteed amounts: siblings are ordered by usage relative to them; preemption reclaims them",
         "4.9",
         allowed="those of children fit into their parent's, and into every maximum above",
     ),
     Key(
         "max",
         Kind.AMOUNTS,
-        "what the queue and all below it never exceed; a resource that is not named is "
+        "the maximum usage of the queue and all below it; a resource that is not named is "
         "unlimited, and a zero forbids it",
         "4.7",
         allowed="not above the parent's",
@@ -62,8 +62,8 @@ RESOURCES = section(
 )
 
 TEMPLATE_RESOURCES = section(
-    Key("guaranteed", Kind.AMOUNTS, "what such a leaf is due", "4.1"),
-    Key("max", Kind.AMOUNTS, "what such a leaf never exceeds", "4.1"),
+    Key("guaranteed", Kind.AMOUNTS, "the guaranteed amounts of such a leaf", "4.1"),
+    Key("max", Kind.AMOUNTS, "the maximum usage of such a leaf", "4.1"),
 )
 
 TEMPLATE = section(
@@ -71,7 +71,7 @@ TEMPLATE = section(
     Key(
         "maxapplications",
         Kind.COUNT,
-        "how many applications run at once in such a leaf; 0 is unlimited",
+        "the maximum number of running applications in such a leaf; 0 is unlimited",
         "4.1",
         default="0",
     ),
@@ -82,14 +82,14 @@ QUEUE = section(
     Key(
         "name",
         Kind.TEXT,
-        "needed; case does not matter, and siblings must differ",
+        "required; case does not matter, and siblings must differ",
         "2.5",
         allowed="1 to 64 letters, digits and `- _ # @ / :`",
     ),
     Key(
         "parent",
         Kind.FLAG,
-        "true makes a parent without children; a queue with `queues` is one anyway",
+        "true: the queue is a parent even without children; a queue with `queues` always is one",
         "2.1",
         default="false",
     ),
@@ -100,7 +100,7 @@ QUEUE = section(
     Key(
         "maxapplications",
         Kind.COUNT,
-        "how many applications run at once, the others wait; 0 is unlimited",
+        "the maximum number of running applications, beyond which others wait; 0 is unlimited",
         "4.12",
         default="0",
         allowed="not above the parent's, and not 0 if that has one",
@@ -109,14 +109,14 @@ QUEUE = section(
     Key(
         "submitacl",
         Kind.TEXT,
-        "who may submit to the queue and all below it, beside those that a queue above allows",
+        "who may submit to the queue and all below it, in addition to those that a queue above allows",
         "2.3",
         allowed="an access list",
     ),
     Key(
         "adminacl",
         Kind.TEXT,
-        "who may submit as well; grants nothing else",
+        "who may submit as well; grants no other right",
         "2.3",
         allowed="an access list",
         note="grants no right but to submit",
@@ -124,8 +124,8 @@ QUEUE = section(
     Key(
         "childtemplate",
         Kind.MAPPING,
-        "what leaves have that placement makes below this queue; without it the nearest "
-        "template above counts",
+        "settings of the leaves that placement creates below this queue; without it the nearest "
+        "template above applies",
         "4.1",
         inside=TEMPLATE,
     ),
@@ -139,7 +139,7 @@ FILTER = section(
     Key(
         "type",
         Kind.TEXT,
-        "`allow`: the rule is for those who are listed; `deny`: for all others. In any case of letters",
+        "`allow`: the rule applies to those listed; `deny`: to all others. In any case of letters",
         "3.9",
         default="allow",
         choices=("allow", "deny"),
@@ -153,24 +153,24 @@ FILTER = section(
         allowed="names, or one regular expression",
     ),
     Key(
-        "groups", Kind.TEXTS, "groups, read as `users` is", "3.9", allowed="names, or one regular expression"
+        "groups", Kind.TEXTS, "groups, read as in `users`", "3.9", allowed="names, or one regular expression"
     ),
 )
 
 RULE = section(
-    Key("name", Kind.TEXT, "needed: the kind of the rule, in any case of letters", "3", choices=tuple(RULES)),
+    Key("name", Kind.TEXT, "required: the kind, in any case of letters", "3", choices=tuple(RULES)),
     Key(
-        "value", Kind.TEXT, "what the kind takes: `fixed` a queue, `tag` the name of a tag. Both need it", "3"
+        "value", Kind.TEXT, "the argument: a queue for `fixed`, a tag's name for `tag`; both require it", "3"
     ),
-    Key("create", Kind.FLAG, "true: the queue need not exist, and is made", "3", default="false"),
+    Key("create", Kind.FLAG, "true: a queue that does not exist is created", "3", default="false"),
     Key(
         "parent",
         Kind.MAPPING,
-        "the rule that says what comes before the name; none means directly below root",
+        "the rule that chooses the queue above; without it the queue is directly below root",
         "3",
         allowed="a placement rule, or a list of one",
     ),
-    Key("filter", Kind.MAPPING, "for whom the rule is; none means all", "3.9", inside=FILTER),
+    Key("filter", Kind.MAPPING, "whom the rule applies to; everybody without it", "3.9", inside=FILTER),
 )
 
 NODE_SORT = section(
@@ -181,8 +181,8 @@ NODE_SORT = section(
         "ten seconds after; while a gang waits for one set of nodes, such as a rack, the fullest set first; "
         "`fair`: the emptiest node first; `binpacking`: the fullest first; `spread`: the "
         "emptiest group of nodes with one value of the attribute, and in it the emptiest node. "
-        "How empty a group is, is the mean over its nodes, drained ones too; nodes without the "
-        "attribute are one more group. `spread` costs more the larger the groups are: about "
+        "The emptiness of a group is the mean over its nodes, drained ones too; nodes without the "
+        "attribute are one more group. The cost of `spread` grows with the size of the groups: about "
         "0.2 ms a decision with 100 nodes in each, 4 ms with 1000",
         "7.5",
         default=NodeSortType.AUTO.value,
@@ -191,14 +191,14 @@ NODE_SORT = section(
     Key(
         "attribute",
         Kind.TEXT,
-        "the node attribute whose values are spread over, such as `si/zone`",
+        "the node attribute over whose values allocations are spread, such as `si/zone`",
         "7.5",
         allowed="needed for `spread`, refused for any other type",
     ),
     Key(
         "resourceweights",
         Kind.NAMED_NUMBERS,
-        "the weight of each resource; when any is given only those count",
+        "the weight of each resource; if any is given, only the given ones count",
         "7.5",
         default="{vcore: 1, memory: 1}",
         allowed="each from 0 to 1e9",
@@ -211,7 +211,7 @@ SWITCHES: tuple[Key, ...] = tuple(
 """Flags of features, beside that of preemption; off by default."""
 
 PREEMPTION = section(
-    Key("enabled", Kind.FLAG, "whether queues take back what they are guaranteed", "2.1", default="true"),
+    Key("enabled", Kind.FLAG, "whether queues reclaim their guaranteed amounts", "2.1", default="true"),
     *SWITCHES,
 )
 
@@ -219,8 +219,8 @@ RESOLVER = section(
     Key(
         "type",
         Kind.TEXT,
-        "where groups of users are looked up; for now a user without groups is in one of the "
-        "same name, whatever it says",
+        "the directory in which groups of users are looked up; for now a user without groups is in one of "
+        "the same name, whatever the value",
         "2.1",
         choices=RESOLVERS,
         works=False,
@@ -231,8 +231,8 @@ PARTITION = section(
     Key(
         "name",
         Kind.TEXT,
-        "empty or any case of `default` means `default`. Requests and reports find it in any "
-        "case of letters, so two names differ in more than case",
+        "empty, or `default` in any case of letters, means `default`. Requests and reports find a partition "
+        "in any case of letters, so two names must differ in more than case",
         "2.1",
         default="default",
         allowed="1 to 64 letters, digits and `- _ . # @ :`",
@@ -240,13 +240,13 @@ PARTITION = section(
     Key(
         "queues",
         Kind.ITEMS,
-        "needed: one queue called `root`, or queues that are put below an inserted root",
+        "required: one queue called `root`, or queues that are put below an inserted root",
         "2.1",
     ),
     Key(
         "placementrules",
         Kind.ITEMS,
-        "what finds the queue of an application, asked in order; none means `provided` alone",
+        "the rules that choose the queue of an application, tried in order; `provided` without rules",
         "3",
     ),
     Key(
@@ -255,16 +255,16 @@ PARTITION = section(
     Key(
         "nodesortpolicy",
         Kind.MAPPING,
-        "in which order nodes are tried",
+        "the order in which nodes are tried",
         "7.5",
         inside=NODE_SORT,
         allowed="the `type` as a bare word is one too",
     ),
-    Key("preemption", Kind.MAPPING, "what may be preempted", "9", inside=PREEMPTION),
+    Key("preemption", Kind.MAPPING, "the switches of preemption", "9", inside=PREEMPTION),
     Key(
         "usergroupresolver",
         Kind.MAPPING,
-        "how groups are found",
+        "the lookup of groups",
         "2.1",
         inside=RESOLVER,
         note="does nothing: a user without groups is in one of the same name",
@@ -272,11 +272,11 @@ PARTITION = section(
 )
 
 DOCUMENT = section(
-    Key("partitions", Kind.ITEMS, "needed: the partitions, at least one", "2.1"),
+    Key("partitions", Kind.ITEMS, "required: the partitions, at least one", "2.1"),
     Key(
         "checksum",
         Kind.TEXT,
-        "left out when the checksum of the text is made, and not compared with it. Any other "
+        "excluded from the text when its checksum is computed, and not compared with the result. Any other "
         "value counts as part of the text, with a warning",
         "2.1",
         allowed="64 hex digits",

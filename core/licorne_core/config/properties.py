@@ -94,8 +94,8 @@ _PROPERTIES = (
         PREEMPTION_POLICY,
         "preemption",
         member_of(PreemptionPolicy),
-        "`fence`: asks inside have nobody outside stopped; `disabled`: nobody inside is "
-        "stopped, but for asks that require their node and for a lowered maximum",
+        "`fence`: asks inside stop no allocation outside; `disabled`: no allocation inside is "
+        "stopped, except for asks that require their node and for a lowered maximum",
         "2.4",
         "any; only `disabled` is inherited",
     ),
@@ -103,14 +103,14 @@ _PROPERTIES = (
         PREEMPTION_DELAY,
         "preemption_delay",
         DELAY,
-        "how long an ask waits before it has others stopped",
+        "the time that an ask waits before it preempts",
         "2.4",
     ),
     _property(
         PREEMPTION_MINIMUM_RUNTIME,
         "preemption_minimum_runtime",
         DELAY,
-        "an allocation is no victim before it has run so long, but for asks that require their "
+        "the runtime before which an allocation is no victim, except for asks that require their "
         "node; none is off",
         "9",
     ),
@@ -118,8 +118,8 @@ _PROPERTIES = (
         PREEMPTION_LOSS_LIMIT,
         "preemption_loss_limit",
         AMOUNTS,
-        "what may be lost to preemption in an hour, as resources times seconds: "
-        "`vcore=3600,memory=7200Gi`. What a checkpoint keeps is not lost. Asks that require their node "
+        "the maximum loss to preemption in an hour, as resources times seconds: "
+        "`vcore=3600,memory=7200Gi`. Work that a checkpoint keeps is not lost. Asks that require their node "
         "disregard the limit; none is off",
         "9",
     ),
@@ -127,17 +127,16 @@ _PROPERTIES = (
         PREEMPTION_VICTIM_ORDER,
         "preemption_victim_order",
         member_of(VictimOrder),
-        "which victims the asks of the queue take first: `age` the youngest; `cost` the lowest "
-        "priority, then the least lost work in sum",
+        "the order in which asks of the queue choose victims: `age` the youngest first; `cost` the lowest "
+        "priority first, then the least lost work in sum",
         "9",
     ),
     _property(
         RESERVATION_MAX_NODES,
         "reserved_nodes",
         whole(0, INT32_MAX),
-        "how many nodes may be reserved at a time for asks in the queue and below; asks that "
-        "require their node do not count. Without it root has a tenth of the nodes, and one in "
-        "any case",
+        "the maximum number of nodes reserved at a time for asks in the queue and below; asks that "
+        "require their node do not count. Without it root may have a tenth of the nodes, at least one",
         "8.5",
         "any",
     ),
@@ -145,14 +144,14 @@ _PROPERTIES = (
         APP_RESERVATION_MAX_NODES,
         "app_reserved_nodes",
         whole(0, INT32_MAX),
-        "the same for each application of the leaf; without it half of what root may have",
+        "the same for each application of the leaf; without it half of the number for root",
         "8.5",
     ),
     _property(
         "reservation.exclusive",
         "reservation_exclusive",
         FLAG,
-        "true: a reserved node takes no other asks at all; false: it takes those that leave "
+        "true: a reserved node accepts no other asks at all; false: it accepts those that leave "
         "the reserved amounts free",
         "8.4",
     ),
@@ -160,7 +159,7 @@ _PROPERTIES = (
         "reservation.idle.timeout",
         "reservation_idle_timeout",
         DELAY,
-        "how long a node stays reserved for an ask that a maximum, a limit or the RM stops",
+        "the time for which a node stays reserved for an ask that a maximum, a limit or the RM stops",
         "8.6",
     ),
 )

@@ -12,7 +12,7 @@ _ASKS = whole(0, _UINT64_MAX)
 _THRESHOLD = Key(
     "application.unschedasks.backoff",
     _ASKS.kind,
-    "an application backs off after so many asks in a row without a fitting node; 0 is off",
+    "the number of asks in a row without a fitting node after which an application backs off; 0 is off",
     "8.3",
     _ASKS.write(0),
     _ASKS.choices,
@@ -22,7 +22,7 @@ _THRESHOLD = Key(
 _DELAY = Key(
     "application.unschedasks.backoff.delay",
     DELAY_FORM.kind,
-    "how long it backs off",
+    "the duration of the back-off",
     "8.3",
     DELAY_FORM.write(STANDARD_DELAY),
     DELAY_FORM.choices,

@@ -29,8 +29,8 @@ _WEIGHT_FORM: Final = Form(Kind.NUMBER, _read_weight, lambda weight: f"{weight:g
 _HALF_LIFE: Final = Key(
     "fairshare.half-life",
     _HALF_LIFE_FORM.kind,
-    "children of the queue, or the users of a leaf with the sort policy `fair`, are ordered by what "
-    "they have used: usage counts half after each half-life",
+    "children of the queue, or the users of a leaf with the sort policy `fair`, are ordered by their "
+    "past usage, which counts half after each half-life",
     "4.9",
     _HALF_LIFE_FORM.write(0.0),
     allowed=_HALF_LIFE_FORM.allowed,
@@ -39,7 +39,7 @@ _HALF_LIFE: Final = Key(
 _WEIGHT: Final = Key(
     "fairshare.weight",
     _WEIGHT_FORM.kind,
-    "decayed usage is divided by it; a queue of weight 0 comes last",
+    "the divisor of decayed usage; a queue of weight 0 comes last",
     "4.9",
     _WEIGHT_FORM.write(STANDARD_WEIGHT),
     allowed=_WEIGHT_FORM.allowed,

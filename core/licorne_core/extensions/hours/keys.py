@@ -27,8 +27,8 @@ FAMILIES = (
             f"{_BEGIN}<resource>{_END}",
             Kind.AMOUNT_IN_WINDOW,
             "resource-hours that the queue and all below it may use in each hour, day, week or month of UTC: "
-            "`500/week`. Once they are used up, asks for the resource wait for the next window; what runs "
-            "goes on",
+            "`500/week`. Once they are used up, asks for the resource wait for the next window; running "
+            "allocations continue",
             "4.7",
             where=NOT_INHERITED,
         ),

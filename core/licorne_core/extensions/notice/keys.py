@@ -23,8 +23,8 @@ PROPERTIES = (
         Key(
             "preemption.notice",
             _FORM.kind,
-            "how long before an allocation of the queue is stopped for others its RM is notified; meanwhile "
-            "the RM may report that it is ready. The allocation continues if its room is needed no more. "
+            "the time between notifying the RM and stopping an allocation of the queue for others; meanwhile "
+            "the RM may report that it is ready. The allocation continues if its room is no longer needed. "
             "Placeholders have no notice; none is off",
             "9",
             allowed=_FORM.allowed,

@@ -63,8 +63,8 @@ PROPERTIES = (
         Key(
             "opening.hours",
             FORM.kind,
-            "asks of the leaf start in these hours of each day alone. Outside of them they wait, and what "
-            "runs goes on",
+            "asks of the leaf start only in these hours of each day. Outside of them they wait, and running "
+            "allocations continue",
             "4.2",
             FORM.write(None),
             allowed=FORM.allowed,

@@ -7,7 +7,7 @@ from licorne_core.extensions.quota_change import NAME, SWITCH
 _DELAY = Key(
     "quota.preemption.delay",
     DELAY.kind,
-    "how long after `max` was lowered the queue loses what it has above it; none is off",
+    "the time from a reduction of `max` until allocations above it are preempted; none is off",
     "9.6",
     where="managed",
 )
@@ -15,5 +15,5 @@ _SWITCH = SWITCH.removeprefix("preemption.")
 
 PROPERTIES = (Property(_DELAY, NAME, DELAY, after="preemption.victim.order", unset="never"),)
 SWITCHES = (
-    Key(_SWITCH, Kind.FLAG, "whether queues lose what they have above a lowered maximum", "9.6", "false"),
+    Key(_SWITCH, Kind.FLAG, "whether allocations above a lowered maximum are preempted", "9.6", "false"),
 )

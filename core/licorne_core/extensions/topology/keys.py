@@ -41,7 +41,7 @@ PROPERTIES = (
         Key(
             "topology.swap-seconds",
             _SECONDS.kind,
-            "for how many seconds the place of a gang member that was lost with its node is reserved",
+            "the seconds for which the place of a gang member that was lost with its node is reserved",
             "6",
             _SECONDS.write(STANDARD_SWAP),
             allowed=_SECONDS.allowed,

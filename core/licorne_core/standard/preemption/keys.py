@@ -15,7 +15,7 @@ PROPERTIES = (
         Key(
             "preemption.reclaim",
             _FORM.kind,
-            "how far asks of the queue may have others stopped: `guaranteed` while a queue stays within its "
+            "the extent to which asks of the queue preempt: `guaranteed` while a queue stays within its "
             "guarantee; `fair-share` also while the queue stays within its fair share, and victims' queues "
             "keep theirs",
             "9",

@@ -214,15 +214,15 @@ class Bounds:
     max_asks: int = setting(COUNT, CAPS.asks)
     """asks and allocations of one RM together, foreign ones too"""
     max_ended: int = setting(COUNT, CAPS.ended)
-    """applications of one RM that are over and can still be seen; the oldest is dropped"""
+    """ended applications of one RM that are still listed; beyond this number the oldest is dropped"""
     max_rm_memory: int | None = setting(auto_or(size(1)), None)
     """memory of one RM, as the core reckons it; auto is half of `bounds.max_memory`, 4Gi at most"""
     max_ended_memory: int = setting(size(1), CAPS.ended_memory)
-    """memory of an RM's applications that are over; the oldest is dropped"""
+    """memory of the ended applications of one RM; beyond it the oldest is dropped"""
     event_seconds: float = setting(SOME_SECONDS, RMS.events.seconds)
     """time for which events of an RM are kept while somebody reads them, however many; 0 is not at all"""
     event_memory: int = setting(size(1), RMS.events.memory)
-    """memory of the events of one RM, as reckoned; the oldest go"""
+    """memory of the events of one RM, as reckoned; beyond it the oldest are dropped"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
