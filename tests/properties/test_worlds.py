@@ -17,7 +17,7 @@ from support.worlds import Disagreement, World, compare, shrink
 Slip = Callable[[pytest.MonkeyPatch], None]
 
 
-def test_a_seed_is_a_world() -> None:
+def test_equal_seeds_draw_equal_worlds() -> None:
     """The same seed draws the same script; another seed draws another."""
     assert repr(World(1).steps) == repr(World(1).steps)
     assert repr(World(1).steps) != repr(World(2).steps)

@@ -55,8 +55,8 @@ def merge_bomb() -> str:
         (lambda: "a: \ud800", "not valid UTF-8"),
     ],
 )
-def test_bombs(bomb: Callable[[], str], message: str) -> None:
-    """Each is refused with one plain problem, before it can expand."""
+def test_yaml_that_would_expand_without_bound_is_refused(bomb: Callable[[], str], message: str) -> None:
+    """Each text is refused with one plain problem, before it can expand."""
     assert refused_in_few_calls(bomb()) == message
 
 

@@ -197,7 +197,7 @@ def nested(above: str, below: str) -> str:
         ),
     ],
 )
-def test_limits_below_limits(above: str, below: str, message: str) -> None:
+def test_a_limit_above_that_of_an_ancestor_is_refused(above: str, below: str, message: str) -> None:
     """A limit is not above that of an ancestor for the same name, else for the wildcard."""
     assert complaint(nested(above, below)) == message
 

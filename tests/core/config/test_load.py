@@ -71,7 +71,7 @@ def test_default_is_parsed_once() -> None:
     assert load("") is built_in()
 
 
-def test_submitted_is_the_configuration_or_its_problems() -> None:
+def test_submitted_returns_the_configuration_or_its_problems() -> None:
     """A text is parsed to a configuration or to all its problems; an empty one is none."""
     assert submitted(RICH) == load(RICH)
     bad = partition_text("queues: [{name: a.b}, {name: c, parent: 1}]")
@@ -87,7 +87,7 @@ def test_checksum() -> None:
 
 @pytest.mark.parametrize("quote", ['"', "'", ""])
 def test_the_checksum_is_not_part_of_itself(quote: str) -> None:
-    """A checksum inside the text changes nothing, wherever it is."""
+    """A text has the same checksum with and without its own `checksum`, wherever that is."""
     total = checksum_of(RICH)
     line = f"checksum: {quote}{total}{quote}"
     assert load(f"{RICH}{line}\n").checksum == total
@@ -97,8 +97,8 @@ def test_the_checksum_is_not_part_of_itself(quote: str) -> None:
     assert load(flow % line).checksum == load(flow % line.lower()).checksum == checksum_of(flow % "")
 
 
-def test_text_that_is_no_checksum_is_hashed() -> None:
-    """Only 64 hex digits are cut out; any other text of that name is hashed."""
+def test_an_invalid_checksum_is_hashed() -> None:
+    """A `checksum` of 64 hex digits is left out of the hashed text; any other value is hashed with it."""
     short = RICH + 'checksum: "abc"\n'
     assert load(short).checksum == sha256(short.encode()).hexdigest().upper()
 

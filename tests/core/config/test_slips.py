@@ -178,7 +178,7 @@ def test_several_texts_in_the_values_of_a_chart() -> None:
 @pytest.mark.parametrize(
     "other", ["partitions: 3", "partitions:\n    count: 3", "partitions: # three\n    3"]
 )
-def test_other_texts_with_partitions_in_the_values_of_a_chart(other: str) -> None:
+def test_chart_values_whose_partitions_are_no_list_are_ignored(other: str) -> None:
     """A text whose partitions are no list is ignored, beside a configuration or alone."""
     text = f"kafka.topic: |\n  {other}\n"
     (warning,) = load(VALUES + text).warnings

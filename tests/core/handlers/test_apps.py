@@ -31,7 +31,7 @@ def wave(app_id: str, count: int, priority: int = 0) -> list[Ask]:
 
 
 def served(driver: Driver) -> list[str]:
-    """Which applications are served, in order, until the core rests."""
+    """The ids of the applications that get allocations, in order, until the core is idle."""
     return [app_id for app_id, _, _ in placed(driver.run())]
 
 

@@ -65,8 +65,8 @@ def test_sums_stay_within_int64() -> None:
     assert "beyond int64" in refused(driver.do(asks(placed_there)))["k1"]
 
 
-def test_many_asks_of_one_size_are_measured_together() -> None:
-    """The last of them that raises the total beyond int64 is refused, though each alone is small."""
+def test_the_total_of_equal_asks_must_not_exceed_int64() -> None:
+    """The ask that raises the total beyond int64 is refused, although each alone is small."""
     driver = started(LEAF, 10)
     eighth = INT64_MAX // 8
     same = [ask("one", f"k{number}", vcore=eighth) for number in range(9)]

@@ -15,7 +15,7 @@ BROKEN_RULES = RULES.replace("name: fixed, value: a", "name: nosuchrule")
 
 
 def queue_of(driver: Driver, app_id: str) -> str:
-    """Where an application was placed."""
+    """The queue of an application."""
     partition = driver.views.resolve(f"[{RM}]default")
     return driver.views.application(partition, app_id).queue
 

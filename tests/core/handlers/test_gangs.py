@@ -200,7 +200,7 @@ def test_the_maximum_is_enforced_after_a_replacement_that_grew() -> None:
 
 
 def a_gang_in_slices(count: int, *, fits: int, style: str = "Soft") -> Driver:
-    """A gang of placeholders, some of which have room; its time is up, and two stop at once."""
+    """A gang after its timeout: `fits` of `count` placeholders have room, and one step stops at most two."""
     driver = Driver(tuning=Tuning(timeout_size=2))
     driver.do(register(config("[{name: a}]")), nodes(node("n1", memory=fits)))
     driver.do(apps(app("job", "root.a", gang={"memory": count + 1}, style=style, timeout=10)))
@@ -213,7 +213,7 @@ def a_gang_in_slices(count: int, *, fits: int, style: str = "Soft") -> Driver:
 @pytest.mark.parametrize("style", ["Soft", "Hard"])
 @pytest.mark.parametrize("fits", [1, 4, 7])
 def test_a_timeout_of_many_placeholders_is_sliced(style: str, fits: int) -> None:
-    """Each tick stops at most two; in the end all were asked to stop, in their order."""
+    """Each tick stops at most two; in the end the RM was asked to stop all, in their order."""
     driver = a_gang_in_slices(7, fits=fits, style=style)
     told: list[tuple[str, str, str, str]] = []
     ticks = 0

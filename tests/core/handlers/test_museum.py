@@ -17,7 +17,7 @@ def started(queues: str, *names: str) -> Driver:
 
 
 def test_siblings_below_one_guarantee_do_not_preempt_each_other() -> None:
-    """Each would lose what it took to the other, for ever: neither preempts."""
+    """Neither sibling preempts the other: the loser would take the amount back, without end."""
     driver = started(f"[{FAMILY}, {{name: other}}]", "n1", "n2", "n3")
     driver.do(apps(app("one", "root.p.a"), app("two", "root.p.b"), app("rest", "root.other")))
     driver.do(asks(*(ask("one", f"a{i}", policy="so", memory=1) for i in (1, 2))))

@@ -109,7 +109,7 @@ def test_access_follows_the_reload() -> None:
 
 @pytest.mark.row(43, 44)
 def test_another_node_order_counts_for_the_next_ask() -> None:
-    """From fair to bin packing, and by other weights, without a node that changed."""
+    """A reload places the next ask by the new node order and weights, although no node has changed."""
     town = Town(ONE % "", "root.a", memory=0)
     town.do(nodes(*(node(n, vcore=10, memory=10) for n in ("n2", "n3", "n4"))))
     town.do(asks(ask("app-0", "cores", on_node="n3", vcore=6)))

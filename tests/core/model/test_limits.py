@@ -291,8 +291,8 @@ def test_a_limit_for_everybody_names_nobody() -> None:
         last(driver.views.usage(DEFAULT, "user", "*"))
 
 
-def test_usage_without_a_limit_is_known() -> None:
-    """Reports have it, and a later limit counts exactly the existing usage."""
+def test_usage_is_counted_without_a_limit() -> None:
+    """Reports have the usage, and a later limit counts exactly the existing usage."""
     driver = town(leaf(), app("s0", "root.a", user="sue"), app("s1", "root.a", user="sue"))
     want(driver, "s0", 1)
     want(driver, "s1", 1)

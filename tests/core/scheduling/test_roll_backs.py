@@ -107,7 +107,7 @@ def test_all_unfitting_asks_are_rolled_back() -> None:
     assert placed(accept(core, checks)) == []
 
 
-def test_asks_without_the_missing_type_stay() -> None:
+def test_assumed_asks_without_the_missing_type_are_not_rolled_back() -> None:
     """A shortage of a type rolls back only asks that request the type."""
     core, _ = assuming()
     core.do(nodes(node("n1", NodeAction.UPDATE, vcore=10, memory=5)))

@@ -38,7 +38,7 @@ def test_an_ask_shows_what_stopped_it() -> None:
 
 
 def test_a_reported_ask_is_marked() -> None:
-    """Only the reported asks count as such, not all of their size."""
+    """Only the asks that were reported are marked, not other asks of the same size."""
     driver = Driver()
     driver.do(register(config("[{name: a, resources: {max: {vcore: 9m}}}]")))
     driver.do(nodes(node("n1", vcore=1)), apps(app("one", "root.a")))

@@ -135,7 +135,7 @@ def test_a_priority_of_an_operator_ages_too() -> None:
     assert served(driver, 120.0, priority=-8) == ["o"]
 
 
-def test_a_reload_counts_at_once() -> None:
+def test_a_reload_of_ageing_takes_effect_at_once() -> None:
     """Turned on, changed and turned off: asks have their true age, and without ageing no state is kept."""
     driver = waiting("")
     partition = driver.partition

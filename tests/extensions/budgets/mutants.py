@@ -160,14 +160,14 @@ BUDGETS = (
         "_Rules._wrong_name",
         never("parent"),
         "a budget whose parent comes later is taken",
-        ("extensions/budgets/test_tree::test_a_list_is_checked_like_a_text",),
+        ("extensions/budgets/test_tree::test_budgets_of_an_operator_obey_the_rules_of_the_file",),
     ),
     Defect(
         "empty-patterns-match",
         "_Rules._check_members",
         never("pattern"),
         "a member with an empty pattern is taken",
-        ("extensions/budgets/test_tree::test_a_list_is_checked_like_a_text",),
+        ("extensions/budgets/test_tree::test_budgets_of_an_operator_obey_the_rules_of_the_file",),
         nth=1,
     ),
     Defect(

@@ -143,7 +143,7 @@ def test_members_at_their_bounds_are_accepted() -> None:
         ),
     ],
 )
-def test_a_list_is_checked_like_a_text(budgets: list[Budget], problem: str) -> None:
+def test_budgets_of_an_operator_obey_the_rules_of_the_file(budgets: list[Budget], problem: str) -> None:
     """Budgets of an operator obey the rules of the file; the problem names the field."""
     with pytest.raises(ConfigError) as caught:
         check_budgets(budgets)

@@ -200,7 +200,7 @@ def test_a_drain_outlives_a_registration() -> None:
 
 
 def test_a_returning_node_is_still_drained() -> None:
-    """Only an operator ends a drain: a removed node keeps no time of a next stop."""
+    """Only an operator ends a drain: a removed node has no next stop, and gets one when it returns."""
     driver = cluster("a")
     driver.do(drain("n1", 40), nodes(node("n1", NodeAction.DECOMISSION), node("n1", vcore=10)))
     assert stopped(driver.wait(20)) == []

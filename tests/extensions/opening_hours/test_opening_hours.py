@@ -129,8 +129,8 @@ def test_the_reason_has_the_next_opening() -> None:
     assert check.message() == "queue root.a is open until 06:30 UTC"
 
 
-def test_the_census_counts_closed_leaves() -> None:
-    """The census counts asks under the code."""
+def test_the_census_counts_asks_of_closed_leaves() -> None:
+    """The census counts the waiting asks of a closed leaf under `QUEUE_CLOSED`."""
     driver = started("22:00-06:00")
     wanted(driver, "k1", "k2")
     (census,) = [one for one in driver.views.census(DEFAULT) if one is not None]
@@ -139,7 +139,7 @@ def test_the_census_counts_closed_leaves() -> None:
 
 @pytest.mark.pure
 def test_plans_have_the_closed_leaf() -> None:
-    """A plan of more asks has code and sentence."""
+    """A plan of asks for a closed leaf has the code `QUEUE_CLOSED` and its sentence."""
     driver = started("22:00-06:00")
     plan = deepcopy(driver.scheduler).plan_submission(
         RmId("rm1"), app("new", "root.a"), [ask("new", "w", vcore=1)], driver.now

@@ -33,7 +33,7 @@ QUEUES = "[{name: up, queues: [{name: a}, {name: b}]}, {name: c}]"
 def cluster(
     predicates: PredicatePolicy | None = None, rest: str = "", tuning: Tuning | None = None
 ) -> Driver:
-    """A node of 10, and an application in each leaf, called like it."""
+    """A node of 10 cores, and in each leaf an application with the name of the leaf."""
     driver = Driver(tuning=tuning)
     driver.do(register(config(QUEUES, rest=rest), predicates=predicates))
     driver.do(nodes(node("n1", vcore=10)))

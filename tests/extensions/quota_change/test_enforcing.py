@@ -45,7 +45,7 @@ def queues(most: int, *, on: bool = True, delay: str = "5s", name: str = "defaul
 def crowded(size: int = 1) -> Driver:
     """Eighteen allocations in the leaves of root.p, whose maximum of four has to be enforced now.
 
-    This number of steps is done at once.
+    `size` is the number of steps that are done at once.
     """
     driver = Driver(tuning=Tuning(timeout_size=size))
     driver.do(register(queues(18)), nodes(node("n1", memory=18)))
@@ -65,7 +65,7 @@ def begun(driver: Driver, victims: int = 3) -> list[str]:
         if len(told) >= victims:
             return told
         told += stopped(driver.send(Tick()))
-    raise AssertionError(f"only {told} were told to stop")
+    raise AssertionError(f"only {told} were asked to stop")
 
 
 def ended(driver: Driver) -> list[str]:

@@ -101,7 +101,7 @@ def test_present_victims_do_not_count() -> None:
     assert amount_of(scene.queue("root.a")) == {}
 
 
-def test_guarantees_above_are_kept() -> None:
+def test_ancestors_do_not_drop_below_their_guarantees() -> None:
     """Ancestors lose no more than their excess over their guarantees, even if that is nothing."""
     tree = "[{{name: p, resources: {{guaranteed: {{memory: {}}}}}, queues: {}}}]"
     scene = Scene(tree.format(8, a_leaf("memory: 10")))

@@ -62,7 +62,7 @@ def test_the_next_accepted_application_is_tried_after_the_end_of_the_older_one(g
     assert keys(driver.do(goes)) == ["y"]
 
 
-def test_a_tag_lets_an_application_skip_the_start() -> None:
+def test_a_tag_exempts_an_application_from_state_aware_starting() -> None:
     """An application with stateaware disabled runs from its first allocation on."""
     driver = Driver()
     driver.do(register(AWARE), nodes(node("n1", vcore=9)))

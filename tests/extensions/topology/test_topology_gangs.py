@@ -86,7 +86,7 @@ def test_the_smallest_fitting_domain_is_used() -> None:
 
 
 def test_a_large_gang_takes_few_turns() -> None:
-    """A thousand members on ten thousand nodes: a turn examines some of the nodes, and ten all of them."""
+    """A thousand members on ten thousand nodes are placed in 5 to 20 turns: each examines some nodes."""
     core, made, turns = Scheduler(), 0, 0
     sizes = [node(f"n{n:05}", attributes={"rack": f"r{n // 100}"}, gpu=1 + n // 9_000) for n in range(10_000)]
     members = [ask("job", f"p{n}", placeholder=True, group="g", gpu=1) for n in range(1_000)]

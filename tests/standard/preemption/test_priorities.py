@@ -96,7 +96,7 @@ def test_no_ask_preempts_for_a_place_that_it_would_not_get(
     assert stops == ("poor" in first_served(where, offset, fence, priority))
 
 
-def test_priorities_have_the_range_of_queues() -> None:
+def test_an_ask_of_the_highest_priority_preempts_all_priorities() -> None:
     """An ask of the highest priority may preempt all priorities."""
     top = 2**31 - 1
     world = cluster(

@@ -214,8 +214,8 @@ def test_after_the_interval_victims_are_searched_for_in_any_case() -> None:
     assert [key for _, key, *_ in released(driver.wait(1))] == ["x"]
 
 
-def test_an_ask_with_a_reserved_node_resembles_no_other() -> None:
-    """Its own reservation is no reason to wait, though asks ahead of it wait for that."""
+def test_an_ask_with_a_reserved_node_does_not_wait_for_reserved_nodes() -> None:
+    """An ask that has a node reserved does not wait for such nodes, although similar asks ahead of it do."""
     driver = full(2, nodes_of=2)
     driver.do(nodes(node("small", memory=1)))
     driver.do(asks(ask("rich", "s", policy="s", on_node="small", memory=1)))

@@ -273,7 +273,7 @@ def test_the_order_of_a_leaf_is_kept(part: range, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("nodes", [50, 400])
-def test_the_cost_of_a_search_follows_the_changes(nodes: int) -> None:
+def test_the_cost_of_a_repeated_search_depends_on_changed_nodes_only(nodes: int) -> None:
     """After the first search, one changed node costs little, whatever the number of nodes."""
     built = build(full(nodes, spare=4))
     app, request = built.request(f"{A}-w1")
@@ -285,8 +285,8 @@ def test_the_cost_of_a_search_follows_the_changes(nodes: int) -> None:
 
 
 @pytest.mark.parametrize("nodes", [50, 400])
-def test_the_cost_of_a_failed_search_follows_the_changes(nodes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """B may lose one of the two victims that each node lacks, so no node need be examined."""
+def test_a_repeated_failure_costs_changed_nodes_only(nodes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """B may lose one victim and each node needs two, so no node has to be examined again."""
     monkeypatch.setattr(search, "MOST_COUNTED", 10)
     built = build(full(nodes, spare=1))
     app, request = built.request(f"{A}-w1")
@@ -337,14 +337,14 @@ def worked(scene: Cluster) -> tuple[Law, int]:
     return found.law, built.search.work - before
 
 
-def test_nodes_without_legal_victims_count_as_work() -> None:
+def test_examined_nodes_without_permitted_victims_count_in_the_cost() -> None:
     """B is above its guarantee, but has no legal victim: each node is examined."""
     law, work = worked(wide(1))
     assert law is Law.NO_VICTIMS
     assert work >= WIDE
 
 
-def test_nodes_that_are_too_small_count_as_work() -> None:
+def test_examined_nodes_that_are_too_small_count_in_the_cost() -> None:
     """Each node is examined before it is certain that none could be reserved."""
     law, work = worked(wide(1, asked=2))
     assert law is Law.NO_NODE

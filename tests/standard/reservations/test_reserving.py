@@ -39,7 +39,7 @@ def waiting(queues: str = "[{name: a}]") -> Driver:
 
 
 @pytest.mark.row(126)
-def test_a_reserved_ask_takes_another_node_that_has_room_first() -> None:
+def test_a_reserved_ask_is_placed_on_another_node_with_earlier_room() -> None:
     """A reserved ask is placed on another node that has room first, and its reservation ends."""
     core = waiting()
     assert placed(core.do(releases(release("small", "s2")))) == [("big", "b", "n2")]

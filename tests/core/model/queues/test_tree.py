@@ -219,7 +219,7 @@ def test_only_active_leaves_accept_applications() -> None:
 
 
 def test_one_queue_too_many_is_refused() -> None:
-    """Placement creates a fixed number of queues, and no part of the one too many."""
+    """Placement creates queues up to the cap of the RM, and no part of a path that would exceed it."""
     holdings = Holdings("rm", RmCaps(queues=4))
     tree = tree_of("- {name: root, submitacl: '*'}", holdings)
     ann = UserGroup("ann", ("ann",))

@@ -65,7 +65,7 @@ def test_only_fitting_sizes_are_examined() -> None:
     assert list(index.that_may_fit({"vcore": 300}, strict=True)) == []
 
 
-def test_the_most_selective_type_decides() -> None:
+def test_items_are_found_by_their_most_selective_resource_type() -> None:
     """Items that lack a scarce type are not returned for a plentiful one."""
     index = FittingIndex()
     sizes = [Lacking(size, (("memory", 100 - size), ("vcore", size))) for size in range(1, 100)]

@@ -86,8 +86,8 @@ def test_lost_room_lets_no_ask_through() -> None:
     assert supply.lets_through()
 
 
-def test_the_smallest_short_supply_decides_which_nodes_are_noted() -> None:
-    """A node that is too small for one supply may be enough for another one of the pool."""
+def test_a_node_large_enough_for_the_smallest_waiting_ask_is_recorded() -> None:
+    """A node that is too small for one supply may have room for another one of the pool."""
     large = run_short()
     pool = large.nodes
     small = Supply(AskClass.of({"vcore": 2}).shape, pool)
@@ -311,10 +311,10 @@ class Cluster:
 
 
 @given(steps)
-def test_every_node_that_a_short_supply_would_take_is_noted(
+def test_no_changed_node_is_missed_by_asks_without_a_node(
     history: list[tuple[str, int, int]],
 ) -> None:
-    """No ask that waits for the supply can miss a node, after any history of nodes and searches."""
+    """After any history of nodes and searches, an ask that waits for a short supply misses no node."""
     cluster = Cluster()
     for what, which, number in history:
         ask_class, node = CLASSES[which], cluster.nodes[number]

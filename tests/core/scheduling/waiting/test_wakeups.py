@@ -289,7 +289,7 @@ def test_the_end_of_an_application_lets_the_first_waiting_one_start() -> None:
 
 @pytest.mark.parametrize("how", ["its ask is released", "all is released", "it is removed"])
 def test_the_next_accepted_application_is_tried_after_the_end_of_the_older_one(how: str) -> None:
-    """Until then the older one has an ask that fits nowhere, and blocks the younger one."""
+    """An older application whose ask fits nowhere blocks the younger application until then."""
     core = started(AWARE, nodes(node("n", vcore=10)))
     for app_id in ("old", "young"):
         core.do(apps(app(app_id, "root.a")))
