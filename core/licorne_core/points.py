@@ -367,7 +367,7 @@ class Points:
         self._ask(())
 
     def open(self, context: CheckContext) -> None:
-        """Create the extensions of a partition whose parts exist, in the order of the table."""
+        """Create the extensions of a partition once its parts exist, in the order of the table."""
         self._ask(tuple(kind(name, bit, context) for name, bit, kind in self._kinds))
         context.extensions.update(self._by_name)
         context.visited, context.pauses, context.pausing = self.visited, self.pauses, self.pausing

@@ -22,7 +22,7 @@ TAGS: Mapping[str, str] = {
     "start_by": START_BY_TAG,
     "started": "licorne/started",
 }
-"""By field of `Ask`: the tag that carries it."""
+"""The tag that carries each field of `Ask`, by name of the field."""
 
 APPLICATION_TAGS: Mapping[str, str] = {
     "runtime": RUNTIME_TAG,
@@ -33,7 +33,7 @@ APPLICATION_TAGS: Mapping[str, str] = {
     "gang_max": "licorne/gang-max",
     "gang_step": "licorne/gang-step",
 }
-"""By field of `Application`: the tag that carries it."""
+"""The tag that carries each field of `Application`, by name of the field."""
 
 RUNTIME = Range(0, int(MAX_TIMEOUT), "0 and 1000000000")
 SIZE = Range(0, 100_000, "0 and 100000")

@@ -63,7 +63,7 @@ def build(job: CommandJob, rm: Rm, config: PartitionConfig, options: Options) ->
 
 def reload(job: CommandJob, partition: Partition, config: PartitionConfig) -> Iterator[int]:
     """Apply another configuration: rules, node order, queues, as in spec § 2.7.2."""
-    # A pass has to examine everything from here on; none runs before the last step.
+    # The next pass has to examine all items. No pass runs before the last step of this reload.
     partition.wakeups.waiting.runnable = True
     if config.node_sort != partition.config.node_sort:
         yield from partition.index.reorder(config.node_sort, partition.nodes.order.packs)

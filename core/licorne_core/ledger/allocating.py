@@ -26,7 +26,7 @@ from licorne_core.scheduling.waiting.dirty import Dirty
 from licorne_core.values.asks import Allocation
 from licorne_core.values.counters import Counters
 
-# Looked up in the enumerations once: that costs as much as two calls, for every allocation.
+# Each lookup in an enumeration costs as much as two calls, for every allocation: these are looked up once.
 _ALLOCATE: Final = RequestEvent.ALLOCATE
 _KEEP_ROOM: Final = RequestEvent.KEEP_ROOM
 

@@ -190,7 +190,7 @@ class Promises:
         return self._by_victim.get(victim)
 
     def victim_stopped(self, victim: Request) -> None:
-        """Note that the RM was asked to stop a noticed victim."""
+        """Record that the RM was asked to stop a noticed victim."""
         promise = self._by_victim.get(victim)
         if promise is not None:
             promise.has_stopped = True

@@ -17,7 +17,7 @@ from licorne_core.values.asks import QueueReservations, ReservationBound
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, QueuePath
 from licorne_core.values.resources import Resources, in_units
 
-# Compiled, a dataclass has no attribute for a default value: codes that rules name are constants.
+# Compiled, a dataclass has no class attribute for a default: the codes to which rules refer are constants.
 NEVER_FITS: Final = "NEVER_FITS"
 PARTITION_NOT_SCHEDULING: Final = "PARTITION_NOT_SCHEDULING"
 APPLICATION_NOT_RUNNABLE: Final = "APPLICATION_NOT_RUNNABLE"

@@ -31,7 +31,7 @@ class Escalation:
         self._timers = timers
 
     def await_retry(self, request: Request, until: float) -> None:
-        """Let an ask that the RM could not run back off until unix seconds `until`."""
+        """Start the back-off of an ask that the RM could not run; it ends at `until`, in unix seconds."""
         self._timers.set(Timer(Due.TRY_AGAIN, request.ask.app_id, request.key), until)
 
     def forget_retry(self, request: Request) -> None:

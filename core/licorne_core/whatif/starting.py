@@ -287,7 +287,7 @@ class _Copy:
             partition.dirty.mark_app(app)
         if own.pending_count <= MOST_WITHDRAWN:
             pending = [one for one in own.requests.values() if one.is_pending and one is not self.request]
-            # Members of a gang start together.
+            # Placeholders stay, because the members of a gang start together.
             self._release((own.app_id, one.key) for one in pending if not one.ask.placeholder)
 
 

@@ -110,9 +110,10 @@ def kill(child: Child) -> None:
 
 
 def reap(child: Child) -> int:
-    """Wait for the end of a killed copy, and of its own copies if they are children of this process by then.
+    """Wait for the end of a killed copy; returns its status.
 
-    They are if it is the first process of a container, or a subreaper. Returns the status of the copy.
+    Also waits for the copies that the killed one has made, if they have become children of this process:
+    that is so if this process is the first one of a container, or a subreaper.
     """
     status = 0
     with suppress(ChildProcessError):

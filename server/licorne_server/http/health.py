@@ -193,7 +193,10 @@ async def live(request: web.Request) -> web.Response:
 
 
 async def ready(request: web.Request) -> web.Response:
-    """Readiness for connections of RMs: 200 also while the store does not answer, as present RMs stay."""
+    """Readiness for connections of RMs.
+
+    The status is 200 even while the store does not answer, because connected RMs stay with this server.
+    """
     found = own_findings(request.app[SOURCES])
     return _probe(in_one_line(found), is_well=is_ready(found))
 

@@ -36,8 +36,8 @@ class BuildInfo:
 def build_info() -> BuildInfo:
     """The build of this process.
 
-    All modules are compiled together, so one of them is representative. This module exists in older checkouts
-    too, on which benches call this.
+    All modules are compiled together, so the form of one of them is that of all. Older checkouts, with whose
+    packages benches run this function, have `schema` too.
     """
     return BuildInfo(
         version=version("licorne-server"),

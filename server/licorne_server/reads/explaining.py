@@ -31,7 +31,7 @@ from licorne_server.wire.responses import nanoseconds
 def answer(
     views: Views, partition: PartitionName, report: Explanation, may_see: MaySee
 ) -> pb.ExplainResponse:
-    """The explanation, with the RMs that the caller may see, and the record of a victim."""
+    """The explanation, with the record of a victim. RMs that the caller may not see are left out."""
     message = explain_message(report, may_see)
     if report.is_victim:
         record = views.preemption(partition, report.app_id, report.key)
@@ -41,7 +41,7 @@ def answer(
 
 
 def explain_message(report: Explanation, may_see: MaySee) -> pb.ExplainResponse:
-    """The explanation of an ask's state, with the RMs that the caller may see."""
+    """The answer that explains an ask's state. RMs that the caller may not see are left out of its checks."""
     return pb.ExplainResponse(
         allocation_key=report.key,
         application_id=report.app_id,

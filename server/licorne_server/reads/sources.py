@@ -191,7 +191,7 @@ class Sources:
     hours: Callable[[], Awaitable[Hours]] = _no_hours
     """Gives the resource-hours of all partitions."""
     reasons: ReasonsOf = _no_reasons
-    """Reads the waiting asks of a partition."""
+    """Gives the waiting asks of a partition, for the sums by reason."""
     queue_names: bool = True
     """True to publish metrics of queues also under names that contain the queue."""
     config_thread: ConfigThread = field(default_factory=ConfigThread)

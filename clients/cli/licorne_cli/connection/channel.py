@@ -154,7 +154,7 @@ DEFAULT_TIMEOUT = 10.0
 SHORTEST_TIMEOUT = 0.01
 UNREACHABLE_CODES = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED}
 DATA_TABLE = ("table", "json", "yaml")
-"""Output forms of tables whose rows have no names for other commands."""
+"""Output formats of tables without `-o name`: their rows have no names that other commands accept."""
 REMOTE = "Failed to connect to remote host: "
 NO_HTTP2 = "Expected SETTINGS frame"
 """Text of gRPC for an answer in another protocol, such as HTTP/1.1."""

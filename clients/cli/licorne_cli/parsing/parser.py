@@ -75,7 +75,7 @@ class Parser(argparse.ArgumentParser):
         return above, parser, words
 
     def length_of_options(self, words: Sequence[str]) -> int:
-        """The number of words at the beginning that are options, of a verb too, and their values."""
+        """The number of leading words that are options or values of options. Options of verbs count too."""
         at = 0
         options = dict(self._option_string_actions)
         for _, (_, child) in commands_of(self):
@@ -255,7 +255,7 @@ def seconds(at_least: float) -> Callable[[str], float]:
             raise argparse.ArgumentTypeError(f"{text} is not a time of at least {at_least:g} s")
         return value
 
-    # argparse names the type for a text that is no number.
+    # If the text is not a number, argparse's error message shows this name as the type.
     read.__name__ = "seconds"
     return read
 

@@ -79,7 +79,10 @@ class SetBudgets(SharedCommand):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetBudgetSlices(SharedCommand):
-    """Replace the slices of one budget, as escrow has moved them; raises NotFound for an unknown one."""
+    """Replace the slices of one budget with those that the escrow has computed.
+
+    Raises NotFound for an unknown budget.
+    """
 
     budget: str
     slices: Mapping[RmId, Resources]

@@ -1,8 +1,8 @@
 """The memory of one partition: decayed usage of queues and users.
 
-Accounts follow the books at the end of each command and turn, for the applications whose usage has changed
-meanwhile: all changes of one command have its time. An account outlives its queue: a dynamic queue that is
-created again has the usage of its name.
+At the end of each command and turn, the accounts take over the usage of applications and queues whose usage
+has changed. All changes of one command count from its time. An account outlives its queue: a dynamic queue
+that is created again has the usage stored under its name.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

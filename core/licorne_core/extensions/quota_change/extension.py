@@ -47,17 +47,17 @@ class QuotaChange(Extension):
         self._was_on, clock.enabled = clock.enabled, config.switches.get(SWITCH, False)
 
     def settled(self, queue: Queue, before: Former | None, now: float) -> None:
-        """Set the time of a queue whose maximum may have been lowered."""
+        """Set the start time of a queue whose maximum may have been lowered."""
         if before is not None and (self.clock.enabled or self._was_on):
             former = terms_of(queue, enabled=self._was_on, before=before)
             self.clock.on_reload(queue, former, now)
 
     def reloaded(self, now: float) -> None:
-        """Set the timer, as queues may have got times."""
+        """Set the timer, as queues may have got start times."""
         self._watch(now)
 
     def grown(self, leaf: Queue, now: float) -> None:
-        """Set times of the leaf and the queues above that are above their maxima."""
+        """Set start times of the leaf and queues above it that are above their maxima and have none yet."""
         if self.clock.enabled:
             self.clock.on_growth(leaf.lineage, now)
             self._watch(now)
@@ -74,7 +74,7 @@ class QuotaChange(Extension):
         self._watch(job.now)
 
     def awaited(self) -> float | None:
-        """The last of the times; 0.0 if only removed queues have times, None for none."""
+        """The last start time; 0.0 if only removed queues have one, None for none."""
         starts = [start if queue.lineage else 0.0 for queue, start in self.clock.starts.items()]
         return max(starts) if starts else None
 
@@ -84,7 +84,7 @@ class QuotaChange(Extension):
             check_starts(self.clock, is_watched=TIMER in self.timers or self._works)
 
     def _watch(self, now: float) -> None:
-        """Set the timer for the next check, if a queue has a time."""
+        """Set the timer for the next check, if a queue has a start time."""
         deadline = self.clock.next_deadline(now)
         if deadline is not None and TIMER not in self.timers:
             self.timers.set(TIMER, deadline)

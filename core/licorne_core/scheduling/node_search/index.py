@@ -80,7 +80,7 @@ class NodeHeaps(Search):
             if heap is not None:
                 yield from heap.empty()
         yield from self._everything.empty()
-        # The log of changes refers to nodes as well.
+        # The log of changes also refers to nodes: empty it.
         self._catch_up()
 
     def reopen(self) -> Iterator[int]:

@@ -16,7 +16,7 @@ from licorne_core.values.resources import Items
 
 
 class NodeEntry(NamedTuple):
-    """A node with its rank at a version; ordered by rank, id and birth."""
+    """A node with its rank as of `version`, which was the node's. Ordered by rank, id and birth."""
 
     rank: Any
     node_id: str

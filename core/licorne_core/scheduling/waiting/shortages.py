@@ -85,7 +85,7 @@ class QuotaShortage(Shortage):
 
 
 MOST_KEPT = 256
-"""Most likenesses that wait for nodes to be given up; the earliest of more wait for their interval only."""
+"""Maximum number of likenesses that wait for nodes to be given up; earlier ones wait for their interval."""
 
 MOST_GIVEN_UP = 64
 """Maximum number of recorded given-up nodes, the latest; if there were others, waiting asks search again."""

@@ -30,7 +30,7 @@ SIFTED = 512
 """Number of nodes whose room is compared in one batch."""
 
 SIFTED_TYPES = 4
-"""Number of resource types by which they are compared; most asks want no more."""
+"""Number of resource types by which these nodes are compared; most asks request no more types."""
 
 MAX_ROOMS = 16
 """Maximum number of changed nodes that are compared one by one for a supply that is short of all others."""

@@ -222,7 +222,7 @@ def _is_allowed(partition: Partition, app: Application, group: AskGroup, now: fl
     context = partition.check_context
     for extension in partition.points.pass_time if app.interests & STOPPABLE else ():
         if app.interests & STOPPABLE & extension.bit:
-            # An obstacle may have expired whose deadline is handled after the present one.
+            # An obstacle may have expired although its deadline is handled only after the present one.
             extension.pass_time(now, MOST_SETTLED)
     blocker = application_blocker(context, app) or stops_preemption(context, app, group)
     if blocker is None or blocker is context.predicates.owed:

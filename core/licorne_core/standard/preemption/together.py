@@ -68,7 +68,7 @@ class Spot:
         self.least = least
         # Room by type of the ask, once present victims have ended; None if the node can host no ask.
         self.free = free
-        # Most asks that may share the node.
+        # Maximum number of asks that may share the node.
         self.most = most
 
     def slots(self, freed: Vector, size: Vector) -> int:

@@ -61,7 +61,7 @@ class Escrowed:
     serial: Count = 0
     """Number of the write. It makes every write change the document, so that late writes conflict."""
     turns: Count = 0
-    """The last turn that was given."""
+    """The highest `turn` that any holding has received."""
     holdings: Mapping[RmId, Holding] = field(default_factory=dict)
 
     def rest(self) -> dict[str, int]:

@@ -161,7 +161,10 @@ class MemberCalls:
                     await asyncio.sleep(0)
 
     async def stop(self, grace: float | None) -> None:
-        """End all calls, passed ones too, by `grace` in seconds, at once with None; see `MembersService`."""
+        """End the calls that this server passes on to other members, and those that they pass on to it.
+
+        `grace` in seconds is for the latter only; None ends them at once: see `MembersService.stop`.
+        """
         for task in self._following:
             await stop_task(task)
         await self.passing.stop()

@@ -126,7 +126,7 @@ class _Connection:
     def _channel(self) -> grpc.aio.Channel:
         where = self._member.address
         if where.startswith("unix:"):
-            # gRPC would send the path as the host, which only its own server accepts.
+            # By default gRPC sends the path of the socket as the host name, which only gRPC's servers accept.
             named = [*_OPTIONS, ("grpc.default_authority", "localhost")]
             return grpc.aio.insecure_channel(where, options=named)
         credentials = self._credentials()

@@ -169,7 +169,8 @@ class Reader:
             asyncio.create_task(self._watch(resource, end - loop.time()), name=f"watch of {resource.plural}")
             for resource in self._selectors
         ]
-        # The server itself ends a watch in time, and the connection is reused.
+        # The API server ends each watch itself after the requested time, and the connection can be reused:
+        # wait longer than that.
         last = end + self._reread / 2
         try:
             while (left := last - loop.time()) > 0 and not all(watch.done() for watch in watches):
