@@ -13,7 +13,7 @@ A value that is false has nothing to retain."""
 KeptByPartition = Mapping[PartitionName, Kept]
 
 MOST_KEPT: Final = 10_000
-"""Most owners of one extension that are retained while they do not exist; the oldest are dropped first."""
+"""Maximum number of absent owners that are retained per extension; beyond it the oldest are dropped."""
 
 BRIDGED: Final = 600.0
 """Longest time without a server, in seconds, for which usage counts as unchanged."""

@@ -18,7 +18,7 @@ class Tuning:
     fill_work: int = 4_000
     """Maximum work of one search for the nodes of a class, in units of about a microsecond."""
     slice_size: int = 500
-    """Most applications, requests and nodes that end in one slice: a few milliseconds of work.
+    """Maximum number of applications, requests and nodes that end in one slice: a few milliseconds of work.
 
     It affects only decisions before a change of shared quotas has counted all members.
     """

@@ -31,7 +31,7 @@ MAX_RESOURCES = 32
 """Maximum number of resource types shown of a partition; `memory` and `vcore` always are."""
 
 MAX_NAMES = 50
-"""Most users, and most groups, of a partition with metrics of their own."""
+"""Maximum number of users, and of groups, of a partition with metrics of their own."""
 
 _PLACE = ("rm", "partition")
 _RANGES = ("[0,10%]", *(f"({low}%,{low + 10}%]" for low in range(10, 10 * USAGE_RANGES, 10)))
@@ -317,7 +317,7 @@ MAX_BUDGETS = 100
 """Maximum number of budgets with metrics, those nearest to the top of the file first."""
 
 MAX_HOLDERS = 50
-"""Most RMs of a budget with metrics of their own, by their ids."""
+"""Maximum number of RMs of a budget with metrics of their own, by their ids."""
 
 MAX_BUDGET_RESOURCES = 16
 """Maximum number of resources of a budget, by their names."""

@@ -242,7 +242,7 @@ def gather_rms(views: Views, rms: Sequence[RmFigures], families: Families) -> It
 
 
 MAX_RMS = 100
-"""Most RMs with histograms of their own, those that registered first."""
+"""Maximum number of RMs with histograms of their own, those that registered first."""
 
 OTHERS = "(others)"
 """Id for all other RMs."""

@@ -130,7 +130,7 @@ COMMAND_BYTES = 256 * 1024
 """Maximum number of bytes of items in one command; it may be exceeded by a single item."""
 
 COMMAND_AMOUNTS = 2_000
-"""Most amounts of resources in items of one command; it may be exceeded by a single item. Consecutive asks
+"""Maximum number of amounts in items of one command; it may be exceeded by a single item. Consecutive asks
 with the same amounts cost the core little.
 """
 

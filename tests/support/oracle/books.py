@@ -47,7 +47,7 @@ class AskRecord:
 
     `attempted`: one of its kind was looked at, and was within its user's quota. `fate` is what a
     placeholder counts as once it has ended or is stopping (spec § 6.4), before that empty.
-    `brought`: the RM put it on its node. `triggered`: victims were told to stop for it once,
+    `brought`: the RM put it on its node. `triggered`: victims were asked to stop for it once,
     and `refused_stops` how often the RM did not want it there then.
     `forms` counts how often it became another one, by its size or as the RM put it on a node.
     `failures` is how often in a row the RM could not run it, and `rests_until` how long it is not

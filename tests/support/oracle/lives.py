@@ -174,7 +174,7 @@ def remove(partition: PartitionOracle, app_id: str, now: float) -> None:
     leave(partition, app, now)
 
 
-# What the RM is told to stop
+# Stops that are requested of the RM
 
 
 def stop(

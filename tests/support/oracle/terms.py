@@ -31,7 +31,7 @@ class KeptRecord(NamedTuple):
 class ReservationRecord:
     """A node is kept for an ask, since a time in unix seconds.
 
-    `promised`: `victims` were told to stop for it, so its queues keep so much for it too (§ 9.4).
+    `promised`: `victims` were asked to stop for it, so its queues keep so much for it too (§ 9.4).
     That stays its own when the node is not any more, and is None. `serial` counts reservations,
     `idle_since` is when a review first found that the ask could not have the node anyway, and
     `gives_way` whether the last one found that others have a better claim. The victims are there to clear

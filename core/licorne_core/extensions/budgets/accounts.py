@@ -25,7 +25,7 @@ from licorne_core.values.resources import EMPTY, Resources, refund
 NO_BUDGET = "Not enough budget"
 
 MOST_HOLDERS = 5
-"""Most RMs that a check names."""
+"""Maximum number of RMs that a check names."""
 
 
 class BudgetQuota(SharedQuota):

@@ -92,7 +92,7 @@ SHARES = 10
 """Divisor of a search's steps: the quotient is the maximum for one node."""
 
 MOST_COMPARED = 64
-"""Most nodes, and most victims on other nodes, whose costs are compared."""
+"""Maximum number of nodes, and of victims on other nodes, whose costs are compared."""
 
 GREEDY_STEPS = 20_000
 """Additional steps for greedy attempts, once the steps of the search are used up."""

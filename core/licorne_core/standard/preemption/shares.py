@@ -17,7 +17,7 @@ from licorne_core.values.errors import InvariantBroken
 from licorne_core.values.resources import Items, charge, refund
 
 MOST_KEPT: Final = 10_000
-"""Most queues whose division is kept. All are dropped beyond, those of removed queues included."""
+"""Maximum number of queues whose division is kept; beyond it all are dropped, removed queues' too."""
 
 
 def filled(amount: int, bounds: Sequence[int], weights: Sequence[int]) -> list[int]:

@@ -24,7 +24,7 @@ from licorne_server.transport.loop.rounds import Rounds
 from licorne_server.transport.loop.unfinished import Unfinished
 
 LONGEST_LOOK, LOOKS = 1.0, 4
-"""Most seconds between two checks of all connections; and checks within the shortest of their limits."""
+"""Maximum seconds between two checks of all connections; and checks within the shortest of their limits."""
 
 CLOSE_SECONDS = 1.0
 """Seconds in which connections may send queued bytes when the server stops, and handlers may end."""
