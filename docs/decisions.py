@@ -35,6 +35,10 @@ DRAWN = "hpc"
 """The load of the picture."""
 BESIDE = ("backfill-easy", "backfill-shortest")
 """Policies with a reference for traces."""
+PUBLISHED = {
+    (28_489, 100): {"backfill-easy": "6,837 s, 92.58 (EASY)", "backfill-shortest": "5,904 s, 69.41 (SJBF)"}
+}
+"""Mean wait and slowdown by jobs and processors: KTH-SP2, less 8 jobs, in jad-darrous/predictsim."""
 FIRST = 20
 """Jobs that are named where a trace differs."""
 TABLE = re.compile(r"(<!-- made: (?P<name>[a-z]+) -->\n).*?(?=<!-- end -->)", re.DOTALL)
@@ -90,8 +94,10 @@ def beside_easy(folder: Path, most: int) -> int:
     if not files:
         print(f"decisions: {folder} has no SWF files (*.swf, *.swf.gz)", file=sys.stderr)
         return 1
-    print("| Trace | Policy | Nodes | Jobs | Mean wait, reference | Slowdown, reference | Differ |")
-    print("|---|---|---|---|---|---|---|")
+    print(
+        "| Trace | Policy | Nodes | Jobs | Mean wait, reference | Slowdown, reference | Published | Differ |"
+    )
+    print("|---|---|---|---|---|---|---|---|")
     for path in files:
         trace = FORMATS["swf"]((path,))
         try:
@@ -105,10 +111,12 @@ def beside_easy(folder: Path, most: int) -> int:
         for nodes, policy in product((1, trace.processors), BESIDE):
             found = compared(source, trace.processors, nodes=nodes, limit=most, policy=policy)
             figures = found.run.figures
+            published = PUBLISHED.get((figures.jobs, trace.processors), {}).get(policy, "-")
             print(
                 f"| {path.name} | `{policy}` | {nodes} × {trace.processors // nodes} | {figures.jobs:,} "
                 f"| {figures.wait_mean:,.1f}, {found.wait_mean:,.1f} s "
-                f"| {figures.slowdown_mean:.2f}, {found.slowdown_mean:.2f} | {len(found.differing):,} |",
+                f"| {figures.slowdown_mean:.2f}, {found.slowdown_mean:.2f} | {published} "
+                f"| {len(found.differing):,} |",
                 flush=True,
             )
             for one in found.differing[:FIRST]:

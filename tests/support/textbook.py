@@ -1,7 +1,8 @@
 """A workload played by `licorne simulate` and by plain backfill (`reference_backfill.py`), job by job.
 
 Jobs that ran longer than they requested count as having requested that: a batch system stops them, and EASY
-has no rule for those that run on. Jobs of one second are in the order of their names, as applications are.
+has no rule for those that run on. A request is of one second at least, as 0 means none. Jobs submitted in
+the same second are in the order of their names, as applications are.
 """
 
 from collections.abc import Sequence
@@ -58,7 +59,7 @@ def compared(
     rules: Choice = ShortestFirst(until or inf) if policy == "backfill-shortest" else easy
     of_order = {"backfill.order.until": f"{until}s"}
     made = replace(POLICIES[policy], properties={**POLICIES[policy].properties, **of_order})
-    source.jobs = [job._replace(requested=max(job.requested, job.runtime)) for job in source.jobs]
+    source.jobs = [job._replace(requested=max(job.requested, job.runtime, 1.0)) for job in source.jobs]
     kind = NodeKind(nodes, {VCORE: 1000 * (processors // nodes)})
     members = Division.PROCESSOR if nodes > 1 else None
     setup = Setup(nodes=[kind], rules=Rules(members=members), limit=limit)

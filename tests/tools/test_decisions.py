@@ -51,7 +51,7 @@ def test_a_trace_of_a_user_is_played_beside_easy(tmp_path: Path, capsys: pytest.
     assert decisions.main(["--traces", str(tmp_path)]) == 0
     _, _, *rows = capsys.readouterr().out.splitlines()
     assert rows == [
-        f"| a.swf | `{policy}` | {shape} | 4 | 2.8, 2.8 s | 1.05, 1.05 | 0 |"
+        f"| a.swf | `{policy}` | {shape} | 4 | 2.8, 2.8 s | 1.05, 1.05 | - | 0 |"
         for shape in ("1 × 4", "4 × 1")
         for policy in ("backfill-easy", "backfill-shortest")
     ]
