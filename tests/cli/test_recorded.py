@@ -1,7 +1,7 @@
 """Every command with its words and options, and what it prints about small scenes.
 
-The scenes are in ``data/recorded/commands``, see ``support/recorded.py``: lines with ``$`` are commands, and
-the places are those of ``support/peers/scenes.py``.
+The scenes are in ``data/recorded/commands``, see ``support/recorded.py``: lines with ``$`` are commands, with
+``!`` those of stderr, and the places are those of ``support/peers/scenes.py``.
 """
 
 import argparse
@@ -11,6 +11,7 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -44,6 +45,14 @@ NOT_RECORDED = {
     "completion": "a script for a shell",
 }
 """Commands of which only the help is recorded, and why."""
+
+BUILD = {
+    r"\blicorne \S+ \((pure|compiled)\)": "licorne VERSION (FORM)",
+    r'"(form)": "(pure|compiled)"': r'"\1": "FORM"',
+    r'"(python)": "\w+ [^"]+"': r'"\1": "PYTHON"',
+    rf'"(version)": "{re.escape(version("licorne-server"))}"': r'"\1": "VERSION"',
+}
+"""Patterns of what tells the running build, and what is recorded instead."""
 
 
 @pytest.fixture
@@ -96,11 +105,15 @@ def exit_code(words: Sequence[str]) -> int | str | None:
 
 
 def printed(code: int | str | None, out: str, err: str) -> Iterator[str]:
-    """The output of a command, without the parts that differ between runs."""
-    is_json = out.startswith(("{", "["))
-    for text in (compact(json.loads(out)) if is_json else out, err):
+    """The output of a command, without the parts that differ between runs; lines of stderr have a mark."""
+    for mark, text in (("", out), ("! ", err)):
         steady = re.sub(r"127\.0\.0\.1:\d+", "HOST:PORT", text).replace(str(Path.cwd()), "HERE")
-        yield from (line.rstrip() for line in steady.splitlines())
+        for pattern, name in BUILD.items():
+            steady = re.sub(pattern, name, steady)
+        shown = compact(json.loads(steady)) if steady.startswith(("{", "[")) else steady
+        yield from (f"{mark}{line}".rstrip() for line in shown.splitlines())
+        if text and not text.endswith("\n"):
+            yield f"{mark}(no newline)"
     if code:
         yield f"exit code {code}"
 

@@ -96,12 +96,13 @@ class Table(Store):
 class Seat(Ownership):
     """One member's place at the table."""
 
-    def __init__(self, table: Table, name: str) -> None:
-        """Join at the start of the server."""
+    def __init__(self, table: Table, name: str, started: float) -> None:
+        """Join at the start of the server, at `started` in unix seconds."""
         self.store = self._table = table
         self.gone = table.gone
         self._id = MemberId(f"id-of-{name}")
         self._name = name
+        self._at = started
         self.counted = Counts()
 
     def may_decide(self) -> bool:
@@ -153,7 +154,7 @@ class Seat(Ownership):
     async def start(self, address: str, http: str) -> None:
         """Join."""
         await self._table.join(
-            Member(id=self._id, name=self._name, address=address, http=http, version="1.2", started=1000.0)
+            Member(id=self._id, name=self._name, address=address, http=http, version="1.2", started=self._at)
         )
 
     async def stop(self) -> None:
@@ -176,7 +177,8 @@ async def deployment(*names: str, table: Table | None = None, **changes: Any) ->
 async def member(table: Table, name: str, clock: Clock | None = None, **more: Any) -> AsyncIterator[Server]:
     """One more member at a table."""
     usual = {"listen": LOOPBACK, "http": LOOPBACK, "drain": 1.0, "default_config": load("")}
-    server = Server(Settings(**{**usual, **more}), clock=clock, ownership=Seat(table, name))
+    seat = Seat(table, name, clock.now() if clock else 1000.0)
+    server = Server(Settings(**{**usual, **more}), clock=clock, ownership=seat)
     try:
         await server.start()
         yield server
