@@ -303,7 +303,7 @@ def _update(registry: Registry, rm: Rm, command: UpdateConfiguration, now: float
     """
     job = registry.jobs.find(command)
     if job is None:
-        if command.extra_config:
+        if command.extra_config or command.replaces_extra:
             rm.set_extra(command.extra_config)
         refused = refusal_of(rm.rm_id, rm, command.config, registry.options)
         if refused is not None:

@@ -64,12 +64,13 @@ class RegisterRm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateConfiguration:
-    """A new queue configuration for a registered RM, parsed as in `RegisterRm` (§§ 2.7, 13.1)."""
+    """A new configuration for a registered RM (§§ 2.7, 13.1); an empty extra one may leave that in force."""
 
     rm_id: RmId
     policy_group: str = ""
     config: SubmittedConfig = None
     extra_config: Mapping[str, str] = field(default_factory=dict)
+    replaces_extra: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -44,11 +44,13 @@ def test_an_rm_needs_a_name_that_partitions_can_carry(rm_id: str) -> None:
 
 @pytest.mark.row(55)
 def test_an_update_replaces_the_extra_configuration_or_leaves_it() -> None:
-    """A map replaces the whole extra configuration; without one nothing changes."""
+    """A map replaces the whole extra configuration; without one nothing changes, unless it is replaced."""
     driver = Driver()
     driver.do(register(RULES, extra={"log.level": "INFO", "health.checkInterval": "1s"}))
     driver.do(reload(OTHER_RULES, extra={"log.level": "WARN"}), reload(RULES))
     assert driver.views.rms()[0].extra_config == {"log.level": "WARN"}
+    driver.do(replace(reload(RULES), replaces_extra=True))
+    assert driver.views.rms()[0].extra_config == {}
 
 
 def test_a_refused_update_does_not_change_the_policy_group() -> None:

@@ -177,6 +177,7 @@ class Applier:
             policy_group=change.policy_group,
             config=config,
             extra_config=dict(change.extra_config),
+            replaces_extra=change.source is Source.ROLLBACK,
         )
         changed: bool | None = False
         for effect in await self._engine.submit(command):

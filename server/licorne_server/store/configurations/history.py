@@ -245,13 +245,15 @@ class Configurations:
         comment: str = "",
         extra: str = "",
     ) -> Revisions:
-        """Revisions after a change to the configuration, with an extra one unless `extra` is empty.
+        """Revisions after a change to the configuration.
 
+        An empty `extra` leaves the extra configuration as it is, except in a rollback, which restores it.
         Without a difference there is no new revision. Applying the configuration in force counts as a
         difference: it then remains in force whatever the RM sends later.
         """
         current = before.current
-        extra = extra or current.extra
+        if not extra and source is not Source.ROLLBACK:
+            extra = current.extra
         is_pinned = source in APPLIED and not before.is_applied
         if (current.checksum, current.extra) == (config.checksum, extra) and not is_pinned:
             return before

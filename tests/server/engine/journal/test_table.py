@@ -96,7 +96,9 @@ SAMPLES: tuple[Any, ...] = (
     ),
     c.RegisterRm(rm_id=RM, config=BROKEN),
     c.RegisterRm(rm_id=RM),
-    c.UpdateConfiguration(rm_id=RM, policy_group="queues", config=built_in(), extra_config={"a": "b"}),
+    c.UpdateConfiguration(
+        rm_id=RM, policy_group="queues", config=built_in(), extra_config={"a": "b"}, replaces_extra=True
+    ),
     c.RemoveRm(rm_id=RM),
     c.RefuseNewWork(shortage=MemoryShortage.NEW, reason="memory"),
     SetNodeSchedulable(rm_id=RM, partition="default", node_id=NODE, schedulable=True, mark=MARK),
