@@ -132,5 +132,5 @@ def _read_amounts(text: str) -> Items:
 
 FLAG = replace(one_of({"true": True, "false": False}), kind=Kind.FLAG, choices=())
 DELAY = Form(Kind.DURATION, _read_delay, lambda seconds: f"{seconds:g}s" if seconds else "", nothing="0s")
-WAIT = Form(Kind.DURATION, _read_wait, lambda seconds: f"{seconds:g}s")
+WAIT = Form(Kind.WAIT, _read_wait, lambda seconds: f"{seconds:g}s")
 AMOUNTS = Form(Kind.AMOUNT_LIST, _read_amounts, lambda _: "")

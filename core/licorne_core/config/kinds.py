@@ -21,6 +21,7 @@ class Kind(Enum):
     WORD = "one of"
     INTEGER = "whole number"
     DURATION = "duration above zero"
+    WAIT = "duration from zero"
     ANY_DURATION = "duration"
     AMOUNT_LIST = "amounts in one text"
     NAME_LIST = "names, separated by commas"

@@ -25,7 +25,7 @@ ORDER_UNTIL: Final = "pass_order_until"
 """Setting of root: seconds after which an application goes in order of arrival again; 0.0 for never."""
 
 STANDARD_UNTIL: Final = 43_200.0
-"""Where that is not set: on traces of batch systems nobody waits longer then than in order of arrival."""
+"""Where that is not set: the longest wait of the measured traces is then that of the order of arrival."""
 
 
 class Backfill(Enum):

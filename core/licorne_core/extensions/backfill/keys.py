@@ -81,7 +81,6 @@ PROPERTIES = (
             "order of arrival again, before all that are newer; with `0s` never: it may be passed for ever",
             "8.5",
             "12h",
-            allowed="or `0s`",
             where="root",
         ),
         ORDER_UNTIL,
