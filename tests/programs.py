@@ -19,6 +19,8 @@ PACKAGES = {"bash": "bash", "etcd": "etcd-server", "fish": "fish", "openssl": "o
 """The programs, and the packages of Debian that have them."""
 TOOLCHAINS = ("go",)
 """Programs that `make check`, too, can do without, as it says then."""
+WORKSHOP = ("tests/tools", "tests/deploy", "tests/kube", "tests/soak")
+"""Folders of `make test-workshop`."""
 
 
 def leave_out(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -85,8 +87,8 @@ def told(left_out: Counter[str], slow: int, deselected: Sequence[str] = ()) -> l
         lines.append(f"left out for want of programs: {left_out.total()} tests, {each}")
     if slow:
         lines.append(f"left out as slow: {slow} tests; make test-slow runs them, make check all that CI runs")
-    if deselected:
-        folders = ", ".join(deselected)
+    folders = ", ".join(one for one in deselected if one in WORKSHOP)
+    if folders:
         lines.append(f"left out as tests of the workshop: {folders}; make test-workshop runs them")
     return lines
 

@@ -63,8 +63,8 @@ def test_what_is_missing_is_told_with_its_package(monkeypatch: pytest.MonkeyPatc
 def test_what_was_left_out_is_told_by_count() -> None:
     """There is a line each for programs, slow tests and folders, if any were left out."""
     assert told(Counter(), 0) == []
-    assert told(Counter(etcd=30, openssl=8), 300, ["tests/a", "tests/b"]) == [
+    assert told(Counter(etcd=30, openssl=8), 300, ["tests/tools", "tests/soak", "tests/a"]) == [
         "left out for want of programs: 38 tests, 30 for etcd, 8 for openssl",
         "left out as slow: 300 tests; make test-slow runs them, make check all that CI runs",
-        "left out as tests of the workshop: tests/a, tests/b; make test-workshop runs them",
+        "left out as tests of the workshop: tests/tools, tests/soak; make test-workshop runs them",
     ]

@@ -264,7 +264,7 @@ class Dirty:
             self.demands.note(app.leaf)
 
     def mark_due(self, app: Application) -> None:
-        """Mark an application that may now have a step to take."""
+        """Mark an application that may have a step to take; usage is unchanged: no failed search repeats."""
         self.apps[app] = None
         self._leaves[app.leaf] = None
         self._wakeups.waiting.runnable = True

@@ -21,6 +21,7 @@ Q1  A removed queue is unused: no user or group counts there, nothing is ranked 
 L3  The agenda has each partition under its deadline, and those that are runnable wait for a turn.
 G1  Each placeholder that arrived is open, or was replaced or timed out, once. Partners refer to each
     other, and their states are a row of `gang.PAIRS`. A placeholder that keeps room has a timeout.
+N1  Each node has the score that the node order gives it, as long as no other order is being put in force.
 P2  Preempting amounts of a queue, a user and a group are the sum of the victims there.
     A beneficiary waits for victims that are being stopped.
 P4  Promised amounts are the sum of the promises to pending asks with stopped victims.
@@ -30,7 +31,6 @@ R1  A partition has its own name, belongs to its RM, and shares nothing with ano
 W1  After a pass without a decision, no pending ask passes all checks of `explain`.
 W2  A parked item and its ancestors are in the waiting lines of its blocker; none of them is active.
 W3  Each blocker in `Blockers` has blocked items.
-N1  Each node has the score that the node order gives it, as long as no other order is being put in force.
 W4  In a stopped queue nothing is reserved, assumed or parked.
 W5  Each waiting group that found no node is in the backlog, and all that lack one are. Gangs that are noted
     for the node order, as all nodes have too little left, are noted with what they want to be whole.

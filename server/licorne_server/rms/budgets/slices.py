@@ -28,7 +28,7 @@ KEPT = 2
 """...and is then reduced to this many times the recent use."""
 
 NEAR = 16
-"""Divisor: an RM that lacks less than this part of its fair share takes nothing from others."""
+"""Divisor: an RM that lacks less than this fraction of its fair part takes nothing from others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +109,7 @@ def settled(budget: Escrowed, rm_id: RmId, epoch: int, use: Use, living: Collect
 
     Shrinking: amounts beyond the recent use are returned as far as the wants of others exceed the rest;
     without such wants only a slice of over `ROOMY` times the recent use is reduced. As long as an RM in the
-    queue has less than its fair share, RMs above their share get nothing, and their slices shrink to it: use
+    queue has less than its fair part, RMs above theirs get nothing, and their slices shrink to it: use
     beyond that is overdraft, which ends with their allocations. A grant is retained for a while, to allow
     time for its use.
 
@@ -177,7 +177,7 @@ def _part(
 
 
 def _fair(room: int, needs: Iterable[int], line: Iterable[tuple[int, int, int]]) -> tuple[int, int]:
-    """The fair share of an RM, and the total want of the RMs in the queue that have less than theirs.
+    """The fair part of an RM, and the total want of the RMs in the queue that have less than theirs.
 
     Small `needs` are met whole, and larger ones get equal parts of the room. The queue has turn, charge and
     want of each.
