@@ -13,6 +13,8 @@ from licorne_core.standard.preemption.keys import RECLAIM
 from licorne_core.standard.preemption.laws import Law
 from licorne_core.standard.preemption.shares import DueShares, divided
 from licorne_core.values.asks import Ask
+from licorne_core.values.errors import InvariantBroken
+from licorne_core.values.resources import charge
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
 from support.core.driver import Driver, released
 from support.preemption.asking import NOW, A, B, cluster, parent, queue, refusal, runs, served, waits
@@ -277,7 +279,20 @@ def test_what_can_be_used_is_divided(n2: dict[str, Any], share: int) -> None:
         ),
     )
     built = build(world)
-    assert DueShares(["vcore"], built.search.divisions).of(built.queue(A)) == {"vcore": share}
+    divisions = built.search.divisions
+    assert DueShares(["vcore"], divisions).of(built.queue(A)) == {"vcore": share}
+    divisions.check()
+    for broken in ("_total", "_usable"):
+        lost = getattr(divisions, broken).popitem()
+        with pytest.raises(InvariantBroken, match="P5"):
+            divisions.check()
+        getattr(divisions, broken).update([lost])
+    divisions._usable.popitem()
+    divisions._total.clear()
+    for known in divisions._usable.values():
+        charge(divisions._total, known)
+    with pytest.raises(InvariantBroken, match="is in no total"):
+        divisions.check()
 
 
 # In turns

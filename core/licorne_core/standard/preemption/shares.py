@@ -14,7 +14,7 @@ from licorne_core.model.queues.guarantees import guaranteed, settled
 from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.waiting.dirty import Dirty
 from licorne_core.values.errors import InvariantBroken
-from licorne_core.values.resources import Items, charge, refund
+from licorne_core.values.resources import Items, charge, equals, refund
 
 MOST_KEPT: Final = 10_000
 """Maximum number of queues whose division is kept; beyond it all are dropped, removed queues' too."""
@@ -128,7 +128,14 @@ class Divisions:
 
     def check(self) -> None:
         """Rule P5: what is kept, and has not changed, is true. Raises InvariantBroken."""
-        changed = {*self._nodes.changed.since(self._read)}
+        changed, total = {*self._nodes.changed.since(self._read)}, dict[str, int]()
+        for known in self._usable.values():
+            charge(total, known)
+        if not equals(total, self._total):
+            raise InvariantBroken(f"P5: nodes have {total} for queues, kept {self._total}")
+        for node in self._nodes.by_id.values():
+            if node not in self._usable and node not in changed:
+                raise InvariantBroken(f"P5: {node!r} is in no total for queues")
         for node, known in self._usable.items():
             if node not in changed and self._nodes.by_id.get(node.node_id) is node and usable(node) != known:
                 raise InvariantBroken(f"P5: {node!r} has {usable(node)} for queues, kept {known}")
