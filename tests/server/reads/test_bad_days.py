@@ -1,7 +1,6 @@
 """Bad days in every output with findings, recorded in ``data/recorded/bad_days``."""
 
 import json
-import shutil
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import suppress
 from functools import partial
@@ -118,7 +117,7 @@ async def unreadable_file(town: Town) -> AsyncGenerator[None, None]:
 async def lost_disk(town: Town) -> AsyncGenerator[None, None]:
     """The directory of the state is missing at the next write."""
     (town.files / "other.yaml").write_text(CONFIG.replace("vcore: 2", "vcore: 3"))
-    shutil.rmtree(town.files / "state")
+    (town.files / "state").rename(town.files / "gone")
     await town.shell("config", "apply", str(town.files / "other.yaml"), "--rm", "blue", "--yes")
     yield
 
