@@ -15,37 +15,13 @@ from licorne_core.messages.commands import Hold, SetHold
 from licorne_core.values.ids import RmId
 from licorne_server.assembly.server import Server
 from licorne_server.engine.copies import Pauses
+from support.peers.scenes import JOB, NARROW_AND_WIDE, WIDER
 from support.peers.shim import Shim, application, ask, connected, new_allocations
 from support.peers.town import Result
 
 Licorne = Callable[..., Awaitable[Result]]
 
-CONFIG = """\
-partitions:
-  - name: default
-    preemption: {enabled: true}
-    queues:
-      - name: root
-        submitacl: "*"
-        queues:
-          - name: a
-            resources: {max: {vcore: 2}}
-            properties: {preemption.delay: 1s}
-          - name: b
-            resources: {guaranteed: {vcore: 3}}
-            properties: {preemption.delay: 1s}
-"""
 VCORES = ", expected a whole number, alone or with m, k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi, Ei"
-WIDER = CONFIG.replace("max: {vcore: 2}", "max: {vcore: 3}")
-JOB = """\
-application: job
-user: ann
-groups: [dev]
-queue: root.b
-asks:
-  - {name: driver, resources: {vcore: 1}, priority: 5}
-  - {name: exec, count: 2, resources: {vcore: 500m}}
-"""
 
 
 @pytest.fixture
@@ -53,7 +29,7 @@ async def channel(server: Server) -> AsyncIterator[grpc.aio.Channel]:
     """A connection on which `rm` runs two of three asks of 1 core in root.a, and has 2 more."""
     async with connected(server) as channel:
         shim = Shim(channel)
-        calls = await shim.set_up(config=CONFIG, nodes=2, vcore=2_000)
+        calls = await shim.set_up(config=NARROW_AND_WIDE, nodes=2, vcore=2_000)
         await shim.applications(calls[1], application("full", "root.a"))
         wanted = [ask(f"k{i}", "full", 1_000) for i in range(3)]
         for one in wanted:
