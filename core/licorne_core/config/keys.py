@@ -47,7 +47,7 @@ RESOURCES = section(
     Key(
         "guaranteed",
         Kind.AMOUNTS,
-        "the guaranteed amounts: siblings are ordered by usage relative to them; preemption reclaims them",
+        "guaranteed amounts: siblings are ordered by their usage relative to them; preemption reclaims them",
         "4.9",
         allowed="those of children fit into their parent's, and into every maximum above",
     ),
@@ -116,7 +116,7 @@ QUEUE = section(
     Key(
         "adminacl",
         Kind.TEXT,
-        "who may submit as well; grants no other right",
+        "who may submit, too; the key grants no other right",
         "2.3",
         allowed="an access list",
         note="grants no right but to submit",
@@ -159,9 +159,7 @@ FILTER = section(
 
 RULE = section(
     Key("name", Kind.TEXT, "required: the kind, in any case of letters", "3", choices=tuple(RULES)),
-    Key(
-        "value", Kind.TEXT, "the argument: a queue for `fixed`, a tag's name for `tag`; both require it", "3"
-    ),
+    Key("value", Kind.TEXT, "a queue for `fixed`, the name of a tag for `tag`, which both require", "3"),
     Key("create", Kind.FLAG, "true: a queue that does not exist is created", "3", default="false"),
     Key(
         "parent",
@@ -170,7 +168,7 @@ RULE = section(
         "3",
         allowed="a placement rule, or a list of one",
     ),
-    Key("filter", Kind.MAPPING, "whom the rule applies to; everybody without it", "3.9", inside=FILTER),
+    Key("filter", Kind.MAPPING, "to whom the rule applies; without it, to everybody", "3.9", inside=FILTER),
 )
 
 NODE_SORT = section(
@@ -246,7 +244,7 @@ PARTITION = section(
     Key(
         "placementrules",
         Kind.ITEMS,
-        "the rules that choose the queue of an application, tried in order; `provided` without rules",
+        "the rules that choose an application's queue, tried in order; without any only `provided` applies",
         "3",
     ),
     Key(

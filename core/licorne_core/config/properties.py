@@ -111,7 +111,7 @@ _PROPERTIES = (
         "preemption_minimum_runtime",
         DELAY,
         "the runtime before which an allocation is no victim, except for asks that require their "
-        "node; none is off",
+        "node; off by default",
         "9",
     ),
     _property(
@@ -120,7 +120,7 @@ _PROPERTIES = (
         AMOUNTS,
         "the maximum loss to preemption in an hour, as resources times seconds: "
         "`vcore=3600,memory=7200Gi`. Work that a checkpoint keeps is not lost. Asks that require their node "
-        "disregard the limit; none is off",
+        "disregard the limit; off by default",
         "9",
     ),
     _property(

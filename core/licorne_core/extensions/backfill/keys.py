@@ -46,8 +46,8 @@ PROPERTIES = (
             "backfill",
             _FORM.kind,
             "`easy`: the first blocked ask holds a shadow start, and others pass it if they end before, "
-            "or take nothing that it needs; `conservative`: the first few blocked asks do, each planned "
-            "before, between or after the others",
+            "or take nothing that it needs; `conservative`: the first few blocked asks hold one each, "
+            "planned before, between or after the others",
             "8.5",
             _FORM.write(Backfill.OFF),
             _FORM.choices,

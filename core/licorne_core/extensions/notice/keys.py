@@ -25,7 +25,7 @@ PROPERTIES = (
             _FORM.kind,
             "the time between notifying the RM and stopping an allocation of the queue for others; meanwhile "
             "the RM may report that it is ready. The allocation continues if its room is no longer needed. "
-            "Placeholders have no notice; none is off",
+            "Placeholders have no notice; off by default",
             "9",
             allowed=_FORM.allowed,
             where="leaf",

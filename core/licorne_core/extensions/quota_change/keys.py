@@ -7,7 +7,7 @@ from licorne_core.extensions.quota_change import NAME, SWITCH
 _DELAY = Key(
     "quota.preemption.delay",
     DELAY.kind,
-    "the time from a reduction of `max` until allocations above it are preempted; none is off",
+    "the time from a reduction of `max` until allocations above it are preempted; off by default",
     "9.6",
     where="managed",
 )

@@ -29,7 +29,7 @@ PROPERTIES = (
             "topology.levels",
             _LEVELS.kind,
             "names of the node attributes that name topology domains, the widest first: `zone,rack,nvlink`. "
-            "None is off: tags about topology are refused",
+            "Without it tags about topology are refused",
             "6",
             where="root",
         ),

@@ -65,7 +65,7 @@ class Server:
     http: Address | None = setting(off_or(kinds.address(9080)), USUAL.http)
     """REST, the page, metrics and probes"""
     metrics: Address | None = setting(off_or(kinds.address()), None)
-    """metrics and probes on an address of their own too"""
+    """additional address for metrics and probes only"""
     tls_cert: Path | None = setting(off_or(FILE), None)
     """certificate chain of gRPC and HTTP, PEM"""
     tls_key: Path | None = setting(off_or(FILE), None)
@@ -115,7 +115,7 @@ class Server:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """Rights of callers. Names are those of certificates, tokens those of bearers."""
+    """Rights of callers. Names are those in certificates, tokens are bearer tokens."""
 
     operators: tuple[str, ...] = setting(kinds.each(NAME), ())
     """certificate names of operators, who may see and configure every RM"""
@@ -200,7 +200,7 @@ class Bounds:
     max_plan_pause: float = setting(SOME_SECONDS, RMS.plan_pause)
     """longest pause of the process for a plan; longer plans are refused, shorter ones charged; 0 is any"""
     max_rms: int = setting(COUNT, RMS.number)
-    """RMs at a time; one that is gone makes room for another"""
+    """registered RMs; at this number a disconnected one makes room for another"""
     forget_after: float = setting(SOME_SECONDS, RMS.forget_after)
     """time after which an RM without a stream and without running allocations is forgotten; 0 is never"""
     max_partitions: int = setting(COUNT, CAPS.partitions)
@@ -216,13 +216,13 @@ class Bounds:
     max_ended: int = setting(COUNT, CAPS.ended)
     """ended applications of one RM that are still listed; beyond this number the oldest is dropped"""
     max_rm_memory: int | None = setting(auto_or(size(1)), None)
-    """memory of one RM, as the core reckons it; auto is half of `bounds.max_memory`, 4Gi at most"""
+    """memory of one RM, as estimated by the core; auto is half of `bounds.max_memory`, 4Gi at most"""
     max_ended_memory: int = setting(size(1), CAPS.ended_memory)
     """memory of the ended applications of one RM; beyond it the oldest is dropped"""
     event_seconds: float = setting(SOME_SECONDS, RMS.events.seconds)
-    """time for which events of an RM are kept while somebody reads them, however many; 0 is not at all"""
+    """time for which all events of an RM are kept while it has a subscriber; 0 is no time"""
     event_memory: int = setting(size(1), RMS.events.memory)
-    """memory of the events of one RM, as reckoned; beyond it the oldest are dropped"""
+    """estimated memory of the events of one RM; beyond it the oldest are dropped"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,7 +255,7 @@ class Telemetry:
     otlp_endpoint: str | None = setting(off_or(kinds.COLLECTOR), None)
     """collector that receives traces, by OTLP over HTTP"""
     trace_sample: float = setting(kinds.SHARE, TraceSettings().sample)
-    """share of turns, and of asks without a decision of their caller, that is traced"""
+    """sampling rate of turns, and of asks whose caller has made no sampling decision"""
     metrics_queue_names: bool = setting(SWITCH, USUAL.queue_names)
     """metrics of queues also under names that contain the queue, for older dashboards"""
 
