@@ -113,15 +113,15 @@ ELSEWHERE = {
     ),
     "limits of a queue whose name has capitals": (
         "tests/core/model/test_limits.py",
-        "test_a_queue_with_capitals_has_its_limits",
+        "test_a_limit_applies_in_a_queue_whose_name_has_capitals",
     ),
     "limits in several partitions": (
         "tests/core/model/test_limits.py",
-        "test_partitions_count_apart",
+        "test_usage_is_counted_by_partition",
     ),
     "`fair`": (
         "tests/core/scheduling/test_fair_leaves.py",
-        "test_users_of_a_fair_leaf_get_equal_usage_for_any_number_of_applications",
+        "test_users_of_a_fair_leaf_get_equal_usage",
     ),
     "`strict`": ("tests/extensions/state_aware/test_strict.py", "test_nothing_passes_the_first_application"),
     "a parent's guarantee": (

@@ -46,7 +46,7 @@ GANGS = (
         "Moves._mark",
         drop("mark_due"),
         "a real ask that was there before the placeholder does not replace it",
-        ("handlers/test_gangs::test_a_placeholder_that_the_rm_agrees_to_is_replaced_at_once",),
+        ("handlers/test_gangs::test_a_placeholder_is_replaced_once_the_rm_has_accepted_its_node",),
     ),
     Defect(
         "no-time-for-those-that-wait",

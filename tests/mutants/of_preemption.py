@@ -296,7 +296,7 @@ PREEMPTION = (
         "_stopped_in_vain",
         swap(">=", "<"),
         "an ask whose victims ended in vain never has anybody stopped again",
-        (_VAIN, "core/handlers/test_stale_stops::test_lost_victims_do_not_count"),
+        (_VAIN, "core/handlers/test_stale_stops::test_an_ask_that_loses_its_victims_has_others_stopped"),
     ),
     Defect(
         "its-own-promise-in-its-way",
@@ -310,7 +310,7 @@ PREEMPTION = (
         "_refused_in_vain",
         never("is_refused"),
         "a node that the RM refuses is cleared for the same ask again",
-        ("core/handlers/test_stale_stops::test_a_node_that_the_rm_refuses_is_not_cleared_again",),
+        ("core/handlers/test_stale_stops::test_a_cleared_node_that_the_rm_refuses_is_not_cleared_again",),
     ),
     Defect(
         "part-of-a-gang",
@@ -366,7 +366,7 @@ PREEMPTION = (
         "RefusedStops.note",
         swap("max", "min"),
         "an RM that refuses each cleared node has one victim stopped after the other",
-        ("core/handlers/test_refused_stops::test_refused_stops_are_repeated_rarely",),
+        ("core/handlers/test_refused_stops::test_stops_after_refusals_are_rare",),
     ),
     Defect(
         "records-without-end",

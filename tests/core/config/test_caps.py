@@ -16,30 +16,30 @@ LETTERS = r"\pL"
 
 
 def partitions(number: int) -> str:
-    """This number of partitions, of one queue each."""
+    """Partitions in this number, each with one queue."""
     names = (f"{{name: p{count}, queues: [{{name: root}}]}}" for count in range(number))
     return f"partitions: [{','.join(names)}]"
 
 
 def queues(number: int) -> str:
-    """This number of queues in one partition, including root."""
+    """Queues of one partition in this number, including root."""
     return f"{HEAD}, queues: [{','.join(f'{{name: q{count}}}' for count in range(number - 1))}]}}]}}]"
 
 
 def inserted_root(number: int) -> str:
-    """This number of queues below an implicit root, which counts too."""
+    """This number of queues below an implicit root, which counts as one more queue."""
     names = ",".join(f"{{name: q{count}}}" for count in range(number - 1))
     return f"partitions: [{{name: default, queues: [{names}]}}]"
 
 
 def limits(number: int) -> str:
-    """This number of limits, for one user each."""
+    """This number of limits, each for one user."""
     each = (f"{{limit: '', users: [u{count}], maxapplications: 1}}" for count in range(number))
     return f"{HEAD}, limits: [{','.join(each)}]}}]}}]"
 
 
 def limit_names(number: int) -> str:
-    """This number of users and groups in two limits."""
+    """This number of users and groups, divided over two limits."""
     half = number // 2
     users = ",".join(f"u{count}" for count in range(half))
     groups = ",".join(f"g{count}" for count in range(number - half))
@@ -69,7 +69,7 @@ def filter_names(number: int) -> str:
 
 
 def patterns(number: int) -> str:
-    """This number of rules with a regular expression each."""
+    """This number of rules, each with a regular expression."""
     return with_rules(*["{name: user, filter: {users: ['a+']}}"] * number)
 
 
@@ -81,7 +81,7 @@ def instructions(number: int) -> str:
 
 
 def acl_names(number: int) -> str:
-    """This number of users and groups in both access lists."""
+    """This number of users and groups, divided over both access lists of a queue."""
     half = number // 2
     users = ",".join(f"u{count}" for count in range(half))
     groups = ",".join(f"g{count}" for count in range(number - half - 1))
@@ -89,14 +89,14 @@ def acl_names(number: int) -> str:
 
 
 def resources(number: int) -> str:
-    """This number of distinct resources; a repetition does not count."""
+    """This number of distinct resources, one of which occurs twice."""
     names = ",".join(f"r{count}: 1" for count in range(number))
     sizes = f"resources: {{max: {{{names}}}, guaranteed: {{r0: 1}}}}"
     return f"{HEAD}, queues: [{{name: a, {sizes}}}]}}]}}]"
 
 
 def in_force(number: int) -> str:
-    """This number of properties of all queues: root has a hundred, which the others inherit."""
+    """A configuration in which all queues together have this number of properties, mostly inherited."""
     of_root = ",".join(f"p{count}: x" for count in range(100))
     children = [f"{{name: q{count}}}" for count in range(number // 100 - 1)]
     if number % 100:
@@ -116,7 +116,7 @@ def of_size(size: int) -> str:
 
 
 class Kind(NamedTuple):
-    """A cap, a text with a given number, and the place of the excess item."""
+    """A kind of cap: a function that makes a text with a given number, and the place of the excess item."""
 
     cap: caps.Cap
     text: Callable[[int], str]
@@ -148,21 +148,21 @@ def only_problem(text: str) -> Problem:
 
 
 def in_filter(text: str) -> str:
-    """A configuration with that expression."""
+    """A configuration with that expression in a filter."""
     return with_rules(f"{{name: user, filter: {{users: ['{text}']}}}}")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.text.__name__)
-def test_the_maximum_number_is_accepted(kind: Kind) -> None:
-    """The maximum number is accepted."""
+def test_a_configuration_at_a_cap_is_accepted(kind: Kind) -> None:
+    """A configuration with exactly the maximum number of an item is accepted."""
     assert load(kind.text(kind.cap.limit)).partitions
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.text.__name__)
-def test_one_too_many_is_refused(kind: Kind) -> None:
-    """The only problem is the excess item, with number, limit and place."""
+def test_one_item_above_a_cap_is_refused(kind: Kind) -> None:
+    """One item above a cap is the only problem; the message has the number, the cap and the place."""
     problem = only_problem(kind.text(kind.cap.limit + 1))
     limit = kind.cap.limit
     assert problem.message == f"{limit + 1} {kind.cap.what}, at most {limit} are allowed"
@@ -170,8 +170,8 @@ def test_one_too_many_is_refused(kind: Kind) -> None:
     assert (problem.line, problem.column > 1) == (1, True)
 
 
-def test_length_of_an_expression() -> None:
-    """An expression has a longest text."""
+def test_the_length_of_an_expression_is_capped() -> None:
+    """An expression of the maximum length is accepted, and one that is a character longer is refused."""
     longest = "a+".ljust(caps.MAX_PATTERN_LENGTH, "a")
     assert load(in_filter(longest)).partitions
     problem = only_problem(in_filter(f"{longest}a"))
@@ -179,8 +179,8 @@ def test_length_of_an_expression() -> None:
     assert problem.path == "partitions[0].placementrules[0].filter.users[0]"
 
 
-def test_size_of_an_expression() -> None:
-    """An expression has a largest program, however short its text is."""
+def test_the_compiled_size_of_an_expression_is_capped() -> None:
+    """A short expression with a large compiled program is refused."""
     assert load(in_filter(of_size(caps.MAX_PROGRAM))).partitions
     problem = only_problem(in_filter(of_size(caps.MAX_PROGRAM - 1) + "aa"))
     assert problem.message.endswith("it has 4097 instructions, at most 4096 are allowed)")
@@ -188,14 +188,14 @@ def test_size_of_an_expression() -> None:
     assert problem.column > 1
 
 
-def test_an_expression_that_cannot_be_compiled_at_all() -> None:
-    """An expression far above the limit is abandoned early, and the message has the limit."""
+def test_the_compilation_of_a_huge_expression_is_abandoned() -> None:
+    """The compilation of an expression far above the cap ends early, and the message has the cap."""
     with pytest.raises(ProgramTooLarge, match="more than 4096 instructions, at most 4096 are"):
         Pattern(f"({LETTERS}{{1,30}}){{1,30}}")
 
 
-def test_large_expressions_end_the_reading() -> None:
-    """Expressions that are too large count as the largest: a few of them, and no more is read."""
+def test_few_large_expressions_end_the_reading() -> None:
+    """Each too large expression counts as one of the largest size, so reading ends after a few of them."""
     each = f"{{name: user, filter: {{users: ['({LETTERS}{{1,30}}){{1,30}}']}}}}"
     with pytest.raises(ConfigError) as refusal:
         load(with_rules(*[each] * 400))
@@ -204,8 +204,8 @@ def test_large_expressions_end_the_reading() -> None:
     assert last.message.startswith("20480 instructions of all compiled regular expressions, ")
 
 
-def test_properties_of_one_queue() -> None:
-    """A queue has a largest number of properties, and so does a template."""
+def test_the_properties_of_a_queue_and_a_template_are_capped() -> None:
+    """The number of properties of a queue is capped, and so is that of a template."""
 
     def text(number: int, key: str) -> str:
         names = ",".join(f"p{count}: x" for count in range(number))
@@ -220,8 +220,8 @@ def test_properties_of_one_queue() -> None:
         assert problem.path == f"partitions[0].queues[0]{path}.properties"
 
 
-def test_length_of_a_property() -> None:
-    """A property has a longest value."""
+def test_the_length_of_a_property_is_capped() -> None:
+    """A property of the maximum length is accepted, and a longer one is refused."""
     longest = "x" * caps.MAX_PROPERTY_LENGTH
     assert load(f"{HEAD}, properties: {{k: {longest}}}}}]}}]").partitions
     problem = only_problem(f"{HEAD}, properties: {{k: {longest}x}}}}]}}]")
@@ -229,8 +229,8 @@ def test_length_of_a_property() -> None:
     assert problem.path == "partitions[0].queues[0].properties.k"
 
 
-def test_amounts_in_a_property() -> None:
-    """A list of amounts in a property is bounded; a longer one counts as not given."""
+def test_the_amounts_in_a_property_are_capped() -> None:
+    """A property with more amounts than the cap counts as not given."""
 
     def losses(number: int) -> tuple[int, tuple[str, ...]]:
         amounts = ",".join(f"r{count}=1" for count in range(number))
@@ -243,8 +243,8 @@ def test_amounts_in_a_property() -> None:
     assert "has 101 amounts, at most 100 are allowed; taken as none" in warning
 
 
-def test_warnings_are_bounded() -> None:
-    """Of very many warnings the first are kept, with a note that there are more."""
+def test_the_number_of_warnings_is_capped() -> None:
+    """Of very many warnings only the first are returned, with a note that there are more."""
 
     def warnings(number: int) -> tuple[str, ...]:
         names = ",".join(["same"] * (number + 1))

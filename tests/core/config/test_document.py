@@ -1,4 +1,4 @@
-"""Texts made to hurt are refused quickly, by their place, before anything is built from them."""
+"""Hostile texts are refused quickly, at their place in the text, before anything is built from them."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -13,13 +13,13 @@ from support.core.configurations import problems
 
 
 def only_problem(text: str) -> Problem:
-    """The one thing that is wrong with the text."""
+    """The only problem of the text."""
     (problem,) = problems(text)
     return problem
 
 
 def alias_bomb() -> str:
-    """Nine levels, each of which is nine times the one before."""
+    """Nine levels of lists, each with nine aliases of the level before."""
     levels = ["a: &a [x, x, x]"]
     for above, name in zip("abcdefghi", "bcdefghij", strict=True):
         levels.append(f"{name}: &{name} [{', '.join([f'*{above}'] * 9)}]")
@@ -27,7 +27,7 @@ def alias_bomb() -> str:
 
 
 def merge_bomb() -> str:
-    """Merges of merges of merges."""
+    """Mappings that merge mappings that merge others."""
     levels = ["a: &a {x: 1}"]
     for above, name in zip("abcdefghi", "bcdefghij", strict=True):
         levels.append(f"{name}: &{name} {{<<: [{', '.join([f'*{above}'] * 3)}]}}")
@@ -60,14 +60,14 @@ def test_yaml_that_would_expand_without_bound_is_refused(bomb: Callable[[], str]
     assert refused_in_few_calls(bomb()) == message
 
 
-def test_too_many_values_are_not_read_to_their_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A text of very many small values is refused at the first one too many."""
+def test_reading_ends_at_the_first_value_above_the_cap(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A text of very many small values is refused at the first value above the cap."""
     monkeypatch.setattr(document, "MAX_NODES", 100)
     assert refused_in_few_calls(f"[{'a,' * 100_000}]") == "more than 100 values"
 
 
 def refused_in_few_calls(text: str) -> str:
-    """The problem of a text, found with hardly any work."""
+    """The problem of a text that is refused after a small number of calls."""
     calls = Counter[str]()
     setprofile(lambda frame, event, argument: calls.update((event,)))
     try:
@@ -87,15 +87,15 @@ def refused_in_few_calls(text: str) -> str:
         ("a: b: c", 1, 5, "mapping values are not allowed in this context"),
     ],
 )
-def test_invalid_yaml(text: str, line: int, column: int, message: str) -> None:
-    """The problem of an invalid YAML text has place and reason."""
+def test_a_yaml_error_has_its_place_and_reason(text: str, line: int, column: int, message: str) -> None:
+    """The problem of an invalid YAML text has its line, column and reason."""
     problem = only_problem(text)
     assert (problem.line, problem.message) == (line, f"not valid YAML: {message}")
     assert problem.column == column
 
 
 def test_duplicate_keys_are_refused_with_their_line() -> None:
-    """A key that is given twice does not silently win; the message points to both places."""
+    """A key that occurs twice in one mapping is refused, and the message has the lines of both."""
     text = """\
         partitions:
           - name: default
@@ -109,8 +109,8 @@ def test_duplicate_keys_are_refused_with_their_line() -> None:
     assert problem.message == "key 'submitacl' is given twice, first in line 5"
 
 
-def test_scalars_stay_as_written() -> None:
-    """Words and numbers that YAML would turn into something else stay as they were typed."""
+def test_scalars_are_read_as_text() -> None:
+    """Words and numbers that YAML would convert, such as `no` and `010`, keep their text."""
     config = load("partitions: [{name: 010, queues: [{name: no, properties: {since: 12:30, on: 0x1F}}]}]")
     (partition,) = config.partitions
     (queue,) = partition.root.queues
@@ -119,8 +119,8 @@ def test_scalars_stay_as_written() -> None:
     assert queue.properties == {"since": "12:30", "on": "0x1F"}
 
 
-def test_problems_are_counted() -> None:
-    """Checking of a text with thousands of mistakes ends after some hundreds, with a note."""
+def test_the_number_of_problems_is_capped() -> None:
+    """A text with thousands of problems is no longer checked after some hundreds, and a note says so."""
     with pytest.raises(ConfigError) as refusal:
         load("partitions: [{queues: [" + "{}," * 10_000 + "]}]")
     assert 100 < len(refusal.value.problems) < 1000
@@ -128,7 +128,7 @@ def test_problems_are_counted() -> None:
 
 
 def test_messages_stay_on_one_line() -> None:
-    """Control characters and long texts from the configuration do not reach the reader raw."""
+    """Messages escape control characters of the configuration, and cut long texts."""
     long = "d" * 999
     problem = only_problem(f'partitions: [{{queues: [{{name: a, submitacl: "a\\nb c {long}"}}]}}]')
     assert problem.message.startswith(r"multiple spaces found in ACL: 'a\nb c ddd")
@@ -138,7 +138,7 @@ def test_messages_stay_on_one_line() -> None:
 
 @pytest.mark.slow
 def test_a_configuration_as_large_as_a_config_map_is_loaded() -> None:
-    """1 MiB of queues, each with resources and properties, is loaded whole."""
+    """A text of 1 MiB of queues, each with resources and properties, is loaded."""
     head = "partitions: [{name: default, queues: [{name: root, queues: [\n"
     line = (
         "  {{name: queue-{0}, resources: {{guaranteed: {{memory: 1G, vcore: 1}}}},"

@@ -1,4 +1,4 @@
-"""Settings beside the queue configuration (spec § 2.8)."""
+"""The extra configuration of an RM (spec § 2.8)."""
 
 import pytest
 from hypothesis import given
@@ -19,8 +19,8 @@ KEYS = [
 ]
 
 
-def test_every_key() -> None:
-    """Every key arrives in its field."""
+def test_every_key_sets_its_field() -> None:
+    """Every key of the extra configuration sets its field."""
     values = ("false", "10", "20", "3", "2", "5", "1m", "WARN", "-1")
     assert read_extra(dict(zip(KEYS, values, strict=True))) == ExtraConfig(
         event_tracking=False,
@@ -35,24 +35,24 @@ def test_every_key() -> None:
 
 
 @pytest.mark.parametrize("value", ["", "maybe", "-5", "9" * 30, "1.5", "ten"])
-def test_bad_values_count_as_not_given(value: str) -> None:
+def test_an_invalid_value_leaves_the_default(value: str) -> None:
     """An invalid value leaves the default."""
     assert read_extra(dict.fromkeys(KEYS, value)) == ExtraConfig()
 
 
 @pytest.mark.parametrize("interval", ["0", "0s", "-1s"])
-def test_health_check_can_be_switched_off(interval: str) -> None:
-    """An interval of zero or less means no checks."""
+def test_an_interval_of_zero_disables_health_checks(interval: str) -> None:
+    """A check interval of zero or less disables health checks."""
     assert read_extra({"health.checkInterval": interval}).health_interval == 0.0
 
 
-def test_log_levels() -> None:
-    """Levels are set by name or number; other keys that look similar are ignored."""
+def test_log_levels_have_names_or_numbers() -> None:
+    """Log levels are names or numbers; keys that only look similar are ignored."""
     extra = {"log.a.level": "5", "log.b.level": "info", "log..level": "1", "blog.level": "info"}
     assert read_extra(extra).log_levels == {"a": "fatal", "b": "info"}
 
 
 @given(st.dictionaries(st.one_of(st.sampled_from(KEYS), st.text()), st.text()))
 def test_any_extra_configuration_is_accepted(extra: dict[str, str]) -> None:
-    """Whatever an RM sends, the result is settings."""
+    """Any map of texts that an RM may send gives valid settings."""
     assert read_extra(extra).event_max_streams > 0

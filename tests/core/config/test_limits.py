@@ -8,7 +8,7 @@ LIMITS_DIFFER = "partition limits and root queue limits are not equivalent"
 
 
 def limit(entry: str) -> str:
-    """A partition whose queue q, of at most 10 applications and 10 vcore, has one limit."""
+    """A partition with one limit in queue q, which has a maximum of 10 applications and 10 vcore."""
     queue = "name: q, maxapplications: 10, resources: {max: {vcore: 10}}"
     return f"queues: [{{{queue}, limits: [{{limit: d, {entry}}}]}}]"
 
@@ -72,14 +72,14 @@ def limit(entry: str) -> str:
         ),
     ],
 )
-def test_invalid_limits(entry: str, message: str) -> None:
-    """Each mistake in a limit is refused with one message that describes it."""
+def test_an_invalid_limit_has_one_problem(entry: str, message: str) -> None:
+    """Each invalid limit is refused with exactly one message, which describes the mistake."""
     assert complaint(limit(entry)) == message
 
 
 @pytest.mark.row(35)
-def test_good_limits() -> None:
-    """Named users and groups, then the wildcards; a zero among others forbids that type."""
+def test_valid_limits_are_accepted() -> None:
+    """Named users and groups before the wildcard are accepted; a zero beside amounts forbids its type."""
     (queue,) = root("""
         queues:
           - name: q
@@ -105,8 +105,8 @@ def test_good_limits() -> None:
         ("groups: ['*']", "groups: [a]", "should not set no wildcard group a after wildcard group limit"),
     ],
 )
-def test_limits_of_one_queue_together(first: str, second: str, message: str) -> None:
-    """A name may be in one limit of a queue only, and the wildcard is last."""
+def test_a_name_has_one_limit_in_a_queue(first: str, second: str, message: str) -> None:
+    """In one queue a second limit for the same name is refused, and so is a limit after the wildcard."""
     entries = ", ".join(f"{{{names}, maxapplications: 1}}" for names in (first, second))
     assert complaint(f"queues: [{{name: q, limits: [{entries}]}}]") == message
 
@@ -120,8 +120,8 @@ def test_a_name_twice_in_one_list_counts_once() -> None:
 
 
 @pytest.mark.row(36)
-def test_partition_limits_are_roots() -> None:
-    """A limit of the partition arrives at root, whether root is given or inserted."""
+def test_limits_of_a_partition_are_limits_of_root() -> None:
+    """Limits of a partition become limits of root, whether root is configured or implicit."""
     limits = "limits: [{users: [sue], maxapplications: 3}]\n"
     for queues in ("queues: [{name: root}]", "queues: [{name: a}, {name: b}]"):
         (entry,) = root(limits + queues).limits
@@ -129,8 +129,8 @@ def test_partition_limits_are_roots() -> None:
 
 
 @pytest.mark.row(36)
-def test_limits_of_partition_and_root() -> None:
-    """Both may be given when they are the same; different ones are refused."""
+def test_limits_of_partition_and_root_must_be_equal() -> None:
+    """Limits of the partition beside limits of root are accepted if they are equal, and else refused."""
     entry = "[{users: [sue], maxapplications: %s}]"
     body = "limits: %s\nqueues: [{name: root, limits: %s}]"
     assert len(root(body % (entry % 3, entry % 3)).limits) == 1
@@ -146,7 +146,7 @@ def test_partition_limits_are_checked() -> None:
 
 
 def nested(above: str, below: str) -> str:
-    """Queue p with one limit, q below without any, and r below q with another."""
+    """Queue p with one limit, q below it without a limit, and r below q with another limit."""
     inner = f"{{name: q, queues: [{{name: r, limits: [{{{below}}}]}}]}}"
     return f"queues: [{{name: p, limits: [{above}], queues: [{inner}]}}]"
 
@@ -198,12 +198,12 @@ def nested(above: str, below: str) -> str:
     ],
 )
 def test_a_limit_above_that_of_an_ancestor_is_refused(above: str, below: str, message: str) -> None:
-    """A limit is not above that of an ancestor for the same name, else for the wildcard."""
+    """A limit must not exceed the nearest limit above for the same name, or else for the wildcard."""
     assert complaint(nested(above, below)) == message
 
 
-def test_a_queue_between_does_not_hide_the_limit_above() -> None:
-    """If the nearest limit for a name omits a type, the next limit above applies."""
+def test_a_limit_without_a_type_is_bounded_further_up() -> None:
+    """If the nearest limit above omits a type, the next limit above it bounds the type."""
     lowest = "{name: r, limits: [{users: [sue], maxresources: {vcore: 3}}]}"
     between = f"{{name: q, limits: [{{users: [sue], maxresources: {{gpu: 1}}}}], queues: [{lowest}]}}"
     above = "{users: [sue], maxresources: {vcore: 2}}"
@@ -227,13 +227,13 @@ def test_a_queue_between_does_not_hide_the_limit_above() -> None:
     ],
 )
 def test_unrelated_limits_do_not_conflict(above: str, below: str) -> None:
-    """Other names, other kinds and other types do not apply, and a name's own limit precedes."""
+    """Limits do not bound limits of other names, kinds or types; a name's limit precedes the wildcard's."""
     assert not messages(nested(above, below))
 
 
 @pytest.mark.parametrize("kind", ["users", "groups"])
 def test_limits_of_one_branch_do_not_bind_another(kind: str) -> None:
-    """The limits of a queue and its descendants do not apply to its siblings."""
+    """The limits of a queue and its descendants do not bound the limits of its siblings."""
     body = """
     queues:
       - name: a

@@ -1,4 +1,4 @@
-"""Loading as a whole: the default, the checksum, and any text at all (spec § 2.1)."""
+"""Loading of texts: the default configuration, the checksum, and arbitrary texts (spec § 2.1)."""
 
 from hashlib import sha256
 
@@ -48,13 +48,13 @@ partitions:
 
 
 @pytest.mark.parametrize("text", ["", "  \n", "---", "---\n", "# nothing\n", "\n\n# a\n---\n...\n"])
-def test_an_empty_text_is_the_default(text: str) -> None:
-    """No text, and a text without content, is the built-in configuration."""
+def test_an_empty_text_gives_the_default(text: str) -> None:
+    """An empty text, or one without content, gives the built-in configuration."""
     assert load(text) == load(DEFAULT_CONFIG)
 
 
-def test_the_default() -> None:
-    """One partition, open to all, that places by namespace and creates the queue."""
+def test_the_default_places_by_namespace() -> None:
+    """The default has one partition, open to all, with a rule that creates a queue for each namespace."""
     config = load("")
     (partition,) = config.partitions
     (rule,) = partition.placement_rules
@@ -65,29 +65,29 @@ def test_the_default() -> None:
     assert config.warnings == ()
 
 
-def test_default_is_parsed_once() -> None:
-    """All RMs without a configuration share one object."""
+def test_the_default_is_parsed_once() -> None:
+    """All RMs without a configuration share one parsed object."""
     assert load("# nothing") is built_in()
     assert load("") is built_in()
 
 
 def test_submitted_returns_the_configuration_or_its_problems() -> None:
-    """A text is parsed to a configuration or to all its problems; an empty one is none."""
+    """A text gives a configuration, or all its problems; an empty text gives neither."""
     assert submitted(RICH) == load(RICH)
     bad = partition_text("queues: [{name: a.b}, {name: c, parent: 1}]")
     assert submitted(bad) == InvalidConfiguration(bad, tuple(problems(bad)))
     assert submitted("") is None
 
 
-def test_checksum() -> None:
-    """The checksum is the upper-case SHA-256 of the text."""
+def test_the_checksum_is_a_sha256_in_upper_case() -> None:
+    """The checksum of a text is its SHA-256 in upper-case hex digits."""
     assert load(RICH).checksum == sha256(RICH.encode()).hexdigest().upper()
     assert checksum_of("") == sha256(b"").hexdigest().upper()
 
 
 @pytest.mark.parametrize("quote", ['"', "'", ""])
-def test_the_checksum_is_not_part_of_itself(quote: str) -> None:
-    """A text has the same checksum with and without its own `checksum`, wherever that is."""
+def test_the_checksum_excludes_its_own_key(quote: str) -> None:
+    """A text has the same checksum with and without the key `checksum`, wherever that key is."""
     total = checksum_of(RICH)
     line = f"checksum: {quote}{total}{quote}"
     assert load(f"{RICH}{line}\n").checksum == total
@@ -123,37 +123,37 @@ def test_an_invalid_checksum_gives_a_warning(text: str, found: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "~", checksum_of(RICH), checksum_of(RICH).lower()])
-def test_valid_checksums(text: str) -> None:
-    """64 hex digits of either case, and an empty value, give no warning."""
+def test_a_valid_checksum_gives_no_warning(text: str) -> None:
+    """A checksum of 64 hex digits of either case, or an empty one, gives no warning."""
     assert load(f"{RICH}checksum: {text}\n", strict=True).warnings == ()
 
 
-def test_a_checksum_that_is_no_text() -> None:
-    """A list cannot be a checksum and is refused like any other value of the wrong kind."""
+def test_a_checksum_that_is_a_list_is_refused() -> None:
+    """A checksum that is a list is refused as a value of the wrong kind."""
     (problem,) = problems(f"{RICH}checksum: [abc]\n")
     assert (problem.path, problem.message) == ("checksum", "expected a text, found a list")
 
 
-def test_loading_is_repeatable() -> None:
-    """The same text gives the same configuration, whatever was loaded in between."""
+def test_equal_texts_give_equal_configurations() -> None:
+    """Loading the same text twice gives equal configurations, whatever was loaded in between."""
     assert load(RICH) == load(RICH)
     assert load(RICH).text == RICH
 
 
-def test_a_rich_configuration_is_sound() -> None:
+def test_a_configuration_with_all_keys_is_valid() -> None:
     """A configuration with all keys has no problem and no warning, even in strict mode."""
     assert load(RICH, strict=True).warnings == ()
 
 
-def test_errors_read_as_lines() -> None:
-    """The error's text is one problem a line, each beginning with line and column."""
+def test_each_problem_is_one_line() -> None:
+    """The text of an error has one line for each problem, which begins with its line and column."""
     with pytest.raises(ConfigError) as refusal:
         load(partition_text("queues: [{name: a.b}, {name: c, parent: 1}]"))
     assert [line.partition(" ")[0] for line in str(refusal.value).splitlines()] == ["3:21:", "3:45:"]
 
 
 def is_loaded_or_refused(text: str) -> None:
-    """Loading ends in a configuration, or in printable problems."""
+    """Check that loading ends with a configuration, or with printable problems."""
     for strict in (False, True):
         for problem in problems(text, strict=strict):
             assert problem.message.isprintable()
@@ -163,7 +163,7 @@ def is_loaded_or_refused(text: str) -> None:
 
 @given(st.text())
 def test_any_text_is_loaded_or_refused(text: str) -> None:
-    """Any text gives a configuration or a typed error."""
+    """Any text gives a configuration or a ConfigError."""
     is_loaded_or_refused(text)
 
 
@@ -177,8 +177,8 @@ PIECES = st.sampled_from(
 
 
 @given(st.lists(st.tuples(st.integers(0, len(RICH)), st.integers(0, 30), PIECES), max_size=6))
-def test_a_mangled_configuration_is_loaded_or_refused(edits: list[tuple[int, int, str]]) -> None:
-    """A configuration with pieces cut out and others put in never does worse than be refused."""
+def test_a_damaged_configuration_is_loaded_or_refused(edits: list[tuple[int, int, str]]) -> None:
+    """A configuration with pieces removed and inserted gives a configuration or a ConfigError."""
     text = RICH
     for start, length, piece in edits:
         text = text[:start] + piece + text[start + length :]
@@ -196,7 +196,7 @@ SCALARS = st.one_of(
 
 
 def documents() -> st.SearchStrategy[str]:
-    """Texts in flow style that use our keys in any place, with any kind of value."""
+    """Texts in flow style with known keys in any place, and values of any kind."""
     trees = st.recursive(
         SCALARS,
         lambda inner: st.one_of(
@@ -212,5 +212,5 @@ def documents() -> st.SearchStrategy[str]:
 
 @given(documents())
 def test_any_tree_of_our_keys_is_loaded_or_refused(text: str) -> None:
-    """Our keys in places where they do not belong are problems, not crashes."""
+    """Known keys in wrong places give problems, and no other exception."""
     is_loaded_or_refused(text)

@@ -1,4 +1,4 @@
-"""Queue properties: inheritance and meaning (spec § 2.4)."""
+"""Queue properties: their inheritance and their effect (spec § 2.4)."""
 
 from dataclasses import asdict
 
@@ -19,15 +19,15 @@ from support.core.configurations import find, loaded, partition_text, root
 
 
 @pytest.mark.row(41)
-def test_any_property_may_be_set() -> None:
-    """Unknown keys are kept, with their values verbatim."""
+def test_unknown_properties_are_kept() -> None:
+    """Unknown properties are kept, with their values verbatim."""
     body = "queues: [{name: a, properties: {team: blue, cost.centre: 0815, since: 12:30}}]"
     assert root(body).queues[0].properties == {"team": "blue", "cost.centre": "0815", "since": "12:30"}
 
 
 @pytest.mark.row(42)
-def test_a_bad_value_is_no_error() -> None:
-    """An unknown sort policy gives a warning with its place, and fifo."""
+def test_an_unknown_sort_policy_gives_a_warning() -> None:
+    """An unknown sort policy gives a warning with its place, and the policy is fifo."""
     body = "queues: [{name: a, properties: {application.sort.policy: foo}}]"
     config = loaded(partition_text(body))
     queue = find(config.partitions[0].root, "root.a")
@@ -42,8 +42,8 @@ def test_a_bad_value_is_no_error() -> None:
 
 
 @pytest.mark.row(48)
-def test_inheritance() -> None:
-    """A managed queue starts with its parent's properties, but not with its priority, weight or budgets."""
+def test_properties_that_are_inherited() -> None:
+    """A managed queue inherits its parent's properties, except priorities, weight and budgets."""
     parent = {
         "application.sort.policy": "fair",
         "priority.policy": "fence",
@@ -73,15 +73,15 @@ def test_inheritance() -> None:
 
 @pytest.mark.row(48)
 def test_only_disabled_preemption_is_inherited() -> None:
-    """Disabled preemption is inherited, unless the queue itself sets it."""
+    """The preemption policy `disabled` is inherited, unless the queue sets one itself; others are not."""
     assert merge_properties({"preemption.policy": "Disabled"}, {}) == {"preemption.policy": "Disabled"}
     own = {"preemption.policy": "fence", "priority.offset": "3"}
     assert merge_properties({"preemption.policy": "disabled", "priority.offset": "9"}, own) == own
     assert merge_properties({}, {}) == {}
 
 
-def test_settings() -> None:
-    """Every property has its meaning."""
+def test_every_property_sets_its_setting() -> None:
+    """Every property sets its setting of a queue."""
     assert settings_of({}) == QueueSettings()
     warnings: list[str] = []
     settings = settings_of(
@@ -153,8 +153,8 @@ def test_settings() -> None:
     assert not unset, f"no property above gives a meaning to {unset}"
 
 
-def test_state_aware_is_a_policy_of_its_own() -> None:
-    """The word stateaware is distinguished from fifo."""
+def test_stateaware_is_distinguished_from_fifo() -> None:
+    """The policy `stateaware` is distinguished from `fifo`."""
     policy = settings_of({"application.sort.policy": "stateaware"}).app_sort
     assert policy == POLICY
 
@@ -199,8 +199,8 @@ def test_state_aware_is_a_policy_of_its_own() -> None:
         ("quota.preemption.delay", "soon"),
     ],
 )
-def test_bad_values_count_as_not_given(key: str, value: str) -> None:
-    """Each invalid value gives the default and one warning with key and value."""
+def test_an_invalid_property_gives_its_default(key: str, value: str) -> None:
+    """Each invalid value gives the default, and one warning with key and value."""
     warnings: list[str] = []
     assert settings_of({key: value}, warnings) == QueueSettings()
     (warning,) = warnings
@@ -223,8 +223,8 @@ def test_bad_values_count_as_not_given(key: str, value: str) -> None:
         ("5/1h max 2147483648", "has a max that is no whole number from the gain to 2147483647"),
     ],
 )
-def test_bad_ageing(text: str, why: str) -> None:
-    """An invalid ageing is named, and there is none."""
+def test_an_invalid_ageing_is_off(text: str, why: str) -> None:
+    """An invalid ageing gives a warning that names it, and ageing is off."""
     warnings: list[str] = []
     assert settings_of({"ageing": text}, warnings) == QueueSettings()
     assert warnings == [f"ageing: '{text}' {why}; taken as off"]
@@ -252,21 +252,21 @@ def test_bad_ageing(text: str, why: str) -> None:
         *((text, None) for text in ("", "30", "s", ".s", "1d", "1 s", "1s ", "--1s", "1e3s", "3000000h")),
     ],
 )
-def test_durations(text: str, seconds: float | None) -> None:
-    """Durations are parsed as in Go."""
+def test_durations_are_those_of_go(text: str, seconds: float | None) -> None:
+    """Durations are parsed as Go parses them."""
     assert parse_duration(text) == seconds
 
 
 @given(st.text(alphabet="0123456789.hmsuµn+-", max_size=30))
 def test_any_text_is_a_duration_or_not(text: str) -> None:
-    """Whatever is written, the answer is a number of seconds within 64 bits, or None."""
+    """Any text gives a number of seconds within 64 bits, or None."""
     seconds = parse_duration(text)
     assert seconds is None or abs(seconds) <= 2**63 / 1e9
 
 
 @given(st.dictionaries(st.text(), st.text()), st.dictionaries(st.text(), st.text()))
-def test_own_properties_always_win(parent: dict[str, str], own: dict[str, str]) -> None:
-    """No property of the queue itself is lost in merging."""
+def test_properties_of_a_queue_precede_those_above(parent: dict[str, str], own: dict[str, str]) -> None:
+    """A merge of properties keeps every property of the queue itself."""
     merged = merge_properties(parent, own)
     assert own.items() <= merged.items()
     assert merged.keys() == parent.keys() | own.keys()

@@ -1,4 +1,4 @@
-"""Resources under a name that is nearly a usual one, in every place that names resources."""
+"""Resource names that resemble a usual name, in every place that names resources."""
 
 import pytest
 
@@ -18,8 +18,8 @@ from support.core.configurations import complaint, loaded, messages, partition_t
         *(("requests.nvidia.com/gpu", "nvidia.com/gpu"), ("hugepages-2mi", "hugepages-2Mi")),
     ],
 )
-def test_slips_are_recognized(written: str, meant: str) -> None:
-    """Case, one slip of a letter and the words of Kubernetes lead to the name that is meant."""
+def test_misspelled_names_get_a_suggestion(written: str, meant: str) -> None:
+    """Another case, one wrong letter, or a word of Kubernetes leads to the suggestion of the usual name."""
     assert meant_by(written) == meant
 
 
@@ -32,7 +32,7 @@ def test_slips_are_recognized(written: str, meant: str) -> None:
     ],
 )
 def test_custom_names_are_accepted(name: str) -> None:
-    """A usual name, and one that resembles none of them, is accepted as it is."""
+    """A usual name, and a name that resembles none of them, are accepted unchanged."""
     assert meant_by(name) == ""
 
 
@@ -56,8 +56,8 @@ def test_custom_names_are_accepted(name: str) -> None:
         ("nodesortpolicy: {resourceweights: {%s: 1}}\nqueues: [{name: a}]", "nodesortpolicy.resourceweights"),
     ],
 )
-def test_every_place_warns(body: str, path: str) -> None:
-    """Quotas, templates, limits and weights give the place and the suggestion; `--strict` refuses.
+def test_every_place_warns_of_misspelled_names(body: str, path: str) -> None:
+    """Quotas, templates, limits and weights give place and suggestion; `--strict` refuses the name.
 
     A usual or a custom name gives no warning.
     """
@@ -70,14 +70,14 @@ def test_every_place_warns(body: str, path: str) -> None:
 
 
 def test_a_property_with_amounts_warns() -> None:
-    """The bound of losses has amounts as well."""
+    """A misspelled name in the property with a loss limit gives a warning."""
     body = "queues: [{name: a, properties: {preemption.loss.limit: 'cpu=10,memory=1Gi'}}]"
     assert complaint(body, strict=True) == (
         "preemption.loss.limit: resource 'cpu' says nothing about vcore, did you mean 'vcore'?"
     )
 
 
-def test_a_bad_amount_names_the_usual_name() -> None:
-    """An amount that only the usual name could have is refused with that name."""
+def test_a_bad_amount_of_a_misspelled_name_suggests_the_usual_one() -> None:
+    """An amount that only the usual name allows is refused, with a suggestion of that name."""
     body = "queues: [{name: a, resources: {max: {cpu: 500m}}}]"
     assert complaint(body) == "invalid suffix '500m' for cpu, did you mean 'vcore'?"

@@ -1,4 +1,4 @@
-"""Placement rules as they are read and checked (spec §§ 2.5 #14, #15, 3.8, 14)."""
+"""Parsing and checks of placement rules (spec §§ 2.5 #14, #15, 3.8, 14)."""
 
 import pytest
 
@@ -17,7 +17,7 @@ queues:
 
 
 def rule_problems(rules: str) -> list[str]:
-    """The messages about a set of rules over the queues users/, default and teams/a."""
+    """The problems of a list of rules, beside the queues users/, default and teams/a."""
     return messages(f"placementrules: [{rules}]{QUEUES}")
 
 
@@ -75,7 +75,7 @@ def rule_problems(rules: str) -> list[str]:
     ],
 )
 def test_invalid_fixed_paths(rule: str, message: str) -> None:
-    """A fixed path that names a parent, nothing, or something below a leaf is refused."""
+    """A fixed path that names a parent, an unknown queue, or a queue below a leaf is refused."""
     assert rule_problems(f"{{name: provided}}, {rule}") == [message]
 
 
@@ -93,13 +93,13 @@ def test_invalid_fixed_paths(rule: str, message: str) -> None:
     ],
 )
 def test_valid_fixed_paths(rule: str) -> None:
-    """Existing leaves, leaves that may be created, and parents for the remaining path are valid."""
+    """Existing leaves, leaves that may be created, and parents of a remaining path are accepted."""
     assert rule_problems(rule) == []
 
 
 @pytest.mark.row(76)
-def test_three_rules_with_parents_and_filters() -> None:
-    """Rules with filters, parents of both spellings and a fixed end are read as they stand."""
+def test_rules_with_parents_and_filters_are_parsed() -> None:
+    """Rules with filters, with parents in both forms, and with a whole fixed path are parsed."""
     first, second, third = partition(
         """
         placementrules:
@@ -128,8 +128,8 @@ def test_three_rules_with_parents_and_filters() -> None:
 
 @pytest.mark.row(73)
 @pytest.mark.parametrize("parent", ["{name: user}", "[{name: user}]", "\n    - name: user"])
-def test_parent_in_two_spellings(parent: str) -> None:
-    """A parent rule may stand as itself or as the only one of a list."""
+def test_a_parent_rule_may_be_a_list_of_one(parent: str) -> None:
+    """A parent rule may be a mapping, or a list with one mapping."""
     (rule,) = partition(f"placementrules:\n- name: provided\n  parent: {parent}{QUEUES}").placement_rules
     assert rule.parent is not None
     assert rule.parent.name == "user"
@@ -144,8 +144,8 @@ def test_parent_in_two_spellings(parent: str) -> None:
         ("user", "expected a list, found 'user'"),
     ],
 )
-def test_parents_that_are_not_one_rule(parent: str, message: str) -> None:
-    """None, two, or a bare word is not a parent rule."""
+def test_a_parent_that_is_not_one_rule_is_refused(parent: str, message: str) -> None:
+    """An empty list, a list of two, and a bare word are refused as a parent rule."""
     assert rule_problems(f"{{name: provided, parent: {parent}}}") == [message]
 
 
@@ -181,8 +181,8 @@ def test_parents_that_are_not_one_rule(parent: str, message: str) -> None:
         ),
     ],
 )
-def test_invalid_rules(rule: str, message: str) -> None:
-    """Unknown names, missing values and qualified names below a parent are refused at once."""
+def test_an_invalid_rule_is_refused(rule: str, message: str) -> None:
+    """Unknown names, missing values, and whole paths below a parent are refused."""
     assert rule_problems(rule) == [message]
     assert rule_problems(f"{{name: provided, parent: {rule}}}") == [message]
 
@@ -198,8 +198,8 @@ def test_invalid_rules(rule: str, message: str) -> None:
         ("a" * 65, f"'{'a' * 64}…'"),
     ],
 )
-def test_fixed_values_with_foreign_characters(value: str, found: str) -> None:
-    """Every part of a fixed value must be a queue name; the message ends with one that is not."""
+def test_every_part_of_a_fixed_value_is_a_queue_name(value: str, found: str) -> None:
+    """Every part of a fixed value must be a valid queue name; the message ends with an invalid one."""
     (message,) = rule_problems(f"{{name: fixed, create: true, value: '{value}'}}")
     assert message.startswith(f"illegal fixed queue name '{value}': invalid queue name")
     assert message.endswith(f" allowed, found {found}")
@@ -224,14 +224,14 @@ def test_fixed_values_with_foreign_characters(value: str, found: str) -> None:
         ),
     ],
 )
-def test_invalid_filters(filters: str, message: str) -> None:
-    """A filter needs a valid type, and a single entry that is a name or a regular expression."""
+def test_an_invalid_filter_is_refused(filters: str, message: str) -> None:
+    """A filter of an unknown type, or with a single entry that is neither name nor expression, is refused."""
     assert rule_problems(f"{{name: user, filter: {{{filters}}}}}") == [message]
 
 
 @pytest.mark.parametrize(
     "filters", ["users: [a]", "users: ['s.e']", "groups: ['dev*']", "users: ['1', '2 3']", ""]
 )
-def test_valid_filters(filters: str) -> None:
-    """Names, single expressions and lists with invalid names in them are accepted."""
+def test_valid_filters_are_accepted(filters: str) -> None:
+    """Names, single expressions, and lists that include invalid names are accepted."""
     assert rule_problems(f"{{name: user, filter: {{{filters}}}}}") == []

@@ -1,4 +1,4 @@
-"""Settings of a partition and values of every type (spec §§ 2.1, 2.5 #16)."""
+"""Settings of a partition, and values of every type (spec §§ 2.1, 2.5 #16)."""
 
 import pytest
 
@@ -8,15 +8,15 @@ from support.core.configurations import complaint, partition, root
 
 @pytest.mark.row(43)
 @pytest.mark.parametrize("policy", ["auto", "{type: auto}", "{}", "''", "~", "{type: ''}"])
-def test_node_sort_policy_both_ways(policy: str) -> None:
-    """The policy is a word or a mapping; without one it is auto with equal weights."""
+def test_a_node_sort_policy_is_a_word_or_a_mapping(policy: str) -> None:
+    """The node sort policy is a word or a mapping; the default is auto with equal weights."""
     found = partition(f"nodesortpolicy: {policy}\nqueues: [{{name: a}}]").node_sort
     assert found == NodeSortPolicy(type=NodeSortType.AUTO, weights={"vcore": 1.0, "memory": 1.0})
 
 
 @pytest.mark.row(44)
-def test_node_sort_weights() -> None:
-    """Given weights are the only ones that count."""
+def test_given_weights_replace_the_default_weights() -> None:
+    """Given weights replace the default weights."""
     body = """
         nodesortpolicy: {type: binpacking, resourceweights: {vcore: 4.0, gpu: 1, memory: 0}}
         queues: [{name: a}]
@@ -26,8 +26,8 @@ def test_node_sort_weights() -> None:
     )
 
 
-def test_spread_is_over_an_attribute() -> None:
-    """The policy that spreads asks has a node attribute; weights count as before."""
+def test_spread_has_a_node_attribute() -> None:
+    """The policy `spread` has a node attribute, beside weights as in other policies."""
     body = """
         nodesortpolicy: {type: spread, attribute: si/zone, resourceweights: {vcore: 2}}
         queues: [{name: a}]
@@ -61,8 +61,8 @@ def test_spread_is_over_an_attribute() -> None:
         ),
     ],
 )
-def test_bad_node_sort_policies(policy: str, message: str) -> None:
-    """An unknown policy, a weight that is none and an attribute out of place are refused."""
+def test_an_invalid_node_sort_policy_is_refused(policy: str, message: str) -> None:
+    """An unknown policy, an invalid weight, and an attribute with another policy are refused."""
     assert complaint(f"nodesortpolicy: {policy}\nqueues: [{{name: a}}]") == message
 
 
@@ -77,8 +77,8 @@ def test_bad_node_sort_policies(policy: str, message: str) -> None:
         ("{enabled: false, quotapreemptionenabled: true}", False, True),
     ],
 )
-def test_preemption_flags(preemption: str, enabled: bool, quota: bool) -> None:
-    """Preemption is on unless it is switched off; quota preemption is off unless switched on."""
+def test_defaults_of_the_preemption_switches(preemption: str, enabled: bool, quota: bool) -> None:
+    """Preemption is on by default, and quota preemption is off."""
     found = partition(f"preemption: {preemption}\nqueues: [{{name: a}}]")
     assert found.preemption_enabled == enabled
     assert found.switches == {"preemption.quotapreemptionenabled": quota}
@@ -86,15 +86,15 @@ def test_preemption_flags(preemption: str, enabled: bool, quota: bool) -> None:
 
 @pytest.mark.row(45)
 @pytest.mark.parametrize("value", ["'true'", "1", "yes", "no", "on", "off", "0", "maybe", "[true]"])
-def test_flags_take_true_and_false_only(value: str) -> None:
-    """Only a plain true or false is a flag."""
+def test_a_flag_is_true_or_false(value: str) -> None:
+    """Only a plain true or false is accepted as a flag."""
     body = f"preemption: {{enabled: {value}}}\nqueues: [{{name: a}}]"
     assert complaint(body).startswith("expected true or false, found ")
 
 
 @pytest.mark.parametrize("value", ["-1", "1.5", "'3'", "12:30", "0x10", "1e3", "18446744073709551616"])
-def test_counts_take_whole_numbers_only(value: str) -> None:
-    """Only a plain whole number is a count."""
+def test_a_count_is_a_whole_number(value: str) -> None:
+    """Only a plain whole number is accepted as a count."""
     message = complaint(f"queues: [{{name: a, maxapplications: {value}}}]")
     assert message.startswith("expected a whole number from 0 to 18446744073709551615, found ")
 
@@ -106,8 +106,8 @@ def test_counts_are_decimal(value: str, count: int) -> None:
 
 
 @pytest.mark.parametrize("kind", ["os", "ldap", "test", "''"])
-def test_user_group_resolver(kind: str) -> None:
-    """The supported resolvers are accepted, another one is refused."""
+def test_unknown_group_resolvers_are_refused(kind: str) -> None:
+    """The supported group resolvers are accepted, and any other one is refused."""
     body = "usergroupresolver: {type: %s}\nqueues: [{name: a}]"
     assert partition(body % kind).user_group_resolver == kind.strip("'")
     assert complaint(body % "magic").startswith("unknown user group resolver 'magic'")

@@ -1,4 +1,4 @@
-"""Common mistakes: the message, or the warning, has the correction."""
+"""Common mistakes give a message or a warning with the correction."""
 
 import pytest
 
@@ -28,8 +28,8 @@ INNER = "\npartitions:\n  - name: default\n    queues:\n      - name: root\n"
 
 @pytest.mark.parametrize("key", ["submitacl", "adminacl"])
 @pytest.mark.parametrize("text", ["ann, ben", "ann ,ben"])
-def test_a_blank_beside_a_comma(key: str, text: str) -> None:
-    """A list that a blank splits in two gives its meaning, and the correction."""
+def test_a_blank_beside_a_comma_is_explained(key: str, text: str) -> None:
+    """A blank beside a comma starts the groups: the warning has this meaning, and the correction."""
     body = f"queues: [{{name: root, {key}: '{text}'}}]"
     config = loaded(partition_text(body))
     (warning,) = config.warnings
@@ -38,20 +38,20 @@ def test_a_blank_beside_a_comma(key: str, text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["ann,ben", "ann ben", "ann,ben dev,ops", " dev", "*", "ann,ben "])
-def test_lists_with_a_blank_between_users_and_groups(text: str) -> None:
-    """A blank between users and groups gives no warning."""
+def test_a_blank_before_the_groups_gives_no_warning(text: str) -> None:
+    """A single blank between users and groups gives no warning."""
     assert problems(partition_text(f"queues: [{{name: root, submitacl: '{text}'}}]"), strict=True) == ()
 
 
-def test_blanks_behind_all_commas() -> None:
-    """Three lists are refused, with the probable meaning."""
+def test_blanks_after_all_commas_are_refused() -> None:
+    """A list with a blank after each comma has three parts; it is refused with the probable meaning."""
     assert complaint("queues: [{name: root, submitacl: 'ann, ben, eve'}]") == (
         "multiple spaces found in ACL: 'ann, ben, eve', did you mean 'ann,ben,eve'?"
     )
 
 
-def test_a_queue_beside_root() -> None:
-    """Two top-level queues of which one is root are refused, at the place of the other one."""
+def test_a_queue_beside_root_is_refused() -> None:
+    """A top-level queue beside root is refused, at the place of that queue."""
     body = "queues: [{name: Root, queues: [{name: a}]}, {name: b}, {name: c}]"
     config = loaded(partition_text(body))
     (warning,) = config.warnings
@@ -74,15 +74,15 @@ def test_a_queue_beside_root() -> None:
         ("a: b: c\n", 1, 5, "not allowed in this context"),
     ],
 )
-def test_yaml_problems_have_the_correction(text: str, line: int, column: int, end: str) -> None:
-    """Tabs and signs with a meaning in YAML are refused with the correction."""
+def test_yaml_problems_have_a_correction(text: str, line: int, column: int, end: str) -> None:
+    """Tabs, and characters with a meaning in YAML, are refused with the correction."""
     (problem,) = problems(text)
     assert (problem.line, problem.column) == (line, column)
     assert problem.message.endswith(end)
 
 
-def test_a_config_map() -> None:
-    """The text in it is read as if it was alone; all places are those of the whole text."""
+def test_the_configuration_in_a_config_map_is_read() -> None:
+    """The text inside a ConfigMap is read as if it was alone; places are those of the whole file."""
     config = load(MAP)
     inner = INNER + "        submitacl: 'ann, ben'\n"
     assert (config.text, config.checksum) == (inner, checksum_of(inner))
@@ -108,15 +108,15 @@ def test_a_config_map() -> None:
         ("\tadminacl: a", 14, 13, "not valid YAML: "),
     ],
 )
-def test_problems_in_a_config_map(more: str, line: int, column: int, message: str) -> None:
-    """A problem in the embedded text has its place in the whole text."""
+def test_problems_in_a_config_map_have_their_place(more: str, line: int, column: int, message: str) -> None:
+    """A problem of the text inside a ConfigMap has its place in the whole file."""
     (problem,) = problems(f"{MAP}            {more}\n")
     assert (problem.line, problem.column) == (line, column)
     assert problem.message.startswith(message)
 
 
-def test_a_config_map_in_one_line() -> None:
-    """A text without lines of its own has the place of its value."""
+def test_a_config_map_in_one_line_has_the_place_of_its_value() -> None:
+    """A problem of a text that is one scalar has the place of that scalar."""
     data = INNER.replace("root", "r.t").replace("\n", "\\n")
     (problem,) = problems(f'apiVersion: v1\nkind: ConfigMap\ndata: {{queues.yaml: "{data}"}}\n')
     assert (problem.line, problem.column) == (3, 21)
@@ -124,8 +124,8 @@ def test_a_config_map_in_one_line() -> None:
 
 
 @pytest.mark.parametrize("data", ["", "data: {}", "data: {other.yaml: a}", "data: {queues.yaml: []}"])
-def test_a_config_map_without_configuration(data: str) -> None:
-    """It is refused with the expected content."""
+def test_a_config_map_without_a_configuration_is_refused(data: str) -> None:
+    """A ConfigMap without a configuration is refused with the expected content."""
     (problem,) = problems(f"apiVersion: v1\nkind: ConfigMap\n{data}\n")
     assert problem.message == (
         "a ConfigMap without a text 'queues.yaml' in its data: give the configuration alone"
@@ -154,8 +154,8 @@ yunikornDefaults:
         "configuration: |\n" + VALUES.partition("queues.yaml: |\n")[2],
     ],
 )
-def test_the_values_of_a_chart(text: str) -> None:
-    """The only configuration among their texts is used, and its places are those of the whole text."""
+def test_the_only_configuration_among_chart_values_is_read(text: str) -> None:
+    """The only configuration among the values of a chart is read, with places in the whole file."""
     config = load(text)
     assert config.partitions[0].root.submit_acl.everyone
     (warning,) = config.warnings
@@ -166,8 +166,8 @@ def test_the_values_of_a_chart(text: str) -> None:
     assert len(problems(text, strict=True)) == 1
 
 
-def test_several_texts_in_the_values_of_a_chart() -> None:
-    """None is used: the message names them with their lines."""
+def test_several_configurations_among_chart_values_are_refused() -> None:
+    """Several configurations among the values of a chart are refused; the message has their lines."""
     (problem,) = problems(VALUES + "configuration: |\n  partitions: []\n")
     assert problem.message == (
         "several texts have a configuration: yunikornDefaults.queues.yaml in line 5, "
@@ -188,8 +188,8 @@ def test_chart_values_whose_partitions_are_no_list_are_ignored(other: str) -> No
     assert load(listed).partitions[0].root.submit_acl.everyone
 
 
-def test_misspelled_keys_of_a_config_map() -> None:
-    """A near misspelling of a key of the extra configuration is reported."""
+def test_misspelled_keys_of_a_config_map_are_reported() -> None:
+    """A misspelled key of the extra configuration in a ConfigMap is reported."""
     text = MAP.replace("log.level", "log.core.scheduler.levle")
     assert text != MAP
     first, second, _ = load(text).warnings
@@ -221,8 +221,8 @@ def test_misspelled_keys_of_a_config_map() -> None:
         ("team.budget", ""),
     ],
 )
-def test_slips_in_the_names_of_properties(name: str, meant: str) -> None:
-    """Names with a variable part are compared by their fixed part."""
+def test_misspelled_properties_with_a_variable_part_are_reported(name: str, meant: str) -> None:
+    """A property with a variable part, such as a budget, is compared by its fixed part."""
     body = f"queues: [{{name: a, properties: {{{name}: 5/day}}}}]"
     told = [one for one in loaded(partition_text(body)).warnings if "means nothing" in one]
     assert [one.partition("did you mean ")[2] for one in told] == ([f"'{meant}'?"] if meant else [])
@@ -242,8 +242,8 @@ def test_slips_in_the_names_of_properties(name: str, meant: str) -> None:
         ("event.trackingenabled", "event.trackingEnabled"),
     ],
 )
-def test_slips_in_the_extra_configuration(name: str, meant: str) -> None:
-    """A near misspelling of a key is reported, and keys of other programs are ignored."""
+def test_misspelled_keys_of_the_extra_configuration_are_reported(name: str, meant: str) -> None:
+    """A misspelled key of the extra configuration is reported; keys of other programs are not."""
     assert meant_key(name) == meant
 
 
@@ -255,8 +255,8 @@ def test_slips_in_the_extra_configuration(name: str, meant: str) -> None:
         ("budget.gpu-hours", "budget.<resource>-hours"),
     ],
 )
-def test_a_property_among_resources(name: str, key: str) -> None:
-    """The name of a property is no resource; the message has its right place."""
+def test_a_property_among_resources_is_reported(name: str, key: str) -> None:
+    """A property among resources is reported with the key to which it belongs."""
     body = f"queues: [{{name: a, resources: {{max: {{vcore: 4, {name}: 10}}}}}}]"
     (warning,) = loaded(partition_text(body)).warnings
     assert warning.endswith(f"'{name}' is no resource here, but a property: '{key}' belongs in 'properties'")
@@ -275,8 +275,8 @@ def test_a_property_among_resources(name: str, key: str) -> None:
         ("512Ki", False),
     ],
 )
-def test_memory_below_any_sensible_amount(amount: str, told: bool) -> None:
-    """A number of bytes below 1Mi was meant in another unit; zero forbids memory."""
+def test_an_amount_of_memory_below_1mi_is_reported(amount: str, told: bool) -> None:
+    """An amount of memory below 1Mi gives a warning, except zero, which forbids memory."""
     body = f"queues: [{{name: a, resources: {{max: {{memory: {amount}}}}}}}]"
     warnings = loaded(partition_text(body)).warnings
     ends = f"{amount} is less than 1Mi, as it counts bytes: did you mean {amount}M or {amount}Mi?"
@@ -294,8 +294,8 @@ def test_memory_below_any_sensible_amount(amount: str, told: bool) -> None:
         ("queues: [{name: root, submitacl: '*'}]", False),
     ],
 )
-def test_a_tree_that_nobody_may_use(body: str, told: bool) -> None:
-    """A warning says that no application can be submitted."""
+def test_a_tree_without_submit_access_is_reported(body: str, told: bool) -> None:
+    """A tree in which nobody may submit gives a warning."""
     warnings = load(partition_text(body)).warnings
     assert [CLOSED in one for one in warnings] == [True] * told
 
@@ -311,8 +311,8 @@ def test_a_tree_that_nobody_may_use(body: str, told: bool) -> None:
         ("submitacl: ben", "submitacl: '*', queues: [{name: c, submitacl: eve}]", "b"),
     ],
 )
-def test_access_lists_without_effect(root: str, below: str, told: str) -> None:
-    """Below a queue that is open everybody may submit, whatever the queue's own list."""
+def test_access_lists_without_effect_are_reported(root: str, below: str, told: str) -> None:
+    """An access list below a queue that is open to everybody gives a warning."""
     body = f"queues: [{{name: root, {root}, queues: [{{name: a, queues: [{{name: b, {below}}}]}}]}}]"
     warnings = loaded(partition_text(body)).warnings
     ends = f"closes nothing: everybody may submit below queue {told}, which is open"
@@ -322,7 +322,7 @@ def test_access_lists_without_effect(root: str, below: str, told: str) -> None:
 @pytest.mark.parametrize(
     ("acl", "told"), [("team-a-group", True), ("data_team", True), (" team-a", False), ("steam,ann", False)]
 )
-def test_a_user_that_is_named_like_a_group(acl: str, told: bool) -> None:
-    """Groups follow a blank, which is easily forgotten: a warning names it."""
+def test_a_user_named_like_a_group_is_reported(acl: str, told: bool) -> None:
+    """A user with the name of a group gives a warning: groups follow a blank."""
     warnings = loaded(partition_text(f"queues: [{{name: root, submitacl: '{acl}'}}]")).warnings
     assert ["is a user's name: groups stand behind a blank" in one for one in warnings] == [True] * told

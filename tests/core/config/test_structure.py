@@ -1,4 +1,4 @@
-"""Partitions and queues: parsing, insertion, normalization and refusals (spec §§ 2.1, 2.5)."""
+"""Partitions and queues: parsing, inserted roots, normalization and refusals (spec §§ 2.1, 2.5)."""
 
 import pytest
 
@@ -10,28 +10,28 @@ NOT_SET = "scheduler config is not set"
 
 @pytest.mark.row(20)
 def test_root_is_inserted_above_several_queues() -> None:
-    """Several top-level queues become the children of a root to which nobody may submit."""
+    """Several top-level queues become children of an inserted root, to which nobody may submit."""
     top = root("queues: [{name: a}, {name: b}]")
     assert (top.name, top.parent, [child.name for child in top.queues]) == ("root", True, ["a", "b"])
     assert not top.submit_acl.everyone
 
 
 @pytest.mark.row(21)
-def test_root_is_inserted_above_a_lone_queue() -> None:
-    """A single queue on top that is not root becomes its child."""
+def test_root_is_inserted_above_a_single_queue() -> None:
+    """A single top-level queue that is not root becomes a child of an inserted root."""
     assert [child.name for child in root("queues: [{name: default}]").queues] == ["default"]
 
 
 @pytest.mark.parametrize("name", ["root", "ROOT", "Root"])
-def test_a_lone_root_is_accepted(name: str) -> None:
-    """Root may be spelled in any case, and is a parent even without children."""
+def test_root_without_children_is_a_parent(name: str) -> None:
+    """Root may be written in any case, and is a parent even without children."""
     top = root(f"queues: [{{name: {name}, submitacl: '*'}}]")
     assert (top.name, top.parent, top.queues) == ("root", True, ())
     assert top.submit_acl.everyone
 
 
 @pytest.mark.row(22)
-def test_several_partitions() -> None:
+def test_partitions_are_independent() -> None:
     """Every partition has its own tree, rules and settings."""
     config = loaded("""\
         partitions:
@@ -46,8 +46,8 @@ def test_several_partitions() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "default", "DEFAULT", "Default"])
-def test_the_default_partition_has_one_name(name: str) -> None:
-    """No name and any case of default are the same partition."""
+def test_the_default_partition_may_be_unnamed(name: str) -> None:
+    """A missing name, and `default` in any case, mean the partition `default`."""
     config = loaded(f"partitions: [{{name: '{name}', queues: [{{name: a}}]}}]")
     assert config.partitions[0].name == "default"
 
@@ -62,8 +62,8 @@ def test_the_default_partition_has_one_name(name: str) -> None:
         ("", "default", "default"),
     ],
 )
-def test_partition_names_are_unique(one: str, other: str, shown: str) -> None:
-    """Two partitions of one name, in any case of letters, are refused at the second."""
+def test_partition_names_differ_in_more_than_case(one: str, other: str, shown: str) -> None:
+    """Two partitions whose names differ in case only are refused, at the place of the second."""
     text = f"partitions:\n- {{name: '{one}', queues: [{{name: a}}]}}\n"
     text += f"- {{name: '{other}', queues: [{{name: a}}]}}\n"
     (problem,) = problems(text)
@@ -72,8 +72,8 @@ def test_partition_names_are_unique(one: str, other: str, shown: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["[rm]a", "a/b", "a b", "a" * 65])
-def test_ambiguous_partition_names(name: str) -> None:
-    """A partition's name cannot look like another RM's, or like a path."""
+def test_ambiguous_partition_names_are_refused(name: str) -> None:
+    """A partition name that contains brackets or a path separator is refused."""
     (problem,) = problems(f"partitions: [{{name: '{name}', queues: [{{name: a}}]}}]")
     assert problem.message.startswith(f"invalid partition name '{name}'")
 
@@ -81,35 +81,35 @@ def test_ambiguous_partition_names(name: str) -> None:
 @pytest.mark.parametrize(
     "text", ["~", "null", "partitions: []", "partitions:", "{}", "partitions: ~", "checksum: ''"]
 )
-def test_no_partitions(text: str) -> None:
-    """A document without a partition is not a configuration."""
+def test_a_configuration_needs_a_partition(text: str) -> None:
+    """A document without a partition is refused."""
     assert [problem.message for problem in problems(text)] == [NOT_SET]
 
 
 @pytest.mark.parametrize("queues", ["queues: []", "queues:", "preemption: {enabled: true}"])
-def test_no_queues(queues: str) -> None:
-    """A partition needs queues."""
+def test_a_partition_needs_queues(queues: str) -> None:
+    """A partition without queues is refused."""
     assert complaint(queues) == "queue config is not set"
 
 
 @pytest.mark.row(23)
 @pytest.mark.parametrize("second", ["a", "A"])
 def test_siblings_have_different_names(second: str) -> None:
-    """Two children of one queue cannot share a name, nor differ in case only."""
+    """Two children of one queue must differ in more than the case of their names."""
     body = f"queues: [{{name: root, queues: [{{name: a}}, {{name: {second}}}]}}]"
     assert complaint(body) == f"duplicate child name found with name '{second}', level 1"
 
 
 @pytest.mark.row(23)
 def test_the_level_of_duplicates_is_reported() -> None:
-    """The level in the message is that of the parent, root's being 1."""
+    """The message about duplicate names has the level of their parent; the level of root is 1."""
     body = "queues: [{name: p, queues: [{name: x}, {name: x}]}]"
     assert complaint(body) == "duplicate child name found with name 'x', level 2"
 
 
 @pytest.mark.row(24)
-def test_one_name_on_two_levels() -> None:
-    """A name may be repeated below another parent, or below itself."""
+def test_queues_of_different_parents_may_share_a_name() -> None:
+    """A name may occur below several parents, and below itself."""
     top = root("queues: [{name: t}, {name: p, queues: [{name: t, queues: [{name: t}]}]}]")
     assert find(top, "root.p.t.t").name == "t"
 
@@ -124,40 +124,40 @@ def test_one_name_on_two_levels() -> None:
         ("", "an empty name"),
     ],
 )
-def test_invalid_queue_names(name: str, found: str) -> None:
-    """A dot, a foreign letter or a 65th character is refused; the message ends with the name."""
+def test_an_invalid_queue_name_is_refused(name: str, found: str) -> None:
+    """A dot, a foreign letter, and a 65th character are refused; the message ends with the name."""
     message = complaint(f'queues: [{{name: root, queues: [{{name: "{name}"}}]}}]')
     assert message == f"{INVALID_QUEUE_NAME}, found {found}"
 
 
 @pytest.mark.parametrize("queue", ["{parent: true}", "{name: ~}"])
-def test_a_queue_without_a_name(queue: str) -> None:
-    """A queue needs a name, and the message says that it is missing."""
+def test_a_queue_without_a_name_is_refused(queue: str) -> None:
+    """A queue without a name is refused, and the message says that the name is missing."""
     assert complaint(f"queues: [{queue}]") == f"{INVALID_QUEUE_NAME}, found no name"
 
 
-def test_a_name_that_is_no_text() -> None:
-    """An unreadable name is reported once."""
+def test_a_queue_name_that_is_a_list_has_one_problem() -> None:
+    """A name that is no text gives exactly one problem."""
     assert complaint("queues: [{name: [a]}]") == "expected a text, found a list"
 
 
 @pytest.mark.row(26)
 @pytest.mark.parametrize("name", ["a" * 64, "A-b_9", "u:x#y/z@q", "0", "_"])
-def test_queue_names(name: str) -> None:
-    """64 characters of the alphabet are fine, and become lower-case."""
+def test_queue_names_become_lower_case(name: str) -> None:
+    """Names of up to 64 allowed characters are accepted, and become lower-case."""
     assert root(f"queues: [{{name: '{name}'}}]").queues[0].name == name.lower()
 
 
 @pytest.mark.row(27)
-def test_leaf_and_parent() -> None:
-    """Children make a parent, so does the flag; anything else is a leaf."""
+def test_children_or_a_flag_make_a_parent() -> None:
+    """A queue with children or the flag `parent` is a parent, and any other a leaf."""
     top = root("queues: [{name: a, queues: [{name: x}]}, {name: b, parent: true}, {name: c}]")
     assert [child.parent for child in top.queues] == [True, True, False]
 
 
 @pytest.mark.row(28)
-def test_parent_false_with_children() -> None:
-    """The contradicting flag gives a warning, and is an error in strict mode."""
+def test_the_flag_of_a_parent_must_not_be_false() -> None:
+    """`parent: false` beside children gives a warning, and an error in strict mode."""
     body = "queues: [{name: a, parent: false, queues: [{name: x}]}]"
     config = loaded(partition_text(body))
     (warning,) = config.warnings
@@ -169,20 +169,20 @@ def test_parent_false_with_children() -> None:
 
 @pytest.mark.row(29)
 @pytest.mark.parametrize("resources", ["max: {memory: 1}", "guaranteed: {vcore: 1}", "max: {}"])
-def test_root_has_no_resources(resources: str) -> None:
-    """Root's size is the cluster's; even an empty maximum is refused."""
+def test_resources_of_root_are_refused(resources: str) -> None:
+    """Root takes its size from the cluster: even an empty maximum is refused."""
     body = f"queues: [{{name: root, resources: {{{resources}}}}}]"
     assert complaint(body) == "root queue must not have resource limits set"
 
 
 @pytest.mark.parametrize("resources", ["{}", "~", "{max: ~}"])
-def test_root_with_nothing_in_resources(resources: str) -> None:
-    """An empty resources key at root is accepted."""
+def test_empty_resources_of_root_are_accepted(resources: str) -> None:
+    """The key `resources` of root is accepted if it is empty."""
     assert root(f"queues: [{{name: root, resources: {resources}}}]").max is None
 
 
-def test_all_keys_of_a_queue() -> None:
-    """Every key of a queue arrives in the tree."""
+def test_every_key_of_a_queue_is_parsed() -> None:
+    """Every key of a queue sets its field in the tree."""
     queue = find(
         root("""
             queues:
@@ -219,16 +219,16 @@ def test_all_keys_of_a_queue() -> None:
         "guaranteed: {vcore: 0}",
     ],
 )
-def test_resources_accepted_as_written(key: str, sizes: str) -> None:
-    """Zeros, alone or beside amounts, and a missing maximum are accepted without a warning."""
+def test_zeros_and_missing_maxima_are_accepted(key: str, sizes: str) -> None:
+    """Zeros, alone or beside amounts, and a missing maximum give no warning."""
     body = f"queues: [{{name: a, {key}: {{{sizes}}}{'}' * key.count('{')}}}]"
     assert loaded(partition_text(body), strict=True).warnings == ()
 
 
 @pytest.mark.row(32)
 @pytest.mark.parametrize("quantity", ["1.5", "-1", "K", "5m", "~", "[1]", "''"])
-def test_bad_quantities_have_a_place(quantity: str) -> None:
-    """An invalid quantity is refused at its place, in queues and templates alike."""
+def test_an_invalid_quantity_has_its_place(quantity: str) -> None:
+    """An invalid quantity is refused with its place, in queues and in templates."""
     for key in ("resources", "childtemplate: {resources"):
         body = f"queues: [{{name: a, {key}: {{max: {{memory: {quantity}}}}}{'}' * key.count('{')}}}]"
         (problem,) = problems(partition_text(body))[:1]
@@ -237,8 +237,8 @@ def test_bad_quantities_have_a_place(quantity: str) -> None:
 
 
 @pytest.mark.row(38)
-def test_access_lists() -> None:
-    """Three lists are refused; names that cannot be are dropped with a warning."""
+def test_access_lists_are_checked() -> None:
+    """An access list with three parts is refused; impossible names are dropped with a warning."""
     assert complaint("queues: [{name: a, submitacl: 'a b c'}]") == ("multiple spaces found in ACL: 'a b c'")
     config = loaded(partition_text("queues: [{name: a, adminacl: 'bob,1up'}]"))
     assert config.partitions[0].root.queues[0].admin_acl.users == {"bob"}
@@ -261,7 +261,7 @@ def test_access_lists() -> None:
     ],
 )
 def test_unknown_keys_are_refused(body: str, line: int, key: str, hint: str) -> None:
-    """An unknown key is refused with its line, and a suggestion."""
+    """An unknown key is refused with its line, and a similar key is suggested."""
     (problem,) = [each for each in problems(partition_text(body)) if "unknown" in each.message]
     meant = f", did you mean '{hint}'?" if hint else ""
     assert problem.message == f"unknown key '{key}'{meant}"
@@ -269,8 +269,8 @@ def test_unknown_keys_are_refused(body: str, line: int, key: str, hint: str) -> 
     assert problem.path.endswith(key)
 
 
-def test_all_problems_at_once() -> None:
-    """All problems are reported at once, in the order of the text, each with its place."""
+def test_all_problems_are_reported_in_order() -> None:
+    """All problems of a text are reported, in the order of the text, each with its place."""
     found = problems("""\
         partitions:
           - name: default
@@ -300,8 +300,8 @@ def test_all_problems_at_once() -> None:
 
 
 @pytest.mark.row(46, 47)
-def test_child_templates() -> None:
-    """A template keeps its limits and properties; an empty one is no template."""
+def test_child_templates_are_parsed() -> None:
+    """A template has its limits and properties; an empty template counts as none."""
     top = root("""
         queues:
           - name: root
@@ -331,6 +331,6 @@ def test_child_templates() -> None:
 
 @pytest.mark.row(84)
 def test_the_recovery_queue_cannot_be_configured() -> None:
-    """Its name directly below root is reserved for applications that must be accepted."""
+    """The name of the recovery queue is refused directly below root."""
     text = "queues: [{name: root, queues: [{name: '@recovery@', parent: true}]}]"
     assert messages(text) == ["queue name '@recovery@' is kept for recovery"]

@@ -6,8 +6,8 @@ from support.core.configurations import complaint, messages, partition_text, pro
 
 
 @pytest.mark.row(31)
-def test_child_maximum_within_parents() -> None:
-    """A child's maximum is within that of the nearest ancestors, type by type."""
+def test_a_maximum_does_not_exceed_that_of_an_ancestor() -> None:
+    """For each type a maximum must not exceed the maximum of the nearest ancestor that has one."""
     body = """
         queues:
           - name: p
@@ -28,8 +28,8 @@ def test_child_maximum_within_parents() -> None:
 
 
 @pytest.mark.row(31)
-def test_sum_of_guaranteed_within_parents_guaranteed() -> None:
-    """Children are not guaranteed more than their parent; one with none counts as its children."""
+def test_guarantees_of_children_do_not_exceed_that_of_the_parent() -> None:
+    """The guarantees of children fit into that of their parent; a child without one counts its children."""
     body = """
         queues:
           - name: p
@@ -45,8 +45,8 @@ def test_sum_of_guaranteed_within_parents_guaranteed() -> None:
 
 
 @pytest.mark.row(31)
-def test_sum_of_guaranteed_within_maximum() -> None:
-    """Children are not guaranteed more than all of them together may have."""
+def test_guarantees_of_children_do_not_exceed_a_maximum() -> None:
+    """The guarantees of children together fit into every maximum above them."""
     body = """
         queues:
           - name: p
@@ -65,8 +65,8 @@ def test_sum_of_guaranteed_within_maximum() -> None:
 
 
 @pytest.mark.row(31)
-def test_a_sound_tree_of_resources() -> None:
-    """Guaranteed and maximum that fill their parents exactly are fine."""
+def test_children_may_fill_their_parent_exactly() -> None:
+    """Guarantees and maxima of children that equal those of their parent are accepted."""
     assert not messages("""
         queues:
           - name: p
@@ -78,8 +78,8 @@ def test_a_sound_tree_of_resources() -> None:
 
 
 @pytest.mark.row(37)
-def test_max_applications_within_parents() -> None:
-    """A child may not run more than its parent, nor any number of them."""
+def test_max_applications_of_children_do_not_exceed_that_of_the_parent() -> None:
+    """A child below a queue with `maxapplications` needs one that is no greater."""
     body = """
         queues:
           - name: p

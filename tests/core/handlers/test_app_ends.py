@@ -1,4 +1,4 @@
-"""Applications that ended, or never began (spec §§ 3.12, 5.1)."""
+"""The ends of applications, and rejected submissions (spec §§ 3.12, 5.1)."""
 
 import pytest
 
@@ -28,7 +28,7 @@ DEFAULT = PartitionName("[rm1]default")
 
 @pytest.fixture
 def driver() -> Driver:
-    """One node for two, and the application `job`."""
+    """A node with room for two asks, and the application `job`."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")), nodes(node("n1", memory=2)))
     driver.do(apps(app("job", "root.a")))
@@ -36,13 +36,13 @@ def driver() -> Driver:
 
 
 def listed(driver: Driver, state: str) -> list[str]:
-    """The applications that are listed under a state."""
+    """The applications that reports list under this state."""
     return [report.app_id for report in applications_in(driver.views, DEFAULT, state=state)]
 
 
 @pytest.mark.row(105)
-def test_every_state_is_sent_with_its_event(driver: Driver) -> None:
-    """Each state has the event that led to it, from acceptance to expiry."""
+def test_every_update_names_the_event_of_its_state(driver: Driver) -> None:
+    """Each state that the RM receives has the event that led to it, from acceptance to expiry."""
     effects = driver.do(asks(ask("job", "k", memory=1)), releases(release("job")))
     effects += driver.wait(TERMINATED_TIME + 31)
     assert messages(effects) == [
@@ -57,14 +57,14 @@ def test_every_state_is_sent_with_its_event(driver: Driver) -> None:
 
 @pytest.mark.row(105)
 def test_an_application_without_an_ask_stays_new(driver: Driver) -> None:
-    """However long it waits, it neither completes nor expires."""
+    """An application without an ask neither completes nor expires, however long it waits."""
     assert driver.wait(TERMINATED_TIME * 2) == []
     assert driver.app("job").state == "New"
 
 
 @pytest.mark.row(109)
-def test_a_rejected_application_is_shown_for_three_days(driver: Driver) -> None:
-    """It is listed with its reason until then, and the RM gets its end."""
+def test_a_rejected_application_is_listed_for_three_days(driver: Driver) -> None:
+    """A rejected application is listed with its reason for three days; then the RM receives its end."""
     reasons = refused_apps(driver.do(apps(app("one", "nowhere"), app("two", "nowhere"))))
     shown = {r.app_id: r.message for r in applications_in(driver.views, DEFAULT, state="rejected")}
     assert shown == reasons
@@ -76,7 +76,7 @@ def test_a_rejected_application_is_shown_for_three_days(driver: Driver) -> None:
 
 @pytest.mark.row(109)
 def test_a_rejection_stays_listed_when_the_id_is_accepted(driver: Driver) -> None:
-    """It is listed for three days, beside the accepted application of its id; its end is not sent."""
+    """A rejection is listed beside the accepted application of the same id; its end is not sent to the RM."""
     driver.do(apps(app("one", "nowhere"), app("two", "nowhere")))
     driver.wait(60.0)
     assert refused_apps(driver.do(apps(app("one", "root.a")))) == {}
@@ -97,8 +97,8 @@ def test_a_rejection_stays_listed_when_the_id_is_accepted(driver: Driver) -> Non
 
 
 @pytest.mark.row(109)
-def test_an_id_is_shown_as_it_ended_last(driver: Driver) -> None:
-    """A completed application hides an older rejection of its id, and a later rejection hides it in turn."""
+def test_the_last_end_of_an_id_is_listed(driver: Driver) -> None:
+    """A completed application replaces an older rejection of its id, and a later rejection replaces it."""
 
     def shown() -> str:
         return driver.app("job").state
@@ -117,8 +117,8 @@ def test_an_id_is_shown_as_it_ended_last(driver: Driver) -> None:
 
 
 @pytest.mark.row(109)
-def test_the_latest_rejection_of_an_id_is_shown(driver: Driver) -> None:
-    """A second rejection replaces the first, and is listed for three days of its own."""
+def test_the_last_rejection_of_an_id_is_listed(driver: Driver) -> None:
+    """A second rejection replaces the first, and is itself listed for three days."""
     driver.do(apps(app("one", "nowhere"), app("two", "nowhere")))
     driver.wait(60.0)
     again = refused_apps(driver.do(apps(app("one", "root.a.b"))))
@@ -130,15 +130,15 @@ def test_the_latest_rejection_of_an_id_is_shown(driver: Driver) -> None:
 
 
 @pytest.mark.row(108, 109)
-def test_a_second_submission_of_a_living_id_is_not_listed(driver: Driver) -> None:
-    """A repeated submission is answered, and changes no list."""
+def test_a_repeated_submission_is_not_listed(driver: Driver) -> None:
+    """A repeated submission of a running application is answered, and changes no list."""
     assert list(refused_apps(driver.do(apps(app("job", "root.a", user="bob"))))) == ["job"]
     assert (listed(driver, "rejected"), listed(driver, "active")) == ([], ["job"])
 
 
 @pytest.mark.row(109)
-def test_a_new_registration_forgets_who_was_rejected(driver: Driver) -> None:
-    """After a new registration the list is empty, and no expiry is sent."""
+def test_a_new_registration_drops_rejected_applications(driver: Driver) -> None:
+    """A new registration empties the list of rejections, and no expiry is sent."""
     driver.do(apps(app("one", "nowhere")))
     driver.do(register(config("[{name: a}]")))
     assert listed(driver, "rejected") == []
@@ -146,8 +146,8 @@ def test_a_new_registration_forgets_who_was_rejected(driver: Driver) -> None:
 
 
 @pytest.mark.row(11, 108)
-def test_one_id_twice_in_one_request(driver: Driver) -> None:
-    """The first is accepted and remains as submitted, the second is rejected."""
+def test_the_second_submission_in_a_request_is_rejected(driver: Driver) -> None:
+    """Of two submissions of one id in a request the first is accepted, and the second is rejected."""
     both = apps(app("new", "root.a"), app("new", "root.a", user="bob"))
     (answer,) = driver.do(both)
     assert isinstance(answer, ApplicationsAnswered)
@@ -158,7 +158,7 @@ def test_one_id_twice_in_one_request(driver: Driver) -> None:
 
 @pytest.mark.row(107)
 def test_removing_a_completing_application_sends_nothing(driver: Driver) -> None:
-    """Without allocations nothing is sent, the timer is off, and the id is free."""
+    """The removal of a completing application sends nothing, cancels its timer, and frees its id."""
     driver.do(asks(ask("job", "k", memory=1)), releases(release("job")))
     assert driver.do(remove_apps("job")) == []
     assert refused_apps(driver.do(apps(app("job", "root.a")))) == {}
@@ -167,8 +167,8 @@ def test_removing_a_completing_application_sends_nothing(driver: Driver) -> None
 
 @pytest.mark.row(106)
 @pytest.mark.parametrize("on_node", [None, "n1"], ids=["an ask", "an allocation"])
-def test_an_arrival_while_completing_resumes_the_application(driver: Driver, on_node: str | None) -> None:
-    """An ask or an allocation within the thirty seconds is accepted, and the application runs again."""
+def test_a_new_ask_resumes_a_completing_application(driver: Driver, on_node: str | None) -> None:
+    """An ask or an allocation within thirty seconds makes a completing application run again."""
     driver.do(asks(ask("job", "k", memory=1)), releases(release("job")))
     driver.wait(29.0)
     effects = driver.do(asks(ask("job", "late", memory=1, on_node=on_node)))
@@ -177,7 +177,7 @@ def test_an_arrival_while_completing_resumes_the_application(driver: Driver, on_
 
 
 def test_an_ask_of_a_completed_application_is_refused(driver: Driver) -> None:
-    """A completed application does not exist any more, unless it is submitted again."""
+    """An ask of a completed application is refused, unless the application is submitted again."""
     driver.do(asks(ask("job", "k", memory=1)), releases(release("job")))
     driver.wait(31.0)
     late = ask("job", "late", memory=1)
@@ -185,8 +185,8 @@ def test_an_ask_of_a_completed_application_is_refused(driver: Driver) -> None:
 
 
 @pytest.mark.row(17)
-def test_a_late_rollback_is_ignored(driver: Driver) -> None:
-    """A rollback has no effect on an unknown key, a pending ask, or a removed application."""
+def test_a_late_failure_report_is_ignored(driver: Driver) -> None:
+    """A failure report has no effect on an unknown key, a pending ask, or a removed application."""
     driver.do(asks(*(ask("job", f"k{i}", memory=1) for i in range(3))))
     failed = TerminationType.SCHEDULING_FAILED_ON_RM
     for app_id, key in (("job", "k2"), ("job", "k9"), ("nobody", "k0"), ("job", "")):
@@ -195,8 +195,8 @@ def test_a_late_rollback_is_ignored(driver: Driver) -> None:
 
 
 @pytest.mark.row(57)
-def test_a_removed_partition_lets_its_applications_fail() -> None:
-    """Each is reported as Failing and Failed, allocations are released, and asks removed."""
+def test_applications_of_a_removed_partition_fail() -> None:
+    """Applications of a removed partition fail; their allocations are released, and their asks removed."""
     second = config("[{name: a}]", name="second").removeprefix("partitions:\n")
     driver = Driver()
     driver.do(register(config("[{name: a}]") + second))

@@ -1,4 +1,4 @@
-"""Applications as seen by an RM: their order, their states, and refusals."""
+"""Applications as an RM sees them: their order, states and refusals."""
 
 from collections import Counter
 
@@ -15,7 +15,7 @@ FAIR = "application.sort.policy: fair"
 
 
 def leaf(*properties: str, memory: int = 100, at: tuple[float, ...] = (0.0, 1.0)) -> Driver:
-    """A core with one leaf and one node; app-0, app-1 ... are submitted at these times."""
+    """A core with one leaf and one node; applications app-0, app-1, … are submitted at these times."""
     driver = Driver()
     driver.do(register(config(f"[{{name: a, properties: {{{', '.join(properties)}}}}}]")))
     driver.do(nodes(node("n1", memory=memory)))
@@ -37,7 +37,7 @@ def served(driver: Driver) -> list[str]:
 
 @pytest.mark.row(93, 95)
 def test_fifo_runs_applications_side_by_side() -> None:
-    """Applications of a fifo queue all run; one without asks delays nobody."""
+    """In a fifo queue all applications run, and one without asks delays no other."""
     driver = leaf(at=(0.0, 1.0, 2.0))
     effects = driver.do(asks(*wave("app-1", 2)), asks(*wave("app-2", 2)))
     assert Counter(app_id for app_id, _, _ in placed(effects)) == {"app-1": 2, "app-2": 2}
@@ -48,7 +48,7 @@ def test_fifo_runs_applications_side_by_side() -> None:
 
 @pytest.mark.row(94)
 def test_fair_gives_applications_equal_usage() -> None:
-    """In a fair queue two applications with endless asks end with the same usage."""
+    """Two applications with endless asks in a fair queue end with equal usage."""
     driver = leaf(FAIR, memory=20)
     driver.send(asks(*wave("app-0", 50), *wave("app-1", 50)))
     order = served(driver)

@@ -1,4 +1,4 @@
-"""The cost of an ask and an allocation does not depend on dimensions without limits or readers."""
+"""Dimensions without limits or readers do not increase the cost of an ask or an allocation."""
 
 from functools import partial
 
@@ -24,7 +24,7 @@ application; compared with root's maximum, the node and the queue's share. It is
 
 
 def cost(*, types: int = 1, levels: int = 1, groups: tuple[str, ...] = ()) -> tuple[int, int]:
-    """The lines for one more ask, and for its allocation, where others of its size went before."""
+    """The executed lines for one more ask, and for its allocation, after others of the same size."""
     path, queues = "root", "[{name: leaf}]"
     for level in range(1, levels):
         path, queues = (
@@ -46,8 +46,8 @@ def cost(*, types: int = 1, levels: int = 1, groups: tuple[str, ...] = ()) -> tu
     return asked, lines_of_core(lambda: scheduler.handle(Tick(decisions=1), 1.0))
 
 
-def test_a_member_costs_nothing_in_queues_without_a_limit() -> None:
-    """The group's usage is not booked below root, where its only limit is, however deep the queues."""
+def test_queues_without_a_limit_of_a_group_cost_nothing() -> None:
+    """Below root, where its only limit is, the usage of a group is not booked, however deep the queues."""
     more = []
     for levels in (1, 6):
         (_, alone), (_, member) = cost(levels=levels), cost(levels=levels, groups=("dev",))
@@ -56,14 +56,14 @@ def test_a_member_costs_nothing_in_queues_without_a_limit() -> None:
 
 
 def test_a_resource_type_costs_an_ask_and_an_allocation_little() -> None:
-    """Each further type of an ask costs a fixed number of lines, whatever the cluster."""
+    """Each further resource type of an ask costs a fixed number of lines, whatever the cluster."""
     (few_asked, few_placed), (asked, placed) = cost(types=2), cost(types=16)
     assert asked - few_asked <= 14 * PER_ASK
     assert placed - few_placed <= 14 * PER_ALLOCATION
 
 
-def test_an_ask_costs_nothing_for_other_runtimes() -> None:
-    """With backfill a declared runtime belongs to the class; the number of distinct runtimes is free."""
+def test_other_declared_runtimes_do_not_increase_the_cost_of_an_ask() -> None:
+    """The number of distinct declared runtimes does not change the cost of an ask with backfill."""
     lines = []
     for others in (10, 500):
         scheduler = Scheduler()

@@ -1,4 +1,4 @@
-"""Refusals at the entrance, and bounds on growth (reliability A7, security)."""
+"""Refusals of invalid items, and bounds on growth (reliability A7, security)."""
 
 import pytest
 
@@ -35,7 +35,7 @@ TWO = LEAF + LEAF.removeprefix("partitions:\n").replace("name: default", "name: 
 
 
 def started(text: str = LEAF, *capacities: int) -> Driver:
-    """A driver with nodes of these milli-cores and one application."""
+    """A driver with one application, and nodes with these thousandths of a core."""
     driver = Driver()
     driver.do(register(text), apps(app("one", "root.a")))
     driver.do(nodes(*(node(f"n{number}", vcore=size) for number, size in enumerate(capacities))))
@@ -54,7 +54,7 @@ def node_refusals(effects: list[Effect]) -> list[str]:
 
 @pytest.mark.row(110)
 def test_sums_stay_within_int64() -> None:
-    """An item that raises a total beyond int64 is refused alone: asks, allocations, foreign ones."""
+    """An ask, allocation or foreign allocation that raises a total beyond int64 is refused alone."""
     driver = started(LEAF, 10, 10)
     huge = INT64_MAX
     assert refused(driver.do(asks(ask("one", "k1", vcore=huge)))) == {}
@@ -66,7 +66,7 @@ def test_sums_stay_within_int64() -> None:
 
 
 def test_the_total_of_equal_asks_must_not_exceed_int64() -> None:
-    """The ask that raises the total beyond int64 is refused, although each alone is small."""
+    """The ask that raises the total beyond int64 is refused, although each ask alone is small."""
     driver = started(LEAF, 10)
     eighth = INT64_MAX // 8
     same = [ask("one", f"k{number}", vcore=eighth) for number in range(9)]
@@ -75,16 +75,16 @@ def test_the_total_of_equal_asks_must_not_exceed_int64() -> None:
     assert refused(driver.do(asks(ask("one", "small", vcore=1)))) == {}
 
 
-def test_a_resize_is_measured_by_what_it_adds() -> None:
-    """An ask near the end of int64 can be resized, as long as the new total is within."""
+def test_a_resize_is_bounded_by_the_new_total() -> None:
+    """An ask near the end of int64 can be resized as long as the new total is within int64."""
     driver = started(LEAF, 10)
     driver.do(asks(ask("one", "k1", vcore=2**62)))
     assert refused(driver.do(asks(ask("one", "k1", vcore=2**62 + 5)))) == {}
     assert driver.partition.tree.root.pending == {"vcore": 2**62 + 5}
 
 
-def test_available_amounts_are_exact_below_zero() -> None:
-    """An extremely overfull node has the right sums again after releases."""
+def test_sums_of_an_overfull_node_are_exact() -> None:
+    """The sums of an extremely overfull node are right again after releases."""
     driver = started(LEAF, 10)
     driver.do(asks(ask("one", "k1", on_node="n0", vcore=2**61)))
     driver.do(asks(foreign("f1", "n0", vcore=2**61)))
@@ -93,7 +93,7 @@ def test_available_amounts_are_exact_below_zero() -> None:
 
 
 def test_one_resource_type_too_many_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A partition accepts a fixed number of resource types, from asks and nodes together."""
+    """A partition accepts a fixed number of resource types, of asks and nodes together."""
     driver = started(LEAF, 10)
     odd = [Ask(AllocationKey(f"k{n}"), AppId("one"), AskClass.of({f"type{n}": 1})) for n in range(300)]
     monkeypatch.setattr(bounds, "MAX_RESOURCE_TYPES", 256)
@@ -106,10 +106,10 @@ def test_one_resource_type_too_many_is_refused(monkeypatch: pytest.MonkeyPatch) 
     assert keys(driver.do(asks(ask("one", "known", vcore=1)))) == ["known"]
 
 
-def test_a_refused_ask_adds_no_resource_type(
+def test_a_refused_ask_uses_no_place_of_a_resource_type(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """An ask with too many types leaves the remaining places to later asks."""
+    """A refused ask with too many types leaves the remaining places to later asks."""
     monkeypatch.setattr(bounds, "MAX_RESOURCE_TYPES", 4)
     driver = started(LEAF, 10)
     many = Ask(AllocationKey("many"), AppId("one"), AskClass.of(dict.fromkeys("abcdef", 1)))
@@ -120,9 +120,9 @@ def test_a_refused_ask_adds_no_resource_type(
 
 @pytest.mark.slow
 def test_removed_objects_leave_nothing() -> None:
-    """Classes, blockers and heaps are as few as their objects, after any amount of churn.
+    """Classes, blockers and heaps are as few as the remaining objects, after any number of removals.
 
-    Of the pools of nodes one of each kind remains, without nodes and asks.
+    One node pool of each kind remains, without nodes and asks.
     """
     driver = started(LEAF, 10, 10)
     for number in range(400):
@@ -142,7 +142,7 @@ def test_removed_objects_leave_nothing() -> None:
 
 
 def test_short_lived_applications_without_nodes_leave_nothing() -> None:
-    """A partition that takes no turns keeps no removed applications."""
+    """A partition without turns keeps no removed applications."""
     driver = started()
     for number in range(50):
         driver.do(apps(app(f"x{number}", "root.a")), asks(ask(f"x{number}", "k", vcore=1)))
@@ -150,8 +150,8 @@ def test_short_lived_applications_without_nodes_leave_nothing() -> None:
     assert len(driver.partition.dirty.apps) <= 1
 
 
-def test_rejections_of_one_id_have_one_timer() -> None:
-    """However often an id is rejected, and accepted between, it has one rejection with one expiry."""
+def test_repeated_rejections_of_an_id_have_one_timer() -> None:
+    """An id that is rejected and accepted repeatedly has one listed rejection, with one expiry."""
     driver = started()
     for _ in range(30):
         driver.do(apps(app("x", "root.nosuch")), apps(app("x", "root.a")), remove_apps("x"))
@@ -161,7 +161,7 @@ def test_rejections_of_one_id_have_one_timer() -> None:
 
 @pytest.mark.row(57)
 def test_a_removed_partition_reports_all_its_objects() -> None:
-    """Its allocations are released, its applications fail, and one that was completing completes."""
+    """A removed partition releases allocations, fails its applications, and completes a completing one."""
     driver = Driver()
     driver.do(register(TWO), nodes(node("n1", partition="gpu", vcore=10)))
     driver.do(apps(app("runs", "root.a", partition="gpu"), app("done", "root.a", partition="gpu")))
@@ -173,8 +173,8 @@ def test_a_removed_partition_reports_all_its_objects() -> None:
     assert states(effects, "done") == ["Completed"]
 
 
-def test_a_node_without_partition_is_sought_in_default_first() -> None:
-    """A request for a node of two partitions applies to default, else to the partition that has it."""
+def test_a_node_request_without_partition_prefers_default() -> None:
+    """A request for a node applies to the partition default, or else to the one that has the node."""
     driver = Driver()
     driver.do(register(TWO))
     driver.do(nodes(node("n1", vcore=1), node("n1", partition="gpu", vcore=2)))
@@ -185,7 +185,7 @@ def test_a_node_without_partition_is_sought_in_default_first() -> None:
 
 
 def test_a_new_registration_keeps_the_holds_of_the_server() -> None:
-    """Registering again does not make a draining server schedule; a replay's hold ends with it."""
+    """A new registration does not end the hold of a draining server, but the hold of a replay."""
     driver = started(LEAF, 10)
     rm = RmId(RM)
     driver.do(SetHold(rm_id=rm, hold=Hold.DRAINING, on=True), BeginReplay(rm_id=rm))
@@ -193,8 +193,8 @@ def test_a_new_registration_keeps_the_holds_of_the_server() -> None:
     assert driver.views.partitions()[0].holds == ("server draining",)
 
 
-def test_the_end_of_a_replay_that_never_began_asks_for_one() -> None:
-    """The RM gets an error, and is not scheduled before it has replayed."""
+def test_an_unexpected_end_of_a_replay_is_refused() -> None:
+    """The end of a replay that did not begin is an error, and the RM has to replay before it is scheduled."""
     driver = started(LEAF, 10)
     rm = RmId(RM)
     effects = driver.do(EndReplay(rm_id=rm, nodes=0, applications=0, allocations=0))
@@ -205,8 +205,8 @@ def test_the_end_of_a_replay_that_never_began_asks_for_one() -> None:
     assert keys(done) == ["k1"]
 
 
-def test_resizing_is_no_release() -> None:
-    """Counters of allocations and releases do not change when an allocation is resized."""
+def test_a_resize_is_not_counted_as_a_release() -> None:
+    """A resize of an allocation does not change the counters of allocations and releases."""
     driver = started(LEAF, 10)
     driver.do(asks(ask("one", "k1", vcore=1)))
     for size in (2, 3, 4):
@@ -217,15 +217,15 @@ def test_resizing_is_no_release() -> None:
 
 
 def test_the_reported_share_is_current() -> None:
-    """Root and leaf report their share of the cluster, even while nothing is scheduled."""
+    """Root and leaf report their present share of the cluster, even while nothing is scheduled."""
     driver = started(LEAF, 100)
     driver.do(asks(ask("one", "k1", vcore=50)))
     driver.do(BeginReplay(rm_id=RmId(RM)), asks(ask("one", "k2", on_node="n0", vcore=40)))
     assert driver.queue("root").share == 0.9
 
 
-def test_asks_that_fit_nowhere_do_not_make_a_turn_endless() -> None:
-    """A turn stops after a number of tries, and the next one continues after them."""
+def test_a_turn_has_a_bounded_number_of_tries() -> None:
+    """A turn ends after a number of tries, and the next turn continues after them."""
     driver = started(LEAF, *([10] * 20))
     driver.do(SetHold(rm_id=RmId(RM), hold=Hold.DRAINING, on=True))
     driver.do(asks(*(ask("one", f"k{n}", priority=1, vcore=11 + n % 150) for n in range(300))))
@@ -243,7 +243,7 @@ def test_asks_that_fit_nowhere_do_not_make_a_turn_endless() -> None:
 
 
 def test_one_task_group_too_many_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An application may name a fixed number of task groups; the existing ones stay open."""
+    """An application may name a fixed number of task groups, and existing groups accept further asks."""
     monkeypatch.setattr(bounds, "MAX_TASK_GROUPS", 3)
     driver = started(LEAF, 10)
     many = [ask("one", f"k{n}", placeholder=True, group=f"g{n}", vcore=1) for n in range(5)]
@@ -255,8 +255,8 @@ def test_one_task_group_too_many_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
     assert refused(driver.do(asks(ask("one", "real", group="g9", vcore=1)))) == {}
 
 
-def test_the_remainder_of_a_command_is_not_counted_again() -> None:
-    """A large command in a replay counts once, however many slices it takes."""
+def test_a_command_in_slices_is_counted_once() -> None:
+    """A command of a replay counts once, however many slices it takes."""
     driver = Driver(tuning=Tuning(slice_size=1))
     driver.do(register(config("[{name: a}]")), nodes(node("n", vcore=9)), apps(app("one", "root.a")))
     driver.do(asks(*(ask("one", f"k{number}", on_node="n", vcore=1) for number in range(5))))

@@ -1,4 +1,4 @@
-"""Registering with a configuration, and updating it (spec §§ 1.6.2, 2.7, 13.1)."""
+"""Registration with a configuration, and its update (spec §§ 1.6.2, 2.7, 13.1)."""
 
 from dataclasses import replace
 
@@ -21,22 +21,22 @@ def queue_of(driver: Driver, app_id: str) -> str:
 
 
 def only(effects: list[Effect]) -> Effect:
-    """The single effect."""
+    """The single effect in the list."""
     assert len(effects) == 1
     return effects[0]
 
 
 @pytest.mark.row(2)
-def test_the_server_can_have_a_default_of_its_own() -> None:
-    """An RM without a configuration gets the one that the scheduler was given."""
+def test_an_rm_without_a_configuration_gets_the_default_of_the_scheduler() -> None:
+    """An RM without a configuration gets the one that was given to the scheduler."""
     driver = Driver(default_config=load(RULES))
     driver.do(register(""), apps(app("job")))
     assert queue_of(driver, "job") == "root.a"
 
 
 @pytest.mark.parametrize("rm_id", ["", "a[b", "a]b"])
-def test_an_rm_needs_a_name_that_partitions_can_carry(rm_id: str) -> None:
-    """Brackets delimit the RM in partition names, so an rmID has none; nor is it empty."""
+def test_an_rm_id_has_no_brackets_and_is_not_empty(rm_id: str) -> None:
+    """An rmID that is empty, or has a bracket, which delimits it in partition names, is refused."""
     failed = only(Driver().do(register(RULES, rm_id)))
     assert isinstance(failed, RegistrationFailed)
     assert "rmID" in failed.reason
@@ -44,7 +44,7 @@ def test_an_rm_needs_a_name_that_partitions_can_carry(rm_id: str) -> None:
 
 @pytest.mark.row(55)
 def test_an_update_replaces_the_extra_configuration_or_leaves_it() -> None:
-    """A map replaces the whole extra configuration; without one nothing changes, unless it is replaced."""
+    """An update with an extra configuration replaces the previous one, and one without it keeps that."""
     driver = Driver()
     driver.do(register(RULES, extra={"log.level": "INFO", "health.checkInterval": "1s"}))
     driver.do(reload(OTHER_RULES, extra={"log.level": "WARN"}), reload(RULES))
@@ -54,7 +54,7 @@ def test_an_update_replaces_the_extra_configuration_or_leaves_it() -> None:
 
 
 def test_a_refused_update_does_not_change_the_policy_group() -> None:
-    """The policy group is that of the last accepted update, with a new text or without."""
+    """The policy group is that of the last accepted update, whether that had a new text or not."""
     driver = Driver()
     driver.do(register(RULES))
     for text, group in ((BROKEN_RULES, ""), (RULES, "blue"), (BROKEN_RULES, "blue")):

@@ -1,4 +1,4 @@
-"""A draining queue accepts nothing new, and leaves nothing behind (reliability Q1, § 2.7.4)."""
+"""A draining queue accepts nothing new, and leaves no state behind (reliability Q1, § 2.7.4)."""
 
 import gc
 
@@ -21,7 +21,7 @@ FORCED = {"application.create.force": "true"}
 
 
 def draining(*rules: str, queues: str = QUEUES) -> Driver:
-    """A core whose queues `old` and `up` drain, each with an application, and these rules."""
+    """A core with these rules, whose queues `old` and `up` drain and have an application each."""
     rest = "\n".join(["placementrules:", *(f"  - {{{rule}}}" for rule in rules)])
     driver = Driver()
     creates = "placementrules: [{name: provided, create: true}]"
@@ -49,8 +49,8 @@ WAYS: dict[str, tuple[str, NewApplication]] = {
 
 @pytest.mark.row(50)
 @pytest.mark.parametrize(("rule", "new"), WAYS.values(), ids=WAYS)
-def test_no_rule_places_into_a_draining_queue(rule: str, new: NewApplication) -> None:
-    """Whichever rule names it, the next rule is evaluated; without one the application is rejected."""
+def test_rules_skip_a_draining_queue(rule: str, new: NewApplication) -> None:
+    """A rule that names a draining queue is skipped; without another rule the application is rejected."""
     alone = draining(rule)
     (reason,) = refused_apps(alone.do(apps(new))).values()
     assert reason.startswith(f"failed to place application new: {NO_RULE}: rule 1 (")
@@ -60,8 +60,8 @@ def test_no_rule_places_into_a_draining_queue(rule: str, new: NewApplication) ->
 
 
 @pytest.mark.row(50, 61)
-def test_a_draining_default_queue_is_no_fallback() -> None:
-    """An unplaced application is not put into root.default while that drains."""
+def test_a_draining_default_queue_is_not_used() -> None:
+    """An application without a matching rule is rejected while root.default drains."""
     driver = Driver()
     driver.do(register(config("[{name: default}, {name: stays}]")))
     driver.do(apps(app("first", "root.default")), reload(config(WITHOUT)))
@@ -69,8 +69,8 @@ def test_a_draining_default_queue_is_no_fallback() -> None:
 
 
 @pytest.mark.row(84)
-def test_a_forced_application_goes_to_recovery_instead() -> None:
-    """An application with allocations is accepted all the same, but not into the draining queue."""
+def test_a_forced_application_is_placed_in_the_recovery_queue() -> None:
+    """A forced application that names a draining queue is accepted in the recovery queue."""
     driver = draining("name: provided, create: true")
     forced = [app("one", "root.old", tags=FORCED), app("two", "root.up.more", tags=FORCED)]
     assert refused_apps(driver.do(apps(*forced))) == {}
@@ -79,8 +79,8 @@ def test_a_forced_application_goes_to_recovery_instead() -> None:
 
 
 @pytest.mark.row(50)
-def test_a_removed_queue_leaves_nothing() -> None:
-    """Neither a user nor a group counts in a removed queue any more, and it has no deadline."""
+def test_a_removed_queue_leaves_no_usage() -> None:
+    """A removed queue leaves no usage of users and groups, and no deadline."""
     limit = "limits: [{users: [ann], maxapplications: 9}, {groups: [dev], maxapplications: 9}]"
     driver = Driver()
     driver.do(register(config(f"[{{name: old, {limit}}}, {{name: stays}}]")))
@@ -100,7 +100,7 @@ def test_a_removed_queue_leaves_nothing() -> None:
 
 
 @pytest.mark.row(50, 104)
-def test_a_reused_name_starts_clean() -> None:
+def test_a_queue_of_a_reused_name_starts_anew() -> None:
     """A queue under a former name has none of the former settings, usage or counts."""
     sized = "[{name: old, maxapplications: 1, resources: {max: {memory: 1}}}, {name: stays}]"
     driver = Driver()
@@ -115,7 +115,7 @@ def test_a_reused_name_starts_clean() -> None:
 
 
 def test_a_removed_dynamic_queue_leaves_nothing() -> None:
-    """A removed dynamic queue leaves nothing behind, also without nodes."""
+    """A removed dynamic queue leaves no state behind, even without nodes."""
     driver = Driver()
     rules = "placementrules: [{name: provided, create: true}]"
     driver.do(register(config("[{name: a}]", rest=rules)))

@@ -1,4 +1,4 @@
-"""Gangs as seen by an RM, where a transcript does not show it (spec § 6)."""
+"""Gangs as an RM sees them, in cases that no transcript shows (spec § 6)."""
 
 from dataclasses import replace
 
@@ -35,8 +35,8 @@ from support.core.builders import (
 from support.core.driver import START, Driver, asked, keys, released, states
 
 
-def test_a_replacement_counts_from_its_placeholder() -> None:
-    """The replacement of a placeholder has the placeholder's request time."""
+def test_a_replacement_has_the_request_time_of_its_placeholder() -> None:
+    """A replacement has the request time of its placeholder."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")), nodes(node("n1", memory=1)))
     driver.do(apps(app("job", "root.a", gang={"memory": 1})))
@@ -52,7 +52,7 @@ def test_a_replacement_counts_from_its_placeholder() -> None:
 
 
 def test_a_replacement_on_its_node_voids_the_refusals_there() -> None:
-    """The RM refused the node in a state with the placeholder on it."""
+    """A replacement on its node voids the RM's refusals, which were for the node with the placeholder."""
     driver = Driver()
     driver.do(register(config("[{name: a}]"), predicates=PredicatePolicy(deadline=10)))
     driver.do(nodes(node("n1", memory=4)), apps(app("job", "root.a", gang={"memory": 1})))
@@ -68,8 +68,8 @@ def test_a_replacement_on_its_node_voids_the_refusals_there() -> None:
     assert (again.key, again.nodes) == ("x", ["n1"])
 
 
-def test_a_replacement_on_its_node_makes_way_for_a_daemon() -> None:
-    """While the placeholder is being replaced nothing on the node can be stopped."""
+def test_a_daemon_waits_for_the_end_of_a_replacement() -> None:
+    """A daemon has nothing stopped during a replacement on its node, and afterwards the replacement."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")), nodes(node("n1", memory=1)))
     driver.do(nodes(node("n2", memory=1)))
@@ -84,8 +84,8 @@ def test_a_replacement_on_its_node_makes_way_for_a_daemon() -> None:
     assert [(key, how) for _, key, how, _ in released(effects)] == [("r", "PREEMPTED_BY_SCHEDULER")]
 
 
-def test_a_placeholder_that_the_rm_agrees_to_is_replaced_at_once() -> None:
-    """A real ask that arrived before the RM accepted its placeholder's node need not wait."""
+def test_a_placeholder_is_replaced_once_the_rm_has_accepted_its_node() -> None:
+    """A real ask that waits replaces its placeholder as soon as the RM accepts the placeholder's node."""
     driver = Driver()
     driver.do(register(config("[{name: a}]"), predicates=PredicatePolicy(deadline=10)))
     driver.do(nodes(node("n1", memory=4)), apps(app("job", "root.a", gang={"memory": 2})))
@@ -98,8 +98,8 @@ def test_a_placeholder_that_the_rm_agrees_to_is_replaced_at_once() -> None:
     assert [key for _, key, *_ in released(effects)] == ["p"]
 
 
-def test_a_gang_does_not_time_out_on_hold() -> None:
-    """During a replay further members may be on their way: the gang fails after it at the earliest."""
+def test_a_gang_does_not_time_out_during_a_replay() -> None:
+    """During a replay more members may arrive, so a gang times out only after it."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")), nodes(node("n1", memory=1)))
     driver.do(apps(app("job", "root.a", gang={"memory": 2}, style="Hard", timeout=10)))
@@ -110,8 +110,8 @@ def test_a_gang_does_not_time_out_on_hold() -> None:
     assert states(driver.wait(1), "job") == ["Failing"]
 
 
-def test_no_application_completes_on_hold() -> None:
-    """In a replay the asks of an application may be on their way."""
+def test_no_application_completes_during_a_replay() -> None:
+    """During a replay asks may still arrive, so no application completes."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")), nodes(node("n1", memory=1)))
     driver.do(apps(app("job", "root.a")), asks(ask("job", "x", memory=1)))
@@ -124,7 +124,7 @@ def test_no_application_completes_on_hold() -> None:
 
 
 def test_pending_placeholders_time_out_after_the_others_are_replaced() -> None:
-    """Members may arrive before the gang is complete; the timeout of the others continues (spec § 6.8)."""
+    """The timeout of pending placeholders continues after others were replaced early (spec § 6.8)."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")), nodes(node("n1", memory=1)))
     driver.do(apps(app("job", "root.a", gang={"memory": 2}, timeout=10)))
@@ -137,8 +137,8 @@ def test_pending_placeholders_time_out_after_the_others_are_replaced() -> None:
     assert told == [("p2", "TIMEOUT")]
 
 
-def test_the_timeout_ends_with_the_last_pending_placeholder() -> None:
-    """Later placeholders have the whole time, even if the last one was withdrawn before its placement."""
+def test_the_timeout_is_cancelled_with_the_last_pending_placeholder() -> None:
+    """Placeholders after the last pending one have the whole time, even if that was withdrawn."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")), nodes(node("n1", memory=2)))
     driver.do(apps(app("job", "root.a", gang={"memory": 3}, timeout=10)))
@@ -155,8 +155,8 @@ def test_the_timeout_ends_with_the_last_pending_placeholder() -> None:
     ("style", "after"),
     [("Soft", ["Resuming", "Accepted"]), ("Hard", ["Failing", "Failed"])],
 )
-def test_a_timeout_of_a_gang_without_room(style: str, after: list[str]) -> None:
-    """The placed placeholders have ended by then: there is no end to wait for."""
+def test_the_timeout_of_a_gang_without_allocations_waits_for_nothing(style: str, after: list[str]) -> None:
+    """The timeout of a gang whose placed placeholders have ended waits for no further end."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")), nodes(node("n1", memory=1)))
     driver.do(apps(app("job", "root.a", gang={"memory": 3}, style=style, timeout=10)))
@@ -169,8 +169,8 @@ def test_a_timeout_of_a_gang_without_room(style: str, after: list[str]) -> None:
     assert states(effects[-1:], "job") == after[1:], "it ends before its releases are told"
 
 
-def test_an_application_whose_last_placeholders_time_out_completes() -> None:
-    """It continued with its members, which have ended before the pending placeholders."""
+def test_an_application_completes_after_its_pending_placeholders_time_out() -> None:
+    """An application whose members have ended completes when its pending placeholders time out."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")), nodes(node("n1", memory=1)))
     driver.do(apps(app("job", "root.a", gang={"memory": 3}, timeout=10)))
@@ -182,8 +182,8 @@ def test_an_application_whose_last_placeholders_time_out_completes() -> None:
     assert states(driver.wait(10), "job") == ["Completing"]
 
 
-def test_the_maximum_is_enforced_after_a_replacement_that_grew() -> None:
-    """A resized real ask replaces its placeholder whatever the maximum, which is enforced later."""
+def test_the_maximum_is_enforced_after_a_larger_replacement() -> None:
+    """A resized real ask replaces its placeholder even above the maximum, which is enforced later."""
     driver = Driver()
     leaf = "{name: a, resources: {max: {memory: 3}}, properties: {quota.preemption.delay: 5s}}"
     text = config(f"[{leaf}]", rest="preemption: {quotapreemptionenabled: true}")
@@ -200,7 +200,7 @@ def test_the_maximum_is_enforced_after_a_replacement_that_grew() -> None:
 
 
 def a_gang_in_slices(count: int, *, fits: int, style: str = "Soft") -> Driver:
-    """A gang after its timeout: `fits` of `count` placeholders have room, and one step stops at most two."""
+    """A gang after its timeout, with room for `fits` of `count` placeholders; a step stops at most two."""
     driver = Driver(tuning=Tuning(timeout_size=2))
     driver.do(register(config("[{name: a}]")), nodes(node("n1", memory=fits)))
     driver.do(apps(app("job", "root.a", gang={"memory": count + 1}, style=style, timeout=10)))
@@ -213,7 +213,7 @@ def a_gang_in_slices(count: int, *, fits: int, style: str = "Soft") -> Driver:
 @pytest.mark.parametrize("style", ["Soft", "Hard"])
 @pytest.mark.parametrize("fits", [1, 4, 7])
 def test_a_timeout_of_many_placeholders_is_sliced(style: str, fits: int) -> None:
-    """Each tick stops at most two; in the end the RM was asked to stop all, in their order."""
+    """Each tick stops at most two placeholders, in their order, until the RM was asked to stop all."""
     driver = a_gang_in_slices(7, fits=fits, style=style)
     told: list[tuple[str, str, str, str]] = []
     ticks = 0
@@ -227,7 +227,7 @@ def test_a_timeout_of_many_placeholders_is_sliced(style: str, fits: int) -> None
 
 
 def test_nothing_is_decided_during_a_timeout() -> None:
-    """An ask that arrives meanwhile waits for the end of the timeout, and gets no placeholder's room."""
+    """An ask that arrives during a timeout waits for its end, and gets no room of the placeholders."""
     driver = a_gang_in_slices(5, fits=5)
     assert len(released(driver.send(Tick(decisions=16)))) == 2
     driver.send(asks(ask("job", "r", group="g", memory=1)))
@@ -236,9 +236,9 @@ def test_nothing_is_decided_during_a_timeout() -> None:
 
 
 def asked_about(style: str = "Hard") -> Driver:
-    """A gang with one placed placeholder, while the RM is asked about three.
+    """A gang after its timeout with one placed placeholder, while the RM is asked about three.
 
-    Its time is up, and the first of the three is pending again; one step is done at once.
+    The first of the three is pending again, and one step is done.
     """
     driver = Driver(tuning=Tuning(timeout_size=1))
     driver.do(register(config("[{name: a}]"), predicates=PredicatePolicy(deadline=100)))
@@ -257,8 +257,8 @@ def asked_about(style: str = "Hard") -> Driver:
     return driver
 
 
-def test_an_application_removed_before_the_first_stop_of_its_timeout() -> None:
-    """Then no placeholder is asked to stop."""
+def test_the_removal_of_an_application_cancels_its_timeout() -> None:
+    """If an application is removed before the first stop of its timeout, no stop is requested."""
     driver = asked_about()
     assert states(driver.send(remove_apps("job")), "job") == ["Completing"]
     assert driver.run() == []
@@ -266,7 +266,7 @@ def test_an_application_removed_before_the_first_stop_of_its_timeout() -> None:
 
 
 def test_an_application_running_at_the_first_stop_loses_only_placeholders() -> None:
-    """The state of the application at the first stop decides."""
+    """If the application runs at the first stop of the timeout, only its placeholders end."""
     driver = asked_about()
     driver.send(asks(ask("job", "r", memory=1, on_node="n1"), ask("job", "x", memory=20)))
     effects = driver.run()
@@ -275,8 +275,8 @@ def test_an_application_running_at_the_first_stop_loses_only_placeholders() -> N
     assert {*driver.partition.applications[AppId("job")].requests} >= {"r", "x"}
 
 
-def test_asks_that_arrive_during_a_timeout_stay() -> None:
-    """An application that continues without its gang loses only the asks that it had at the timeout."""
+def test_asks_that_arrive_during_a_timeout_are_kept() -> None:
+    """An application that continues without its gang loses only the asks it had at the timeout."""
     driver = a_gang_in_slices(5, fits=1)
     assert len(released(driver.send(Tick(decisions=16)))) == 2
     driver.send(asks(ask("job", "late", memory=1)))
@@ -286,15 +286,15 @@ def test_asks_that_arrive_during_a_timeout_stay() -> None:
 
 
 def test_asks_released_during_a_timeout_are_not_asked_to_stop() -> None:
-    """An ask that the RM releases before its turn is removed without a message."""
+    """An ask that the RM releases during the timeout is removed without a message."""
     driver = a_gang_in_slices(6, fits=1)
     driver.send(Tick(decisions=16))
     driver.send(releases(release("job", "p4")))
     assert [key for _, key, *_ in released(driver.run())] == ["p2", "p3", "p5"]
 
 
-def test_an_application_removed_during_its_timeout_is_gone() -> None:
-    """A new application of its id starts without its state."""
+def test_an_application_removed_during_its_timeout_leaves_no_state() -> None:
+    """A new application under the id of one that was removed during its timeout starts without its state."""
     driver = a_gang_in_slices(6, fits=1)
     driver.send(Tick(decisions=16))
     driver.send(remove_apps("job"))
@@ -302,16 +302,16 @@ def test_an_application_removed_during_its_timeout_is_gone() -> None:
     assert keys(driver.do(asks(ask("job", "p4", memory=1)))) == ["p4"]
 
 
-def test_a_hard_gang_fails_though_its_last_placeholder_ended_during_the_timeout() -> None:
-    """The requested stops are confirmed before the pending asks after them are dropped."""
+def test_a_hard_gang_fails_when_stops_are_confirmed_early() -> None:
+    """A hard gang fails even if its stops are confirmed before its pending asks are dropped."""
     driver = a_gang_in_slices(6, fits=1, style="Hard")
     driver.send(Tick(decisions=16))
     driver.send(releases(release("job", "p0", why=TerminationType.TIMEOUT)))
     assert states(driver.run(), "job")[-1] == "Failed"
 
 
-def test_a_soft_gang_continues_though_its_last_placeholder_ended_during_the_timeout() -> None:
-    """It continues as after the timeout, and does not complete when its asks are dropped."""
+def test_a_soft_gang_continues_when_stops_are_confirmed_early() -> None:
+    """A soft gang continues, and does not complete, if its stops are confirmed before asks are dropped."""
     driver = a_gang_in_slices(6, fits=1)
     driver.send(Tick(decisions=16))
     went = driver.send(releases(release("job", "p0", why=TerminationType.TIMEOUT)))

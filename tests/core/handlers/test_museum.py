@@ -24,13 +24,13 @@ def test_siblings_below_one_guarantee_do_not_preempt_each_other() -> None:
     driver.do(asks(ask("rest", "r1", memory=1, priority=9)))
     driver.do(asks(ask("two", "b1", policy="so", memory=1)))
     assert stopped(driver.wait(60)) == []
-    # Somebody outside their guarantee may lose, as soon as it is of no higher priority.
+    # An allocation without a guarantee may be preempted if its priority is not higher.
     driver.do(asks(ask("two", "b2", policy="so", memory=1, priority=9)))
     assert stopped(driver.wait(60)) == ["r1"]
 
 
 def test_a_promise_ends_with_its_ask() -> None:
-    """Once the preemptor is removed, the room of its victim is free for any ask."""
+    """After the removal of the beneficiary, the room of its victim is free for any ask."""
     driver = started(f"[{{name: rich}}, {POOR}]", "n1", "n2")
     driver.do(apps(app("rich", "root.rich"), app("poor", "root.poor")))
     driver.do(asks(*(ask("rich", f"r{i}", policy="so", memory=1) for i in (1, 2))))

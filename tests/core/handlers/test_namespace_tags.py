@@ -1,4 +1,4 @@
-"""Sizes that applications bring for their dynamic queues (spec § 3.13)."""
+"""Sizes of dynamic queues in the tags of applications (spec § 3.13)."""
 
 import json
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ def details(facts: Sequence[Fact]) -> list[EventDetail]:
 
 
 def started(*submitted: tuple[str, dict[str, str]]) -> Driver:
-    """A driver with a roomy node and these applications."""
+    """A driver with a large node and these applications."""
     driver = Driver()
     driver.do(register(BY_NAMESPACE), nodes(node("n1", vcore=1000, memory=1000)))
     for app_id, given in submitted:
@@ -36,8 +36,8 @@ def started(*submitted: tuple[str, dict[str, str]]) -> Driver:
 
 
 @pytest.mark.row(83)
-def test_more_applications_by_tag_start_at_once() -> None:
-    """A waiting application starts when the tag of another one raises the namespace's number."""
+def test_a_raised_number_of_applications_applies_at_once() -> None:
+    """A waiting application starts when the tag of another one raises its namespace's number."""
     few = {**tags("ns", vcore=9), "namespace.resourcemaxapps": "1"}
     driver = started(("one", few), ("two", few))
     assert keys(driver.do(asks(ask("one", "k", vcore=1), ask("two", "k2", vcore=1)))) == ["k"]
@@ -47,7 +47,7 @@ def test_more_applications_by_tag_start_at_once() -> None:
 
 @pytest.mark.row(83)
 def test_a_configured_queue_forgets_the_tags() -> None:
-    """A dynamic queue that a reload configures has the configured maximum, or none."""
+    """A dynamic queue that a reload configures has the configured maximum, or none, instead of the tags'."""
     driver = started(("one", tags("ns", vcore=1)))
     driver.do(reload(BY_NAMESPACE.replace("{name: fixed}", "{name: ns}")))
     assert driver.queue("root.ns").max == {}
@@ -56,8 +56,8 @@ def test_a_configured_queue_forgets_the_tags() -> None:
 
 
 @pytest.mark.row(84)
-def test_tags_leave_the_recovery_queue_alone() -> None:
-    """Recovered applications are not limited by the sizes in their tags."""
+def test_tags_do_not_limit_the_recovery_queue() -> None:
+    """The sizes in tags do not limit applications in the recovery queue."""
     given = {**tags("a,b", vcore=1), "application.create.force": "true"}
     driver = started(("one", {**given, "namespace": ""}))
     assert driver.queue("root.@recovery@").max == {}
@@ -83,13 +83,13 @@ def test_tags_leave_the_recovery_queue_alone() -> None:
     ],
 )
 def test_an_invalid_tag_is_ignored(text: str) -> None:
-    """An invalid tag sets nothing, and the application is accepted."""
+    """An invalid tag sets nothing, and its application is accepted."""
     driver = started(("one", {"namespace": "ns", "namespace.resourcequota": text}))
     assert driver.queue("root.ns").max == {}
 
 
 def test_a_later_guarantee_changes_the_order_of_applications() -> None:
-    """In a fair queue the applications with the smallest share of the present guarantee are first."""
+    """In a fair queue applications with the smallest share of the new guarantee come first."""
     fair = "childtemplate: {properties: {application.sort.policy: fair}}"
     root = f"[{{name: root, submitacl: '*', {fair}, queues: [{{name: fixed}}]}}]"
     rules = "[{name: tag, value: namespace, create: true}]"
@@ -106,7 +106,7 @@ def test_a_later_guarantee_changes_the_order_of_applications() -> None:
 
 
 def refusals(driver: Driver, new: NewApplication) -> dict[str, str]:
-    """The reasons sent to the RM for a refused application; empty for an accepted one."""
+    """The rejection reasons sent to the RM; empty if the application was accepted."""
     return {
         rejection.app_id: rejection.reason
         for effect in driver.do(apps(new))
@@ -129,9 +129,7 @@ def too_large(app_id: str, wanted: int, most: int) -> dict[str, str]:
 
 @pytest.mark.row(83, 130)
 def test_a_gang_is_compared_with_the_quota_in_its_own_tags() -> None:
-    """The rule holds for the first gang of a namespace and for later ones, whether the quota rises or
-    falls.
-    """
+    """Gangs are compared with the quota in their own tags, whether it is the first, higher or lower."""
     driver = started()
     assert refusals(driver, gang("one", 5000, quota=3000)) == too_large("one", 5000, 3000)
     assert refusals(driver, gang("two", 3000, quota=3000)) == {}
@@ -142,8 +140,8 @@ def test_a_gang_is_compared_with_the_quota_in_its_own_tags() -> None:
 
 
 @pytest.mark.row(83, 130)
-def test_a_refused_gang_leaves_no_quota_behind() -> None:
-    """It leaves no size, no event, and no turn for waiting asks."""
+def test_a_refused_gang_sets_no_quota() -> None:
+    """A refused gang sets no size, causes no event, and no turn for waiting asks."""
     before = {**tags("ns", vcore=3), "namespace.resourcemaxapps": "1"}
     driver = started(("one", before), ("two", before))
     driver.do(asks(ask("one", "k", vcore=3), ask("two", "waits", vcore=1)))
@@ -162,8 +160,8 @@ def test_a_refused_gang_leaves_no_quota_behind() -> None:
 
 
 @pytest.mark.parametrize("wanted", [{"vcore": 5}, {"vcore": -1}])
-def test_a_refused_gang_leaves_no_queue_behind(wanted: dict[str, int]) -> None:
-    """None of the queues that were created for it exists, and there is no event of any."""
+def test_a_refused_gang_creates_no_queue(wanted: dict[str, int]) -> None:
+    """None of the queues that were created for a refused gang remains, or has an event."""
     deep = "[{name: tag, value: namespace, create: true, parent: {name: user, create: true}}]"
     driver = Driver()
     driver.do(register(config("[{name: fixed}]", rest=f"placementrules: {deep}")))
@@ -177,7 +175,7 @@ def test_a_refused_gang_leaves_no_queue_behind(wanted: dict[str, int]) -> None:
 
 
 def test_a_gang_has_to_fit_in_the_parent_of_its_namespace() -> None:
-    """A quota that is larger than the maximum of the parent does not help."""
+    """A gang that exceeds the maximum of the parent queue is refused, whatever its own quota."""
     rules = "[{name: tag, value: namespace, create: true, parent: {name: fixed, value: all}}]"
     driver = Driver()
     parent = "[{name: all, parent: true, resources: {max: {vcore: 4m}}}]"

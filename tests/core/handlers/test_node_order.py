@@ -1,4 +1,4 @@
-"""The node order `auto` packs while asks lack a node, and only then (spec § 7.5)."""
+"""The node order `auto` packs only while asks lack a node (spec § 7.5)."""
 
 from itertools import count as numbers
 
@@ -29,7 +29,7 @@ NUMBERS = numbers()
 
 
 def cluster(*, rest: str = "", size: int = 10, count: int = 3, tuning: Tuning | None = None) -> Driver:
-    """Nodes n00, n01, … of this number of cores, each with one core in use; no ask waits."""
+    """Nodes n00, n01, … of this number of cores, each with one core used; no ask waits."""
     core = Driver(tuning=tuning)
     core.do(register(config(QUEUES, rest=rest)), apps(app("one", "root.a"), app("two", "root.b")))
     core.do(nodes(*(node(f"n{number:02}", vcore=size) for number in range(count))))
@@ -38,7 +38,7 @@ def cluster(*, rest: str = "", size: int = 10, count: int = 3, tuning: Tuning | 
 
 
 def where(core: Driver, *sizes: int) -> list[str]:
-    """The nodes of asks of these sizes, submitted one by one."""
+    """The nodes of asks of these sizes, which are submitted one by one."""
     found = []
     for size in sizes:
         found += [on for _, _, on in placed(core.do(asks(ask("two", f"k{next(NUMBERS)}", vcore=size))))]
@@ -46,7 +46,7 @@ def where(core: Driver, *sizes: int) -> list[str]:
 
 
 def test_nodes_are_packed_while_an_ask_lacks_a_node() -> None:
-    """Nodes are packed while the ask waits; the order is spread before it and ten seconds after its end."""
+    """Nodes are packed from the wait of an ask for a node until ten seconds after its end, else spread."""
     core = cluster()
     assert where(core, 1, 1, 1) == ["n00", "n01", "n02"]
     core.do(asks(ask("two", "large", vcore=10)))
@@ -68,7 +68,7 @@ def test_nodes_are_packed_while_an_ask_lacks_a_node() -> None:
     ],
     ids=["larger than any node", "for one node", "over a maximum"],
 )
-def test_spreads_while_others_wait(waiting: object) -> None:
+def test_an_ask_too_large_for_any_node_keeps_nodes_spread(waiting: object) -> None:
     """An ask that no node order could help does not change the order."""
     core = cluster(count=4)
     core.do(reload(config(QUEUES.replace("100m", "5m"))))
@@ -78,15 +78,15 @@ def test_spreads_while_others_wait(waiting: object) -> None:
 
 
 def test_a_reload_of_weights_keeps_nodes_packed() -> None:
-    """The order is rebuilt, and still packs."""
+    """After a reload of weights the order is rebuilt, and nodes are still packed."""
     core = cluster()
     core.do(asks(ask("two", "large", vcore=10)))
     core.do(reload(config(QUEUES, rest="nodesortpolicy: {type: auto, resourceweights: {vcore: 2.0}}")))
     assert where(core, 1, 1) == ["n00"] * 2
 
 
-def test_a_reload_of_the_order_during_a_reorder() -> None:
-    """The order of the reload is in force, and not the one that was being put in force."""
+def test_a_reload_replaces_a_reorder_in_progress() -> None:
+    """The order of a reload is in force, and not that of the interrupted reorder."""
     core = cluster(count=200, tuning=Tuning(timeout_size=1))
     core.begin(asks(ask("two", "large", vcore=10)))
     core.begin(Tick())
@@ -99,7 +99,7 @@ def test_a_reload_of_the_order_during_a_reorder() -> None:
 
 
 def test_nodes_added_and_removed_during_a_reorder() -> None:
-    """A new node has its place in the order, and a removed one has none."""
+    """A node that is added during a reorder has its place in the order, and a removed node has none."""
     core = cluster(count=90, tuning=Tuning(timeout_size=1))
     core.do(asks(ask("two", "more", vcore=5, on_node="n89")))
     core.begin(asks(ask("two", "large", vcore=10)))

@@ -1,4 +1,4 @@
-"""Nodes as seen by an RM: creation, changes, removal, and the order of use."""
+"""Nodes as an RM sees them: creation, changes, removal, and order."""
 
 from collections import Counter
 from dataclasses import replace
@@ -14,7 +14,7 @@ from support.core.driver import Driver, keys, placed
 
 
 def fleet(*sizes: dict[str, int], policy: str = "") -> Driver:
-    """A core with nodes n0, n1 ... of these sizes, and an application."""
+    """A core with one application, and nodes n0, n1, … of these sizes."""
     driver = Driver()
     rest = f"nodesortpolicy: {policy}" if policy else ""
     driver.do(register(config("[{name: a}]", rest=rest)))
@@ -35,7 +35,7 @@ def used(driver: Driver, *asked: Ask) -> list[str]:
 
 @pytest.mark.row(115)
 def test_foreign_amounts_on_a_node_are_distinguished() -> None:
-    """Own allocations, foreign ones, and the remaining room are distinguished, also after a resize."""
+    """Own and foreign allocations and the remaining room are reported separately, also after a resize."""
     driver = fleet({"vcore": 10})
     others = ask("", "theirs", on_node="n0", size={"vcore": 3, "gpu": 1})
     others.tags = {"foreign": "default"}
@@ -47,8 +47,8 @@ def test_foreign_amounts_on_a_node_are_distinguished() -> None:
         assert told.available == {"vcore": capacity - 5, "gpu": -1}
 
 
-def test_a_node_may_come_back_under_its_id() -> None:
-    """A node that was decommissioned and registered again is a new, empty node."""
+def test_a_node_may_be_registered_again() -> None:
+    """A node that is registered again after its removal is a new, empty node."""
     driver = fleet({"vcore": 2000}, {"vcore": 1000})
     driver.do(asks(*wave(3, vcore=1000)))
     driver.do(nodes(node("n0", NodeAction.DECOMISSION), node("n0", vcore=2000)))
@@ -56,8 +56,8 @@ def test_a_node_may_come_back_under_its_id() -> None:
 
 
 @pytest.mark.row(118)
-def test_a_node_that_is_replaced_is_accepted_when_the_old_one_is_gone() -> None:
-    """Allocations on the old node are released before the new one is accepted, within one request."""
+def test_a_replaced_node_is_accepted_after_the_old_ones_releases() -> None:
+    """Within a request, allocations on the old node are released before the new one is accepted."""
     driver = fleet({"vcore": 1000})
     driver.do(asks(*wave(1, vcore=500)))
     effects = driver.send(nodes(node("n0", NodeAction.DECOMISSION), node("n0", vcore=1)))
@@ -79,7 +79,7 @@ def test_only_the_ratio_of_weights_matters() -> None:
 
 @pytest.mark.row(115)
 def test_an_update_without_a_size_changes_nothing() -> None:
-    """The same holds for an update of an unknown node, or with attributes alone; none is answered."""
+    """An update without a size, or of an unknown node, changes nothing and is not answered."""
     driver = fleet({"vcore": 1000})
     before = digest_of(driver.scheduler)
     bare = [node(node_id, NodeAction.UPDATE) for node_id in ("n0", "n9")]
@@ -89,8 +89,8 @@ def test_an_update_without_a_size_changes_nothing() -> None:
     assert digest_of(driver.scheduler) == before
 
 
-def test_requests_for_a_removed_partition() -> None:
-    """A new node for it is rejected by name, and other changes are ignored."""
+def test_nodes_of_a_removed_partition_are_rejected() -> None:
+    """A new node for a removed partition is rejected, and other changes are ignored."""
     driver = fleet({"vcore": 1000})
     assert driver.do(nodes(node("n0", NodeAction.DECOMISSION, partition="second"))) == []
     (answer,) = driver.do(nodes(node("n1", partition="second", vcore=1)))
@@ -111,8 +111,8 @@ def test_requests_for_a_removed_partition() -> None:
     ],
     ids=["no cores at all", "no weight", "others", "none that the node has"],
 )
-def test_types_that_a_node_lacks_do_not_count(policy: str, utilization: float) -> None:
-    """Types with no capacity or no weight are left out of the mean, in numerator and denominator."""
+def test_types_without_capacity_or_weight_do_not_count(policy: str, utilization: float) -> None:
+    """Types without capacity or weight are left out of the weighted mean."""
     driver = fleet({"vcore": 0, "memory": 10, "gpu": 1}, policy=policy)
     driver.do(asks(ask("app", "k", memory=5, gpu=1)))
     assert driver.node("n0").utilization == pytest.approx(utilization)

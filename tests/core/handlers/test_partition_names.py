@@ -1,4 +1,4 @@
-"""Names of partitions: displayed as configured, found in any case (spec §§ 1.6.5, 2.5)."""
+"""Names of partitions: displayed as configured, and found in any case (spec §§ 1.6.5, 2.5)."""
 
 import pytest
 
@@ -18,7 +18,7 @@ SPELLINGS = ["Gpu", "gpu", "GPU", "[rm1]Gpu", "[rm1]gpu"]
 
 
 def of_name(*names: str) -> str:
-    """A configuration with a partition of each name, with one leaf."""
+    """A configuration with a partition of one leaf for each name."""
     parts = [config("[{name: a}]", name=name).removeprefix("partitions:\n") for name in names]
     return "partitions:\n" + "".join(parts)
 
@@ -39,7 +39,7 @@ def refusals(effects: list[Effect]) -> list[str]:
 @pytest.mark.row(22)
 @pytest.mark.parametrize("spelt", SPELLINGS)
 def test_requests_find_a_partition_in_any_case(spelt: str) -> None:
-    """Nodes, applications and asks reach the partition in any case of its name."""
+    """Nodes, applications and asks are accepted under the partition's name in any case."""
     driver = started("default", "Gpu")
     for number in range(2):
         name = f"{spelt}{number}"
@@ -52,14 +52,14 @@ def test_requests_find_a_partition_in_any_case(spelt: str) -> None:
 @pytest.mark.row(22)
 @pytest.mark.parametrize("spelt", SPELLINGS)
 def test_readers_find_a_partition_in_any_case(spelt: str) -> None:
-    """Reports are found by any spelling, and have the configured one."""
+    """Reports are found under any case of the name, and show the configured one."""
     driver = started("Gpu")
     assert driver.views.resolve(spelt) == GPU
     assert [report.bare_name for report in driver.views.partitions()] == ["Gpu"]
 
 
-def test_another_spelling_in_a_reload_is_the_same_partition() -> None:
-    """A partition that a new configuration spells otherwise continues, and keeps its name."""
+def test_a_reload_may_change_the_case_of_a_name() -> None:
+    """A partition whose name differs only in case after a reload continues, and keeps its name."""
     driver = started("Gpu")
     driver.do(apps(app("job", "root.a", partition="Gpu")))
     changed, *others = driver.do(reload(of_name("gpu", "more")))
@@ -70,7 +70,7 @@ def test_another_spelling_in_a_reload_is_the_same_partition() -> None:
 
 
 def test_a_removed_partition_is_recognized_in_any_case() -> None:
-    """Requests to a removed partition are refused alike, and a new one is found."""
+    """Requests to a removed partition are refused under any case, and a new partition is found."""
     driver = started("default", "Gpu")
     driver.do(apps(app("before", "root.a", partition="gpu")))
     driver.do(reload(of_name("default")))
@@ -81,8 +81,8 @@ def test_a_removed_partition_is_recognized_in_any_case() -> None:
     assert driver.views.application(PartitionName("[rm1]gpu"), "job").state == "New"
 
 
-def test_another_rms_partition_is_not_found_by_its_name() -> None:
-    """A name with an RM in brackets is looked up for that RM only."""
+def test_a_bracketed_name_is_sought_at_its_rm_only() -> None:
+    """A name with an RM in brackets is found only among the partitions of that RM."""
     driver = started("Gpu")
     driver.do(register(of_name("other"), rm="rm2"))
     (refusal,) = refusals(driver.do(apps(app("job", "root.a", partition="[rm1]gpu"), rm="rm2")))

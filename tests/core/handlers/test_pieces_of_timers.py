@@ -1,4 +1,4 @@
-"""No deadline delays others: the work of a tick does not grow with the number of due items."""
+"""The work of one tick does not grow with the number of due items, so no deadline delays others."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -63,7 +63,7 @@ DYNAMIC = "placementrules: [{name: provided, create: true}]"
 
 
 def _asks(n: int) -> Iterator[Command]:
-    """Asks of one size that fit nowhere and are reported."""
+    """Asks of one size that fit nowhere and are reported to the RM."""
     yield register(config("[{name: a}]"))
     yield nodes(node("n1", vcore=10))
     yield apps(app("one", "root.a"))
@@ -91,7 +91,7 @@ def _completing(n: int) -> Iterator[Command]:
 
 
 def _gang(n: int) -> Iterator[Command]:
-    """A gang whose placeholders time out."""
+    """A gang whose placeholders have timed out."""
     yield register(config("[{name: a}]"))
     yield nodes(node("n1", vcore=10 * n))
     yield apps(app("one", "root.a", gang={"vcore": n}, timeout=3))
@@ -105,14 +105,14 @@ def _rejected(n: int) -> Iterator[Command]:
 
 
 def _gone(n: int) -> Iterator[Command]:
-    """Ended applications, each of which leaves a dynamic queue."""
+    """Ended applications, each in a dynamic queue that is then removed."""
     yield register(config("[{name: p, parent: true, submitacl: '*'}]", rest=DYNAMIC))
     yield apps(*(app(f"app-{number}", f"root.p.q{number}") for number in range(n)))
     yield remove_apps(*(f"app-{number}" for number in range(n)))
 
 
 def _gone_among_others(n: int) -> Iterator[Command]:
-    """One dynamic queue to remove, and very many that stay."""
+    """One dynamic queue to remove among very many that remain."""
     others = ", ".join(f"{{name: q{number}}}" for number in range(7 * n // 2))
     p = "{name: p, parent: true, submitacl: '*'}"
     yield register(config(f"[{p}, {others}]", rest=DYNAMIC))
@@ -121,7 +121,7 @@ def _gone_among_others(n: int) -> Iterator[Command]:
 
 
 def _unanswered(n: int) -> Iterator[Command]:
-    """Questions that the RM does not answer."""
+    """Predicate checks that the RM does not answer."""
     yield register(config("[{name: a}]"), predicates=PredicatePolicy(deadline=0.5))
     yield nodes(*(node(f"n{number}", vcore=1) for number in range(n)))
     yield apps(app("one", "root.a"))
@@ -129,7 +129,7 @@ def _unanswered(n: int) -> Iterator[Command]:
 
 
 def _old_together(n: int) -> Iterator[Command]:
-    """Asks of one size that a full node could hold, and that are old enough at the same time."""
+    """Asks of one size that a full node could hold, and that become old enough at the same time."""
     yield register(config("[{name: a}]"))
     yield nodes(node("n1", vcore=20), node("n2", vcore=20))
     yield apps(app("one", "root.a"))
@@ -147,7 +147,7 @@ def _reserved(n: int) -> Iterator[Command]:
 
 
 def _overdue(n: int) -> Iterator[Command]:
-    """Full nodes whose allocations never end, and an ask with a shadow start."""
+    """Full nodes whose allocations run longer than declared, and an ask with a shadow start."""
     yield register(config("[{name: a}]", properties="{backfill: easy}"))
     yield nodes(*(node(f"n{number}", vcore=2) for number in range(2 * n)))
     yield apps(app("one", "root.a", tags={RUNTIME: "60"}))
@@ -166,7 +166,7 @@ def _failed(n: int) -> Iterator[Command]:
 
 
 def _completing_gang(n: int) -> Iterator[Command]:
-    """A gang with nothing but its placeholders."""
+    """A completing gang that has placeholders only."""
     yield register(config("[{name: a}]"))
     yield nodes(node("n1", vcore=10 * n))
     yield apps(app("one", "root.a", gang={"vcore": n}, timeout=300))
@@ -178,7 +178,7 @@ def _completing_gang(n: int) -> Iterator[Command]:
 
 
 def _crowded(n: int) -> Iterator[Command]:
-    """One placeholder of an application with very many allocations, and as many asks."""
+    """A placeholder in an application with very many allocations, and as many asks."""
     yield register(config("[{name: a}]"))
     yield nodes(node("n1", vcore=2 * n), node("n2", vcore=1))
     yield apps(app("one", "root.a", gang={"vcore": 2}, timeout=3))
@@ -189,7 +189,7 @@ def _crowded(n: int) -> Iterator[Command]:
 
 
 def _crowded_in_doubt(n: int) -> Iterator[Command]:
-    """The same while the RM is being asked about the node of one more placeholder."""
+    """The same, while the RM is asked about the node of one more placeholder."""
     register_first, *others = _crowded(n)
     assert isinstance(register_first, RegisterRm)
     yield replace(register_first, predicates=PredicatePolicy(deadline=60))
@@ -207,7 +207,7 @@ def _limited(name: str, rest: str = "", delay: str = "5s", most: int = 1) -> str
 
 
 def _above_max(n: int) -> Iterator[Command]:
-    """A leaf that has very much more than its maximum."""
+    """A leaf that is very far above its maximum."""
     yield register(config(f"[{_limited('a')}]", rest=ENFORCED))
     yield nodes(node("n1", memory=n))
     yield apps(app("one", "root.a"))
@@ -215,7 +215,7 @@ def _above_max(n: int) -> Iterator[Command]:
 
 
 def _large_above_max(n: int) -> Iterator[Command]:
-    """A leaf above its maximum, without an allocation small enough to stop."""
+    """A leaf above its maximum, without an allocation that is small enough to be stopped."""
     yield register(config(f"[{_limited('a', most=8 * n - 1)}]", rest=ENFORCED))
     yield nodes(node("n1", memory=8 * n))
     yield apps(app("one", "root.a"))
@@ -223,7 +223,7 @@ def _large_above_max(n: int) -> Iterator[Command]:
 
 
 def _leaves_above_max(n: int) -> Iterator[Command]:
-    """A queue of very many leaves that is above its maximum."""
+    """A queue above its maximum with very many leaves."""
     leaves = ", ".join(f"{{name: q{number}}}" for number in range(n))
     queue = _limited("p", f", queues: [{leaves}]")
     yield register(config(f"[{queue}]", rest=ENFORCED))
@@ -233,13 +233,13 @@ def _leaves_above_max(n: int) -> Iterator[Command]:
 
 
 def _applications_above_max(n: int) -> Iterator[Command]:
-    """A leaf of very many applications, one of which is above the maximum."""
+    """A leaf above its maximum with very many applications."""
     yield from _above_max(4)
     yield apps(*(app(f"app-{number}", "root.a") for number in range(4 * n)))
 
 
 def _many_above_max(n: int, delay: str = "5s") -> Iterator[Command]:
-    """Leaves that have more than their maxima, all at the same time."""
+    """Leaves that are above their maxima and become due at the same time."""
     leaves = ", ".join(_limited(f"q{number}", delay=delay) for number in range(n))
     yield register(config(f"[{leaves}]", rest=ENFORCED))
     yield nodes(node("n1", memory=2 * n))
@@ -248,12 +248,12 @@ def _many_above_max(n: int, delay: str = "5s") -> Iterator[Command]:
 
 
 def _some_time_above_max(n: int) -> Iterator[Command]:
-    """Leaves that have more than their maxima, and much time until they are enforced."""
+    """Leaves above their maxima, long before enforcement."""
     yield from _many_above_max(7 * n // 2, delay="480h")
 
 
 def _drained(n: int) -> Iterator[Command]:
-    """A node with very many allocations, and a long time: one stop in more than a week."""
+    """A drained node with very many allocations and one stop in more than a week."""
     yield register(config("[{name: a}]"))
     yield nodes(node("n1", vcore=2 * n))
     yield apps(app("one", "root.a"))
@@ -271,7 +271,7 @@ def _noticed(n: int) -> Iterator[Command]:
 
 
 def _lost(n: int) -> Iterator[Command]:
-    """Rooms of members of one gang that were lost with their nodes; the gang has one ask left."""
+    """Reserved rooms of lost members of one gang, which has one pending ask."""
     properties = "{topology.levels: rack, topology.swap-seconds: '60'}"
     yield register(config("[{name: a}]", properties=properties))
     yield nodes(*(node(f"n{number}", vcore=1, attributes={"rack": "r"}) for number in range(n)))
@@ -292,14 +292,14 @@ def _hours(n: int) -> Iterator[Command]:
 
 
 def _ageing(n: int) -> Iterator[Command]:
-    """Applications with asks of the same age, and no node."""
+    """Applications with asks of equal age, without a node."""
     yield register(config("[{name: a, properties: {ageing: 1/1h max 1}}]"))
     yield apps(*(app(f"app-{number}", "root.a") for number in range(n)))
     yield asks(*(ask(f"app-{number}", "k", vcore=2) for number in range(n)))
 
 
 def _fragmented(n: int) -> Iterator[Command]:
-    """Nodes that are all half full, and an ask that would need a whole one: the order is rebuilt."""
+    """Half full nodes, and an ask for a whole node, for which the order is rebuilt."""
     yield register(config("[{name: a}]"))
     yield nodes(*(node(f"n{number}", vcore=2) for number in range(4 * n)))
     yield apps(app("one", "root.a"))
@@ -337,14 +337,14 @@ SCENES: dict[Due, tuple[Scene, ...]] = {
 
 
 class Longest(NamedTuple):
-    """The lines of the longest tick of a scene, and the items due in all ticks."""
+    """The executed lines of the longest tick of a scene, and the items due in all ticks."""
 
     lines: int
     due: frozenset[Due]
 
 
 class _Played:
-    """A core whose RM answers nothing; the lines of ticks are counted."""
+    """A core whose RM answers nothing, with a count of the executed lines of ticks."""
 
     def __init__(self) -> None:
         self.scheduler = Scheduler(tuning=SMALL)
@@ -352,12 +352,12 @@ class _Played:
         self.most = 0
 
     def do(self, command: Command) -> None:
-        """Process a command with its remainder."""
+        """Process a command with all its slices."""
         effects = self.scheduler.handle(command, self.now)
         self._hear(effects)
 
     def tick(self) -> None:
-        """The same for a tick; its lines count."""
+        """Process a tick, and count its lines."""
         effects: list[Effect] = []
         work = partial(self._tick, effects)
         self.most = max(self.most, lines_of_core(work))
@@ -375,7 +375,7 @@ class _Played:
 
 
 def longest_tick(scene: Scene, n: int) -> Longest:
-    """Play a scene, and then all that is due in ten days."""
+    """The longest tick of a scene, over ten days of ticks."""
     played, due = _Played(), set[Due]()
     scheduler = played.scheduler
     for command in scene(n):
@@ -400,7 +400,7 @@ def _grown(scene: Scene) -> tuple[Longest, Longest]:
 
 
 def test_every_deadline_has_its_scene() -> None:
-    """A new kind of deadline has a scene with very many of it due at once, or with much work for it."""
+    """Every kind of deadline has a scene with very many due items, or with much work for one."""
     assert {*SCENES} == {*Due}
 
 
@@ -422,7 +422,7 @@ TENTHS = [
 
 @pytest.fixture
 def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Slices that a small world fills."""
+    """Tuning in which a small world fills a slice."""
     for module, name, size in TENTHS:
         monkeypatch.setattr(module, name, size)
 
@@ -431,7 +431,7 @@ def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("due", "scene"), [(due, scene) for due, scenes in SCENES.items() for scene in scenes]
 )
-def test_ticks_do_not_grow_with_the_number_of_due_items(due: Due, scene: Scene) -> None:
+def test_more_due_items_make_more_ticks_not_longer_ones(due: Due, scene: Scene) -> None:
     """Twice as many due items take more ticks, and no longer ones."""
     few, many = _grown(scene)
     assert due in few.due & many.due

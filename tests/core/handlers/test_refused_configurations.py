@@ -1,4 +1,4 @@
-"""A configuration that is refused changes nothing at all, whatever is wrong with it (§ 2.7.1)."""
+"""A refused configuration changes nothing, whatever its problem (§ 2.7.1)."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -41,7 +41,7 @@ BEFORE = config(QUEUES.replace("{name: default}", "{name: default}, {name: old}"
 
 
 def in_the_middle() -> Driver:
-    """A partition in which every kind of operation is in progress."""
+    """A partition with every kind of operation in progress."""
     driver = Driver()
     driver.do(register(BEFORE, extra={"log.level": "INFO"}))
     driver.do(nodes(node("n1", vcore=9000), node("n2", NodeAction.CREATE_DRAIN, vcore=9000)))
@@ -59,7 +59,7 @@ def in_the_middle() -> Driver:
 
 @pytest.fixture(scope="module")
 def driver() -> Driver:
-    """One for all tests, none of which changes it."""
+    """One driver for all tests; none of them changes it."""
     return in_the_middle()
 
 
@@ -74,10 +74,10 @@ def told(effects: list[Effect]) -> str:
 @pytest.mark.row(23, 25, 26, 29, 31, 32, 35, 36, 37, 38, 53, 54, 56)
 @pytest.mark.parametrize(("text", "reason"), WRONG.values(), ids=WRONG)
 @pytest.mark.parametrize("command", [reload, register])
-def test_a_refused_configuration_changes_not_one_bit(
+def test_a_refused_configuration_changes_nothing(
     driver: Driver, command: Callable[[str], Command], text: str, reason: str
 ) -> None:
-    """It is refused with its reason, by an update and by a registration, without any change."""
+    """A configuration refused by an update or a registration has a reason, and changes no state."""
     before = digest_of(driver.scheduler)
     assert reason in told(driver.send(command(text)))
     assert digest_of(driver.scheduler) == before
@@ -93,23 +93,23 @@ def test_a_refused_configuration_changes_not_one_bit(
     ],
     ids=["a managed leaf", "a dynamic leaf", "a draining leaf"],
 )
-def test_a_leaf_in_use_stays_a_leaf(driver: Driver, text: str) -> None:
-    """A refusal because of the contents of queues leaves no trace either."""
+def test_the_refusal_to_change_a_leaf_in_use_changes_nothing(driver: Driver, text: str) -> None:
+    """A refusal because of a leaf with applications changes no state."""
     before = digest_of(driver.scheduler)
     assert "has applications and cannot become a parent" in told(driver.send(reload(text)))
     assert digest_of(driver.scheduler) == before
 
 
 @pytest.mark.row(55)
-def test_the_same_text_changes_not_one_bit(driver: Driver) -> None:
-    """An update with the text in force is a success that changes nothing."""
+def test_an_update_with_the_same_text_changes_nothing(driver: Driver) -> None:
+    """An update with the text in force succeeds, and changes no state."""
     before = digest_of(driver.scheduler)
     driver.send(reload(GOOD))
     assert digest_of(driver.scheduler) == before
 
 
 def test_a_digest_shows_every_change() -> None:
-    """Of two texts that differ in one amount, the accepted one changes the digest."""
+    """A digest of the state differs after a change of a single amount."""
     driver = in_the_middle()
     before = digest_of(driver.scheduler)
     driver.send(reload(GOOD.replace("vcore: 8", "vcore: 7")))

@@ -1,4 +1,4 @@
-"""The RM accepts the clearing of a node, but refuses the cleared node: few further victims are stopped."""
+"""An RM that accepts a node to be cleared, but then refuses it, causes few further stops."""
 
 from licorne_core.messages.commands import Command, NodeAction, PredicatePolicy
 from licorne_core.messages.effects import Effect
@@ -28,10 +28,10 @@ QUEUES = config(
 
 
 class Town:
-    """Full nodes, and an RM that accepts everything except allocations of an owner's asks."""
+    """Full nodes, and an RM that accepts everything except the allocations of an owner's asks."""
 
     def __init__(self, size: int) -> None:
-        """Create this number of nodes, each with a guest of its size."""
+        """Create this number of nodes, each filled by one guest."""
         self.core = Driver()
         self.stops: list[tuple[float, str]] = []
         homes = [f"n{n}" for n in range(size)]
@@ -44,15 +44,15 @@ class Town:
 
     @staticmethod
     def guest(home: str) -> Command:
-        """A new guest on a node."""
+        """Place a new guest on a node."""
         return asks(ask("guest", f"on-{home}", on_node=home, memory=1, policy="s"))
 
     def do(self, command: Command) -> None:
-        """Carry out a command, with all that the RM does then."""
+        """Process a command, and all answers of the RM."""
         self._hear(self.core.do(command))
 
     def wait(self, seconds: int) -> None:
-        """Let time pass in steps of a second."""
+        """Let time pass in steps of one second."""
         for _ in range(seconds):
             self._hear(self.core.wait(1))
 
@@ -66,21 +66,21 @@ class Town:
 
 
 def wants(town: Town) -> None:
-    """The owner asks, and the first stop is in vain."""
+    """Let the owner ask; the first stop is in vain."""
     town.do(asks(ask("owner", "k", memory=1, policy="o", predicate="p")))
     town.wait(5)
 
 
-def test_refused_stops_are_repeated_rarely() -> None:
-    """After a refusal the ask pauses for 15 seconds, then for 30, and after three it preempts no more."""
+def test_stops_after_refusals_are_rare() -> None:
+    """After a refusal an ask waits for 15 seconds, then 30; after three refusals it preempts no more."""
     town = Town(6)
     wants(town)
     town.wait(150)
     assert town.stops == [(1, "on-n0"), (16, "on-n1"), (46, "on-n2")]
 
 
-def test_the_end_of_the_pause_is_explained() -> None:
-    """The explanation of a waiting ask has the time at which it may preempt again."""
+def test_explain_shows_the_end_of_the_pause_after_a_refusal() -> None:
+    """The explanation of an ask shows the time from which it may preempt again."""
     town = Town(2)
     wants(town)
     checks = town.core.explain("owner", "k").checks
@@ -89,7 +89,7 @@ def test_the_end_of_the_pause_is_explained() -> None:
 
 
 def test_a_refused_node_is_cleared_again_once_it_has_changed() -> None:
-    """A refusal of a node is valid as long as the node is unchanged."""
+    """A refused node may be cleared again once the node has changed."""
     town = Town(1)
     wants(town)
     town.do(town.guest("n0"))
@@ -98,8 +98,8 @@ def test_a_refused_node_is_cleared_again_once_it_has_changed() -> None:
     assert town.stops == [(1, "on-n0"), (16, "on-n0")]
 
 
-def test_a_reload_forgets_refused_nodes() -> None:
-    """A pause after a stop in vain ends with a reload, like any other."""
+def test_a_reload_ends_the_pause_after_a_refusal() -> None:
+    """A reload ends the pause of an ask after a stop in vain."""
     town = Town(2)
     wants(town)
     town.do(reload(QUEUES.replace("preemption.delay: 1s", "preemption.delay: 2s")))
@@ -107,8 +107,8 @@ def test_a_reload_forgets_refused_nodes() -> None:
     assert [key for _, key in town.stops] == ["on-n0", "on-n1"]
 
 
-def test_removed_nodes_are_forgotten() -> None:
-    """Only existing nodes, in their state at the refusal, are passed over."""
+def test_only_existing_nodes_stay_refused() -> None:
+    """A refusal is dropped with its node, and applies to the state at the refusal only."""
     town = Town(3)
     wants(town)
     town.do(nodes(node("n0", NodeAction.DECOMISSION)))

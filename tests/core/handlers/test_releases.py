@@ -1,4 +1,4 @@
-"""Releases by the RM: freed amounts, acknowledgements, and ignored releases (spec § 1.6.11)."""
+"""Releases by the RM: freed amounts, confirmations, and ignored releases (spec § 1.6.11)."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from support.core.driver import Driver, keys, released
 
 @pytest.fixture
 def driver() -> Driver:
-    """Two allocations, k0 and k1, on a full node, and k2 waiting."""
+    """A full node with the allocations k0 and k1, while k2 waits."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")), nodes(node("n1", memory=2)), apps(app("app", "root.a")))
     driver.do(asks(*(ask("app", f"k{i}", memory=1) for i in range(3))))
@@ -23,8 +23,8 @@ def books(driver: Driver) -> tuple[object, ...]:
 
 
 @pytest.mark.row(15)
-def test_a_timeout_without_key_leaves_asks_alone(driver: Driver) -> None:
-    """TIMEOUT frees allocations only, and is itself an answer: nothing is sent."""
+def test_a_timeout_without_a_key_frees_allocations_only(driver: Driver) -> None:
+    """A release by TIMEOUT without a key frees all allocations, keeps the asks, and is not answered."""
     effects = driver.do(releases(release("app", why=TerminationType.TIMEOUT)))
     assert released(effects) == []
     assert keys(effects) == ["k2"]
@@ -32,7 +32,7 @@ def test_a_timeout_without_key_leaves_asks_alone(driver: Driver) -> None:
 
 @pytest.mark.row(16)
 @pytest.mark.parametrize("why", list(TerminationType), ids=lambda why: why.name)
-def test_a_repeated_release_is_harmless(driver: Driver, why: TerminationType) -> None:
+def test_a_repeated_release_changes_nothing(driver: Driver, why: TerminationType) -> None:
     """A second release of one key, of any type, is not answered and changes nothing."""
     driver.do(releases(release("app", "k2")))
     driver.do(releases(release("app", "k0", why=why)))
@@ -44,7 +44,7 @@ def test_a_repeated_release_is_harmless(driver: Driver, why: TerminationType) ->
 
 
 def test_the_highest_usage_of_an_application_is_recorded(driver: Driver) -> None:
-    """It rises with the usage, remains when that falls, and rises again only above it."""
+    """The highest usage of an application rises with its usage, and does not fall with it."""
 
     def most() -> object:
         return driver.app("app").max_allocated

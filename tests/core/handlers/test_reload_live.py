@@ -1,4 +1,4 @@
-"""Each setting that a reload may change is in force at once, in the middle of things (§ 2.7.3)."""
+"""Every setting that a reload may change is in force at once, while applications run (§ 2.7.3)."""
 
 import pytest
 
@@ -31,7 +31,7 @@ class Town(Driver):
     """A core in which applications compete with equal asks of one unit of memory."""
 
     def __init__(self, queues: str, *queue_of_app: str, memory: int = 100, rest: str = "") -> None:
-        """One node; app-0, app-1 and so on are submitted a second after each other, each to its queue."""
+        """Create one node; app-0, app-1, … are submitted one second apart, each to its queue."""
         super().__init__()
         self.do(register(config(queues, rest=rest)), nodes(node("n1", memory=memory)))
         for number, queue in enumerate(queue_of_app):
@@ -39,24 +39,24 @@ class Town(Driver):
             self.do(apps(app(f"app-{number}", queue)))
 
     def want(self, app_id: str, count: int, priority: int = 0) -> None:
-        """Submit this number of asks; nothing is decided yet."""
+        """Submit this number of asks without a decision."""
         wave = [ask(app_id, f"{app_id}-{i}", priority=priority, memory=1) for i in range(count)]
         self.send(asks(*wave))
 
     def serve(self, count: int) -> list[str]:
-        """The applications served by this number of decisions."""
+        """The applications that get the next allocations, in this number of decisions."""
         return [app_id for app_id, _, _ in placed(self.send(Tick(decisions=count)))]
 
     def follow(self, queues: str, rest: str = "") -> None:
-        """Reload; nothing is decided yet."""
+        """Reload without a decision."""
         answer = self.send(reload(config(queues, rest=rest)))[0]
         assert isinstance(answer, ConfigurationUpdated)
         assert answer.changed
 
 
 @pytest.mark.row(90)
-def test_offsets_and_fences_are_derived_anew() -> None:
-    """An offset that is added, becomes a fence and is removed moves the queue among its siblings."""
+def test_a_reload_of_offsets_and_fences_reorders_queues() -> None:
+    """A priority offset that a reload adds, fences or removes changes the queue's place among siblings."""
     town = Town(TWO % "", "root.a", "root.b")
     town.want("app-0", 20, priority=3)
     town.want("app-1", 20, priority=5)
@@ -72,8 +72,8 @@ def test_offsets_and_fences_are_derived_anew() -> None:
 
 
 @pytest.mark.row(48)
-def test_inherited_settings_are_derived_anew() -> None:
-    """A property that leaves the parent leaves its children, and their settings with it."""
+def test_a_reload_of_inherited_properties_reaches_children() -> None:
+    """A property that a reload removes from a parent is no longer in force in its children."""
     queues = "[{name: p, properties: {%s}, queues: [{name: a}]}]"
     town = Town(queues % f"{FAIR}, team: red", "root.p.a")
     assert town.queue("root.p.a").properties["team"] == "red"
@@ -83,8 +83,8 @@ def test_inherited_settings_are_derived_anew() -> None:
     assert town.queue("root.p.a").sort_policy == "fifo"
 
 
-def test_roots_number_of_applications_is_that_of_registration() -> None:
-    """A reload with another number is accepted, and has no effect on root (spec § 2.7.3)."""
+def test_a_reload_does_not_change_max_applications_of_root() -> None:
+    """A reload with another `maxapplications` of root is accepted without effect (spec § 2.7.3)."""
     text = "partitions: [{name: default, queues: [{name: root, maxapplications: %s, submitacl: '*'"
     text += ", queues: [{name: a, maxapplications: %s}]}]}]"
     town = Driver()
@@ -96,8 +96,8 @@ def test_roots_number_of_applications_is_that_of_registration() -> None:
 
 
 @pytest.mark.row(39, 40)
-def test_access_follows_the_reload() -> None:
-    """A user without access submits nothing new; running applications continue and may ask for more."""
+def test_a_reload_of_access_lists_keeps_running_applications() -> None:
+    """A user who loses access submits nothing new; running applications continue, and may ask for more."""
     open_to = "partitions: [{name: default, queues: [{name: root, queues: [{name: a, %s}]}]}]"
     town = Driver()
     town.do(register(open_to % "submitacl: ann"), nodes(node("n1", memory=9)))
@@ -108,8 +108,8 @@ def test_access_follows_the_reload() -> None:
 
 
 @pytest.mark.row(43, 44)
-def test_another_node_order_counts_for_the_next_ask() -> None:
-    """A reload places the next ask by the new node order and weights, although no node has changed."""
+def test_a_reload_of_the_node_order_applies_to_the_next_ask() -> None:
+    """The next ask is placed by the new node order and weights, although no node has changed."""
     town = Town(ONE % "", "root.a", memory=0)
     town.do(nodes(*(node(n, vcore=10, memory=10) for n in ("n2", "n3", "n4"))))
     town.do(asks(ask("app-0", "cores", on_node="n3", vcore=6)))
@@ -125,8 +125,8 @@ def test_another_node_order_counts_for_the_next_ask() -> None:
 
 
 @pytest.mark.row(45)
-def test_both_preemption_flags_follow() -> None:
-    """The reported flags are those of the configuration in force."""
+def test_a_reload_changes_both_preemption_switches() -> None:
+    """The reported preemption switches are those of the configuration in force."""
     town = Town(ONE % "")
     report = town.views.partitions()[0]
     assert (report.preemption_enabled, report.extended["quota_preemption_enabled"]) == (True, False)
@@ -136,8 +136,8 @@ def test_both_preemption_flags_follow() -> None:
 
 
 @pytest.mark.row(84)
-def test_the_recovery_queue_is_left_alone() -> None:
-    """A template in a reload does not apply to it, and recovered applications continue."""
+def test_a_reload_leaves_the_recovery_queue_unchanged() -> None:
+    """A template in a reload does not apply to the recovery queue, whose applications continue."""
     town = Town(ONE % "")
     town.do(apps(app("forced", "nowhere", tags={"application.create.force": "true"})))
     before = town.queue("root.@recovery@")
@@ -151,8 +151,8 @@ def test_the_recovery_queue_is_left_alone() -> None:
 
 
 @pytest.mark.row(27)
-def test_a_leaf_without_applications_becomes_a_parent() -> None:
-    """Its children accept applications, and it accepts none itself."""
+def test_an_empty_leaf_becomes_a_parent() -> None:
+    """A leaf without applications that becomes a parent accepts none; its children do."""
     town = Town(TWO % "")
     town.follow(TWO % "queues: [{name: x}]")
     refusals = refused_apps(town.do(apps(app("up", "root.a"), app("down", "root.a.x"))))
@@ -162,7 +162,7 @@ def test_a_leaf_without_applications_becomes_a_parent() -> None:
 
 @pytest.mark.row(27)
 def test_a_parent_becomes_a_leaf_after_its_children_are_removed() -> None:
-    """Until then its children accept nothing new, so that it does not wait for ever."""
+    """A parent that becomes a leaf accepts no applications in its children, and is a leaf without them."""
     creates = "placementrules: [{name: provided, create: true}]"
     town = Town(TWO % "parent: true", "root.a.made", rest=creates)
     town.follow(TWO % "", rest=creates)
@@ -185,8 +185,8 @@ def test_a_parent_becomes_a_leaf_after_its_children_are_removed() -> None:
 
 
 @pytest.mark.row(22, 57)
-def test_a_returning_partition_is_new() -> None:
-    """It has only its queues; applications and nodes have to be submitted again."""
+def test_a_partition_that_is_added_again_starts_empty() -> None:
+    """A partition that is added again has its queues, but no former applications and nodes."""
     second = config("[{name: a}]", name="second").removeprefix("partitions:\n")
     both = config("[{name: a}]") + second
     town = Town("[{name: a}]")
@@ -202,8 +202,8 @@ def test_a_returning_partition_is_new() -> None:
     assert refused_apps(town.do(new)) == {}
 
 
-def test_a_back_off_ends_at_its_time() -> None:
-    """A running back-off that a reload switches off still ends at its time."""
+def test_a_reload_does_not_shorten_a_back_off() -> None:
+    """A back-off that a reload switches off still ends at its time."""
     rests = "application.unschedasks.backoff: '1', application.unschedasks.backoff.delay: 5s"
     town = Town(ONE % rests, "root.a", memory=5)
     town.do(nodes(node("n2", memory=5)))
@@ -214,8 +214,8 @@ def test_a_back_off_ends_at_its_time() -> None:
     assert keys(town.wait(0.2)) == ["small"]
 
 
-def test_a_reload_within_a_replay_ends_no_replay() -> None:
-    """New settings are in force, and nothing is scheduled before the replay has ended."""
+def test_a_reload_during_a_replay_keeps_its_hold() -> None:
+    """A reload during a replay is in force, but nothing is scheduled before the replay has ended."""
     town = Town(TWO % "resources: {max: {memory: 1}}", "root.a")
     town.do(BeginReplay(rm_id=RmId(RM)))
     town.want("app-0", 4)
@@ -225,7 +225,7 @@ def test_a_reload_within_a_replay_ends_no_replay() -> None:
 
 
 def test_an_application_keeps_its_place_through_reloads() -> None:
-    """Asks, their order, and times stay as they were: a reload is no new submission."""
+    """After a reload the asks of an application, their order and their times are unchanged."""
     town = Town(ONE % "", "root.a")
     town.want("app-0", 3)
     before = town.app("app-0")

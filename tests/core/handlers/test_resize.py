@@ -1,4 +1,4 @@
-"""Repeated keys: the effect of a resize, and repetitions without effect (spec § 5.3.5)."""
+"""Repeated keys: resizes, and repetitions without effect (spec § 5.3.5)."""
 
 import pytest
 
@@ -15,7 +15,7 @@ SMALL = config("[{name: a, resources: {max: {vcore: 10m}}}]")
 
 
 def town() -> Driver:
-    """One queue with a maximum of ten, two nodes, and one application; everything is empty."""
+    """One queue with a maximum of ten, two empty nodes, and one application without asks."""
     made = Driver()
     made.do(register(SMALL), nodes(node("n1", vcore=20), node("n2", vcore=20)))
     made.do(apps(app("job", "root.a", user="sue")))
@@ -23,8 +23,8 @@ def town() -> Driver:
 
 
 @pytest.mark.row(111)
-def test_nothing_but_the_size_of_a_known_key_changes() -> None:
-    """Priority and age of a pending ask, and the node of an allocation, are unchanged."""
+def test_a_resize_changes_only_the_size() -> None:
+    """A resize keeps the priority and age of a pending ask, and the node of an allocation."""
     core = town()
     first = ask("job", "k1", vcore=11, priority=5, created=core.now - 9)
     core.do(asks(first, ask("job", "k2", vcore=4)))
@@ -36,8 +36,8 @@ def test_nothing_but_the_size_of_a_known_key_changes() -> None:
 
 
 @pytest.mark.row(111, 112)
-def test_repetitions_change_nothing() -> None:
-    """The same ask and the same allocation, sent again, change nothing but the count of asks."""
+def test_a_repeated_ask_changes_nothing() -> None:
+    """The same ask, and the same allocation, sent again change only the count of asks."""
     core = town()
     known = [ask("job", "k1", vcore=4), ask("job", "k2", vcore=11)]
     core.do(asks(*known))

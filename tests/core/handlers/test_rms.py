@@ -1,4 +1,4 @@
-"""Several RMs in one core: each registers, leaves and replays independently."""
+"""Several RMs in one core register, leave and replay independently."""
 
 import pytest
 
@@ -15,7 +15,7 @@ LEAF = config("[{name: a, resources: {max: {memory: 4}}}]")
 
 @pytest.fixture
 def driver() -> Driver:
-    """RMs `one` and `two` with a node, an application and an allocation of the same names each."""
+    """RMs `one` and `two`, each with a node, an application and an allocation under the same names."""
     driver = Driver()
     for rm in ("one", "two"):
         driver.do(register(LEAF, rm=rm), nodes(node("n", memory=8), rm=rm))
@@ -24,8 +24,8 @@ def driver() -> Driver:
 
 
 @pytest.mark.row(7)
-def test_an_rm_that_leaves_leaves_alone(driver: Driver) -> None:
-    """A removed RM's partitions are removed and its messages refused; the other continues."""
+def test_the_removal_of_an_rm_does_not_affect_others(driver: Driver) -> None:
+    """The partitions of a removed RM are removed, its messages are refused, and the other RM continues."""
     driver.do(RemoveRm(rm_id=RmId("one")))
     (answer,) = driver.do(nodes(node("n2", memory=1), rm="one"))
     assert answer == NotRegistered(
@@ -37,7 +37,7 @@ def test_an_rm_that_leaves_leaves_alone(driver: Driver) -> None:
 
 
 def test_rms_take_turns(driver: Driver) -> None:
-    """However much one RM asks for, another's ask is served after one turn at the most."""
+    """The ask of an RM is served after at most one turn of another RM with very many asks."""
     for rm in ("one", "two"):
         driver.do(reload(config("[{name: a}]"), rm=rm), nodes(node("big", memory=10_000), rm=rm))
     driver.send(asks(*(ask("app", f"flood{i}", memory=1) for i in range(5000)), rm="one"))
@@ -48,8 +48,8 @@ def test_rms_take_turns(driver: Driver) -> None:
     assert sorted(served) == ["one", "two"]
 
 
-def test_a_hold_stops_one_rm_only(driver: Driver) -> None:
-    """On hold an RM's asks wait, and the other's do not; afterwards they are served."""
+def test_a_hold_stops_its_own_rm_only(driver: Driver) -> None:
+    """During a hold the RM's asks wait, and those of the other RM are served."""
     driver.do(SetHold(rm_id=RmId("one"), hold=Hold.OUTBOX_FULL, on=True))
     waiting = driver.do(*(asks(ask("app", "next", memory=1), rm=rm) for rm in ("one", "two")))
     assert [effect.rm_id for effect in waiting if isinstance(effect, AllocationsMade)] == ["two"]

@@ -1,4 +1,4 @@
-"""Large commands that are carried out slice by slice, and commands between the slices."""
+"""Large commands that are processed in slices, and other commands between the slices."""
 
 import json
 from collections.abc import Sequence
@@ -37,14 +37,14 @@ WIDE = 1_200
 
 
 def wide(count: int, memory: int = 9, name: str = "default") -> str:
-    """A configuration of this number of queues beside root.a, each with a maximum."""
+    """A configuration with this number of queues beside root.a, each with a maximum."""
     size = {"resources": {"max": {"memory": memory}}}
     queues = [{"name": "a"}, *({"name": f"q{n}"} | size for n in range(count))]
     return config(json.dumps(queues), name=name)
 
 
 def slices_of(driver: Driver) -> int:
-    """The number of further slices of the command."""
+    """The number of slices of the command after its first."""
     slices = 0
     while driver.rest is not None:
         driver.begin(driver.rest)
@@ -53,7 +53,7 @@ def slices_of(driver: Driver) -> int:
 
 
 def test_a_large_registration_takes_slices() -> None:
-    """No slice builds more queues than the tuning allows, and the answer follows the last one."""
+    """A slice of a registration builds at most as many queues as tuned; the answer follows the last one."""
     driver = Driver()
     assert driver.begin(register(wide(WIDE))) == []
     assert not driver.views.rms()
@@ -62,7 +62,7 @@ def test_a_large_registration_takes_slices() -> None:
 
 
 def test_a_large_reload_takes_slices() -> None:
-    """The same holds for another configuration that changes or removes queues."""
+    """A slice of a reload that changes or removes queues processes at most as many queues as tuned."""
     driver = Driver()
     driver.do(register(wide(WIDE)))
     for changed in (wide(WIDE, memory=8), wide(1)):
@@ -71,14 +71,14 @@ def test_a_large_reload_takes_slices() -> None:
 
 
 def removed_queues(facts: Sequence[Fact]) -> int:
-    """The number of facts of removed queues."""
+    """The number of removed queues among the facts."""
     records = [record for fact in facts for record in fact.records()]
     removed = [record for record in records if record.change is EventChange.REMOVE]
     return sum(record.type is EventType.QUEUE and not record.reference_id for record in removed)
 
 
-def test_a_partition_of_many_queues_is_dropped_in_slices() -> None:
-    """Each queue has its event, and a slice has no more of them than the tuning allows."""
+def test_a_removed_partition_of_many_queues_takes_slices() -> None:
+    """A slice of the removal of a partition has at most as many events of queues as tuned."""
     driver = Driver()
     driver.do(register(wide(WIDE, name="other")))
     driver.facts.clear()
@@ -92,7 +92,7 @@ def test_a_partition_of_many_queues_is_dropped_in_slices() -> None:
 
 
 def test_another_order_of_very_many_nodes_takes_slices() -> None:
-    """A slice processes no more nodes than are equivalent to the queues of a slice."""
+    """A slice of a change of the node order processes as many nodes as are equivalent to its queues."""
     driver = Driver(tuning=Tuning(slice_size=10))
     driver.do(register(config("[{name: a}]")))
     driver.do(nodes(*[node(f"n{number}", vcore=number + 1) for number in range(400)]))
@@ -103,7 +103,7 @@ def test_another_order_of_very_many_nodes_takes_slices() -> None:
 
 
 def foreign_left(driver: Driver) -> list[int]:
-    """The number of foreign allocations left after each slice of the command."""
+    """The number of foreign allocations that remain after each slice of the command."""
     partition = driver.partition
     left = [len(partition.foreign)]
     while driver.rest is not None:
@@ -117,8 +117,8 @@ def foreign_left(driver: Driver) -> list[int]:
     [nodes(node("n", NodeAction.DECOMISSION)), reload(config("[{name: a}]", name="other"))],
     ids=["node goes", "partition goes"],
 )
-def test_foreign_allocations_of_a_removed_node_are_dropped_in_slices(ends: Command) -> None:
-    """No slice removes more of them than the tuning allows, and the node is removed with the last."""
+def test_the_removal_of_a_node_with_many_foreign_allocations_takes_slices(ends: Command) -> None:
+    """A slice removes at most as many foreign allocations as tuned; the node goes with the last one."""
     driver = Driver(tuning=Tuning(slice_size=10))
     driver.do(register(config("[{name: a}]")), nodes(node("n", vcore=99), node("m", vcore=1)))
     partition = driver.partition
@@ -131,11 +131,11 @@ def test_foreign_allocations_of_a_removed_node_are_dropped_in_slices(ends: Comma
 
 
 def _longest_slice(command: Command, count: int) -> int:
-    """The lines of the longest slice of a command, beside this number of asks and allocations."""
+    """The executed lines of the longest slice of a command, with this number of asks and allocations."""
     driver = Driver(tuning=Tuning(slice_size=50))
     driver.do(register(config("[{name: a}]")), nodes(node("n", vcore=count)))
     driver.do(apps(app("app", "root.a")))
-    # Enough to show: to add up the books of so many takes longer than all else.
+    # This many are enough to show growth; summing up the books of more would take longest in the test.
     handle = driver.scheduler.handle
     handle(asks(*(ask("app", f"r{i}", vcore=1, on_node="n") for i in range(count))), driver.now)
     handle(asks(*(ask("app", f"k{i}", vcore=9) for i in range(count))), driver.now)
@@ -165,13 +165,13 @@ def _handle(driver: Driver, command: Command, effects: list[Effect]) -> None:
     ],
     ids=["stop", "removal", "release", "decommission", "partition"],
 )
-def test_slices_do_not_grow_with_the_number_of_objects(command: Command) -> None:
+def test_more_objects_make_more_slices_not_longer_ones(command: Command) -> None:
     """Six times as many asks and allocations take more slices, and no longer ones."""
     assert _longest_slice(command, 2_400) <= 1.25 * _longest_slice(command, 400)
 
 
-def test_queues_are_cleaned_some_at_a_time() -> None:
-    """However many queues are empty at one deadline, a tick removes no more than `MOST`."""
+def test_empty_queues_are_removed_in_slices() -> None:
+    """A tick removes at most `MOST` of the queues that are empty at one deadline."""
     driver = Driver()
     driver.do(register(wide(MOST + 1)))
     driver.do(reload(wide(0)))
@@ -184,8 +184,8 @@ def test_queues_are_cleaned_some_at_a_time() -> None:
     assert counts == [MOST, 1]
 
 
-def test_no_deadline_comes_between_two_slices() -> None:
-    """Work that is due between the slices of a command is done after its end."""
+def test_no_deadline_is_handled_between_two_slices() -> None:
+    """Work that becomes due between two slices of a command is done after its last slice."""
     driver = Driver(tuning=Tuning(slice_size=1))
     driver.do(register(wide(3)))
     driver.do(reload(wide(1)))
@@ -198,8 +198,8 @@ def test_no_deadline_comes_between_two_slices() -> None:
     assert driver.partition.tree.get("root.q1") is not None
 
 
-def test_an_answer_may_come_between_two_slices() -> None:
-    """An ask that the RM agrees to in the midst of a reload is placed, and counted once."""
+def test_an_answer_between_two_slices_is_accepted() -> None:
+    """An ask whose node the RM accepts during a reload is placed, and counted once."""
     driver = Driver(tuning=Tuning(slice_size=1))
     driver.do(register(wide(3), predicates=PredicatePolicy()), nodes(node("n", memory=9)))
     driver.do(apps(app("app", "root.a")))
@@ -215,8 +215,8 @@ def test_an_answer_may_come_between_two_slices() -> None:
     assert driver.partition.tree.root.allocated == {"memory": 1}
 
 
-def test_amounts_freed_by_a_slice_are_known_at_its_end() -> None:
-    """Searches for victims cache the contents of a node, whose allocations end in slices."""
+def test_victim_searches_see_amounts_freed_in_slices() -> None:
+    """A search for victims after a command in slices sees all amounts that its slices have freed."""
     driver = Driver(tuning=Tuning(slice_size=1))
     poor = "{name: poor, properties: {preemption.delay: 5s}, resources: {guaranteed: {memory: 9}}}"
     rich = "{name: rich, properties: {preemption.minimum.runtime: 100s}}"
@@ -231,8 +231,8 @@ def test_amounts_freed_by_a_slice_are_known_at_its_end() -> None:
     assert slices_of(driver) >= 2
 
 
-def test_a_hold_of_the_server_during_a_registration_remains() -> None:
-    """A hold of the server that begins during a registration is one of the new session too."""
+def test_a_hold_that_begins_during_a_registration_remains() -> None:
+    """A hold of the server that begins during a registration also holds the new session."""
     driver = Driver(tuning=Tuning(slice_size=1))
     driver.do(register(wide(1)))
     driver.begin(register(wide(2)))
@@ -244,8 +244,8 @@ def test_a_hold_of_the_server_during_a_registration_remains() -> None:
     assert list(driver.partition.holds) == [Hold.DRAINING]
 
 
-def test_a_registration_that_is_given_up_leaves_nothing() -> None:
-    """A registration that replaces it starts from its own beginning."""
+def test_a_replaced_registration_leaves_no_state() -> None:
+    """A registration that replaces an unfinished one starts without its state."""
     driver = Driver(tuning=Tuning(slice_size=1))
     driver.begin(register(wide(3)))
     (effect,) = driver.send(register(wide(1)))
@@ -253,8 +253,8 @@ def test_a_registration_that_is_given_up_leaves_nothing() -> None:
     assert len(driver.partition.tree) == 3
 
 
-def test_the_remainder_of_a_removed_rm_has_no_effect() -> None:
-    """The remainder of a reload has no effect once its RM is removed."""
+def test_a_command_of_a_removed_rm_has_no_further_slices() -> None:
+    """The remaining slices of a reload have no effect once its RM is removed."""
     driver = Driver(tuning=Tuning(slice_size=1))
     driver.do(register(wide(1)))
     driver.begin(reload(wide(3)))
@@ -266,8 +266,8 @@ def test_the_remainder_of_a_removed_rm_has_no_effect() -> None:
     assert not isinstance(driver.send(register(wide(1)))[-1], Unfinished)
 
 
-def test_a_gang_without_placeholders_has_no_timeout_in_any_slice() -> None:
-    """The books hold between the slices, also for a gang whose only placeholder was on the node."""
+def test_a_gang_that_loses_its_placeholders_in_slices_has_no_timeout() -> None:
+    """The books hold between slices that remove a node with the only placeholder of a gang."""
     driver = Driver(tuning=Tuning(slice_size=1))
     driver.do(register(config("[{name: a}]")), nodes(node("n1", vcore=1)))
     driver.do(apps(app("job", "root.a", gang={"vcore": 1})))

@@ -1,4 +1,4 @@
-"""A stop whose reasons have changed since the decision: they are checked again."""
+"""Reasons for a stop are checked again when they change after the decision."""
 
 from collections.abc import Iterable
 
@@ -35,7 +35,7 @@ DELAY = 5
 def queues(
     *, guest: str = "", guarantee: int = 0, owner: str = "{guaranteed: {memory: 2}}", rest: str = ""
 ) -> str:
-    """Guests with a minute's notice, and an owner with a guarantee; `guest` are more properties."""
+    """Guests with a minute's notice, which have the properties `guest`, and an owner with a guarantee."""
     due = f"resources: {{guaranteed: {{memory: {guarantee}}}}}, " if guarantee else ""
     return config(
         f"[{{name: guest, {due}properties: {{preemption.notice: {NOTICE}s{guest}}}}}, "
@@ -45,7 +45,7 @@ def queues(
 
 
 def town() -> Driver:
-    """Two full nodes, each with a guest of two; the younger one is on n1."""
+    """Two full nodes, each with a guest of size two; the younger guest is on n1."""
     driver = Driver()
     driver.do(register(queues()), nodes(node("n1", memory=2), node("n2", memory=2)))
     driver.do(apps(app("guest", "root.guest"), app("owner", "root.owner")))
@@ -56,13 +56,13 @@ def town() -> Driver:
 
 
 def withdrawn(effects: Iterable[Effect]) -> list[str]:
-    """The victims whose notice is withdrawn."""
+    """The victims whose notice the effects withdraw."""
     given = [effect for effect in effects if isinstance(effect, NoticesGiven)]
     return [one.key for effect in given for one in effect.withdrawn]
 
 
 def wants(driver: Driver) -> None:
-    """The owner asks, and the guest on n1 is given notice."""
+    """Let the owner ask, so that the guest on n1 gets a notice."""
     driver.do(asks(ask("owner", "k", memory=2, policy="o")))
     assert noticed(driver.wait(DELAY)) == ["young"]
 
@@ -86,7 +86,7 @@ AT_ONCE: dict[str, Command] = {
 
 @pytest.mark.parametrize("reason", AT_ONCE)
 def test_a_notice_ends_with_its_reason(reason: str) -> None:
-    """The RM is notified at once that the victim continues, and it is not stopped at the deadline."""
+    """A notice whose reason ends is withdrawn at once, and its victim is not stopped at the deadline."""
     driver = town()
     wants(driver)
     effects = driver.do(AT_ONCE[reason])
@@ -94,8 +94,8 @@ def test_a_notice_ends_with_its_reason(reason: str) -> None:
     assert not stopped([*effects, *driver.wait(NOTICE - 1)])
 
 
-def test_room_taken_by_others_is_noticed_at_the_deadline() -> None:
-    """If another scheduler has used the room on the node, the stop is pointless: the victim continues."""
+def test_a_notice_without_use_is_withdrawn_at_the_deadline() -> None:
+    """If another scheduler has used the node's room, the victim continues after its deadline."""
     driver = town()
     wants(driver)
     driver.do(asks(FOREIGN))
@@ -104,8 +104,8 @@ def test_room_taken_by_others_is_noticed_at_the_deadline() -> None:
     assert stopped(effects) == []
 
 
-def test_an_ask_whose_notice_was_withdrawn_has_another_victim() -> None:
-    """The victim on a cordoned node continues, and that on the other node gets a notice in its place."""
+def test_an_ask_gets_another_victim_after_a_withdrawn_notice() -> None:
+    """After its victim's node was cordoned, the ask has a victim on the other node notified."""
     driver = town()
     wants(driver)
     assert noticed([*driver.do(cordon("n1")), *driver.wait(1)]) == ["old"]
@@ -114,7 +114,7 @@ def test_an_ask_whose_notice_was_withdrawn_has_another_victim() -> None:
 
 
 def test_a_justified_notice_survives_a_reload() -> None:
-    """A configuration without a relevant change sends nothing, and the deadline is kept."""
+    """A reload without a relevant change sends nothing, and the deadline of a notice stays."""
     driver = town()
     wants(driver)
     driver.wait(20)
@@ -133,7 +133,7 @@ REQUIRED: dict[str, Command] = {
 
 @pytest.mark.parametrize("reason", REQUIRED)
 def test_a_notice_for_a_required_node_ends_with_its_reason(reason: str) -> None:
-    """At the deadline at the latest, the laws of required nodes are checked again: preemption may be off."""
+    """A notice for a required node is withdrawn at the latest at its deadline, if preemption is then off."""
     driver = town()
     driver.do(cordon("n2"), reload(queues(rest="preemption: {enabled: false}")))
     driver.do(nodes(node("n3", memory=2)), cordon("n3"))
@@ -144,7 +144,7 @@ def test_a_notice_for_a_required_node_ends_with_its_reason(reason: str) -> None:
 
 
 def enforced(most: int, *, on: bool = True, delay: bool = True, a: int = 2, b: int = 0) -> str:
-    """Two leaves of a queue with a maximum that is enforced, of which one has its usage guaranteed."""
+    """Two leaves of a queue with an enforced maximum; one of them has its usage guaranteed."""
     after = "quota.preemption.delay: 5s, " if delay else ""
     due = {"a": a, "b": b}.items()
     leaves = ", ".join(f"{{name: {name}, resources: {{guaranteed: {{memory: {it}}}}}}}" for name, it in due)
@@ -164,8 +164,8 @@ QUOTA = {
 
 
 @pytest.mark.parametrize("reason", QUOTA)
-def test_a_notice_for_a_maximum_ends_with_its_reason(reason: str) -> None:
-    """A maximum that is not enforced any more, or was removed, is no reason to stop a victim."""
+def test_a_notice_for_a_maximum_ends_with_the_maximum(reason: str) -> None:
+    """A notice is withdrawn if its maximum is removed or no longer enforced."""
     driver = Driver()
     driver.do(register(enforced(4)), nodes(node("n1", memory=4)))
     for name in ("a", "b"):
@@ -189,7 +189,7 @@ ENDED: dict[str, Command] = {
 
 
 def hurried() -> Driver:
-    """The same town without notice; the guest on n1 was asked to stop, and a daemon would find room."""
+    """The same core without notices: the guest on n1 was asked to stop, and a daemon would fit there."""
     driver = town()
     calm = queues().replace(f"preemption.notice: {NOTICE}s", "")
     driver.do(reload(calm), apps(app("daemon", "root.guest")), nodes(node("n3", memory=1)))
@@ -199,8 +199,8 @@ def hurried() -> Driver:
 
 
 @pytest.mark.parametrize("reason", ENDED)
-def test_lost_victims_do_not_count(reason: str) -> None:
-    """An ask that loses its node has others stopped, and is served with their room."""
+def test_an_ask_that_loses_its_victims_has_others_stopped(reason: str) -> None:
+    """An ask that loses its cleared node has other allocations stopped, and is placed in their room."""
     driver = hurried()
     effects = driver.do(ENDED[reason])
     effects += driver.do(releases(release("guest", "young")))
@@ -209,8 +209,8 @@ def test_lost_victims_do_not_count(reason: str) -> None:
     assert placed(driver.do(releases(release("guest", "old")))) == [("owner", "k", "n2")]
 
 
-def test_a_node_that_its_rm_drains_is_still_used() -> None:
-    """The beneficiary is placed on it; no other victim is stopped."""
+def test_a_cleared_node_that_the_rm_drains_is_used() -> None:
+    """The beneficiary is placed on its cleared node although the RM drains that, without another victim."""
     driver = hurried()
     driver.do(nodes(node("n1", NodeAction.DRAIN_NODE)))
     effects = driver.do(releases(release("guest", "young")))
@@ -218,14 +218,14 @@ def test_a_node_that_its_rm_drains_is_still_used() -> None:
     assert not stopped([*effects, *driver.wait(20)])
 
 
-def test_an_ask_preempts_once_unless_in_vain() -> None:
-    """A victim that its RM never stops is the only one: the ask waits for it without another victim."""
+def test_an_ask_preempts_once() -> None:
+    """An ask whose victim the RM never stops waits for that victim, and has no other one stopped."""
     driver = hurried()
     assert not stopped(driver.wait(120))
 
 
-def test_a_node_that_the_rm_refuses_is_not_cleared_again() -> None:
-    """The RM accepts the check for the node, but refuses the cleared node: then the other one is cleared."""
+def test_a_cleared_node_that_the_rm_refuses_is_not_cleared_again() -> None:
+    """After the RM refuses the cleared node, the ask has the other node cleared."""
     driver = Driver()
     policy = PredicatePolicy(deadline=5.0, fail_mode=FailMode.CLOSED)
     calm = queues().replace(f"preemption.notice: {NOTICE}s", "")
@@ -240,7 +240,7 @@ def test_a_node_that_the_rm_refuses_is_not_cleared_again() -> None:
     assert stopped(driver.do(answering(check))) == ["young"]
     (check,) = asked(driver.do(releases(release("guest", "young"))))
     assert check.allocate
-    # The room goes to another guest before the ask looks for others: what the RM said of the node is void.
+    # Another guest gets the room before the ask searches again, so the RM's answer about the node is void.
     driver.send(refusing(check, "n1"))
     (check,) = asked(driver.do(asks(ask("guest", "next", memory=2, policy="s", predicate="g"))))
     assert placed(driver.do(answering(check))) == [("guest", "next", "n1")]
@@ -248,8 +248,8 @@ def test_a_node_that_the_rm_refuses_is_not_cleared_again() -> None:
     assert (asked(effects), stopped(effects)) == ([], ["old"])
 
 
-def test_a_drain_ends_with_its_node() -> None:
-    """Allocations on a new node of the name of a drained one, which was uncordoned, continue."""
+def test_a_drain_ends_with_the_removal_of_its_uncordoned_node() -> None:
+    """Allocations continue on a new node with the name of a drained, uncordoned and removed one."""
     driver = town()
     driver.do(drain("n1", 100))
     driver.do(nodes(node("n1", NodeAction.DECOMISSION)), cordon("n1", schedulable=True))

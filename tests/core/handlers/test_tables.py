@@ -1,4 +1,4 @@
-"""The tables of commands, decisions and deadlines are complete."""
+"""The tables of commands, decisions and deadlines have every kind."""
 
 from typing import Any, get_args, get_type_hints
 
@@ -15,8 +15,8 @@ from licorne_core.values.timers import Due
 from support.core.unions import kinds_of
 
 
-def test_every_command_is_carried_out() -> None:
-    """The table has all commands of one RM except its registration, which precedes the RM."""
+def test_the_table_has_every_command_of_an_rm() -> None:
+    """The table has all commands of an RM except the registration, before which the RM does not exist."""
     assert set(scheduler._COMMANDS) == kinds_of(OfRm) - {RegisterRm}
     kernel = [module for module in vars(scheduler).values() if hasattr(module, "COMMANDS")]
     every = (*kernel, *(module for _, module in modules("handlers")))
@@ -24,13 +24,13 @@ def test_every_command_is_carried_out() -> None:
     assert sum(map(len, tables)) == len(scheduler._COMMANDS)
 
 
-def test_every_command_of_no_rm_is_carried_out() -> None:
-    """All but the tick, which is the scheduler's own."""
+def test_the_table_has_every_command_without_an_rm() -> None:
+    """The table has all commands without an RM except the tick, which the scheduler itself handles."""
     assert set(scheduler._SHARED_COMMANDS) == kinds_of(OfNoRm) - {Tick, RefuseNewWork}
 
 
 @pytest.mark.pure
-def test_every_decision_is_carried_out() -> None:
+def test_the_table_has_every_decision() -> None:
     """The table has all decisions except single placements; extensions have kinds of their own."""
     found: set[Any] = set(get_args(Together))
     kinds: list[Any] = [*Stage.__subclasses__(), *Remedy.__subclasses__()]
@@ -42,8 +42,8 @@ def test_every_decision_is_carried_out() -> None:
     assert found <= set(turn._DECISIONS)
 
 
-def test_every_deadline_does_something() -> None:
-    """Each is handled in steps or at once, except the one that continues another's work."""
+def test_every_deadline_has_a_handler() -> None:
+    """Each deadline has a handler, except the one that continues the work of another."""
     assert {*Due} <= set(turn._DEADLINES) <= {*Due, *BITS}
     idle = {due for due, one in turn._DEADLINES.items() if one.fire is None and one.work is None}
     assert idle == {Due.GO_ON}

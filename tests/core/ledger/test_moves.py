@@ -1,4 +1,4 @@
-"""The accounts of a request follow from its state, by hand as by the table."""
+"""The totals of a request follow from its state, by the table and by the code written by hand."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -21,7 +21,7 @@ QUEUES = config(
 
 
 class Placed(NamedTuple):
-    """One ask, and the event by which it is placed."""
+    """An ask, and the event that places it."""
 
     app: str
     vcore: int
@@ -38,7 +38,7 @@ placings = st.lists(
 
 
 def world(placed: Sequence[Placed]) -> Partition:
-    """Two applications with these asks, none of which was tried."""
+    """Two applications with these asks, none of which was tried yet."""
     driver = Driver()
     driver.send(register(QUEUES))
     driver.send(nodes(node("n", vcore=100)))
@@ -59,7 +59,7 @@ def world(placed: Sequence[Placed]) -> Partition:
 
 
 def books(partition: Partition) -> list[Any]:
-    """All totals in which a request counts."""
+    """All totals to which a request contributes."""
     told: list[Any] = [(n.available, n.linked, len(n.allocations)) for n in all_nodes(partition)]
     for one in partition.applications.values():
         told.append((one.allocated, one.placeholder_allocated, one.pending_total))
@@ -75,14 +75,14 @@ def books(partition: Partition) -> list[Any]:
 
 
 def all_nodes(partition: Partition) -> list[Any]:
-    """The nodes of a partition."""
+    """All nodes of a partition."""
     return list(partition.nodes.by_id.values())
 
 
 @pytest.mark.slow
 @given(placings)
-def test_a_placing_by_hand_counts_as_the_table_says(placed: list[Placed]) -> None:
-    """The one move that is written out changes the same totals as the table of accounts."""
+def test_the_hand_written_placement_equals_the_table(placed: list[Placed]) -> None:
+    """The one transition in hand-written code changes the same totals as the table of accounts."""
     by_hand, by_table = world(placed), world(placed)
     where = by_hand.nodes.by_id[NodeId("n")]
     for number, one in enumerate(placed):
@@ -101,8 +101,8 @@ def test_a_placing_by_hand_counts_as_the_table_says(placed: list[Placed]) -> Non
 
 
 @pytest.mark.parametrize(("state", "event"), [*TRANSITIONS])
-def test_postings_are_differences_of_the_accounts_of_two_states(state: Any, event: RequestEvent) -> None:
-    """The accounts left and entered are the difference of two rows, and no account is in both."""
+def test_postings_are_differences_of_two_rows_of_accounts(state: Any, event: RequestEvent) -> None:
+    """The accounts left and entered by a transition are the difference of two rows, without a common one."""
     left, entered = POSTINGS[state, event]
     before, after = set(ACCOUNTS[state]), set(ACCOUNTS[TRANSITIONS[state, event]])
     assert before - set(left) | set(entered) == after

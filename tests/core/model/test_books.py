@@ -1,4 +1,4 @@
-"""Booking is arithmetic that can be undone in any order (DESIGN § 2)."""
+"""Bookings can be undone in any order (DESIGN § 2)."""
 
 import json
 from collections.abc import Mapping
@@ -46,7 +46,7 @@ class World(NamedTuple):
     wakeups: Wakeups
 
     def book(self, kind: str, size: Mapping[str, int], which: int) -> None:
-        """One booking."""
+        """Make one booking."""
         items, node, app = items_of(size), self.nodes[which % 2], self.apps[which // 2]
         match kind:
             case "book":
@@ -73,7 +73,7 @@ class World(NamedTuple):
                 book_foreign(items, (), node)
 
     def dump(self) -> str:
-        """All attributes of everything that has books, names of resources sorted."""
+        """All attributes of all objects with totals, with resources sorted by name."""
         things: list[Any] = [*self.nodes, *self.apps, *self.tree.walk()]
         things += [tracker for app in self.apps for tracker in app.trackers]
         told = [{name: shown(getattr(thing, name)) for name in attributes_of(thing)} for thing in things]
@@ -92,7 +92,7 @@ def items_of(size: Mapping[str, int]) -> Items:
 
 
 def shown(value: Any) -> Any:
-    """A value as JSON can show it: amounts by name, any other object by its class and length."""
+    """A value in JSON: amounts by name, any other object by its class and length."""
     if isinstance(value, dict):
         return {str(name): shown(amount) for name, amount in value.items()}
     if value is None or isinstance(value, str | int | float):
@@ -101,7 +101,7 @@ def shown(value: Any) -> Any:
 
 
 def new_world() -> World:
-    """Everything empty, one node with a type that the other lacks."""
+    """An empty world, in which one node has a type that the other lacks."""
     leaves = (QueueConfig(name="a"), QueueConfig(name="b"))
     tree = whole_tree(QueueConfig(name="root", parent=True, queues=leaves))
     book_of_nodes = NodeBook(NodeSortPolicy())
@@ -126,12 +126,12 @@ bookings = st.lists(st.tuples(kinds, sizes, st.integers(0, 3)), max_size=20)
 
 
 @given(bookings, st.randoms(use_true_random=False))
-def test_unbooking_in_any_order_restores_the_books(
+def test_undoing_bookings_in_any_order_restores_the_totals(
     wanted: list[tuple[str, dict[str, int], int]], random: Any
 ) -> None:
-    """Nodes, queues, users and applications are equal to the byte before and after."""
+    """Nodes, queues, users and applications are equal before the bookings and after their undoing."""
     world = new_world()
-    # Something stays, so that not everything comes back to zero.
+    # One booking remains, so that not all totals return to zero.
     world.book("book", {"vcore": 3}, 0)
     world.book("demand", {"gpu": 2}, 3)
     before = world.dump()
@@ -146,8 +146,8 @@ def test_unbooking_in_any_order_restores_the_books(
 
 @pytest.mark.slow
 @given(bookings)
-def test_booking_changes_amounts_and_nothing_else(wanted: list[tuple[str, dict[str, int], int]]) -> None:
-    """No version, result, score or ranking changes, and no item is woken."""
+def test_a_booking_changes_totals_only(wanted: list[tuple[str, dict[str, int], int]]) -> None:
+    """A booking changes no version, result, score or ranking, and wakes no item."""
     world = new_world()
     for node in world.nodes:
         node.results[("class", True)] = "refused"  # type: ignore[index]
@@ -160,8 +160,8 @@ def test_booking_changes_amounts_and_nothing_else(wanted: list[tuple[str, dict[s
         assert world.dump_but_amounts() == before
 
 
-def test_a_booking_counts_in_its_quotas_and_no_others() -> None:
-    """The node, the application, its user in each queue and its queues up to root; no sibling."""
+def test_a_booking_counts_in_its_own_quotas_only() -> None:
+    """A booking counts in its node, application, user and queues up to root, and in no sibling."""
     world = new_world()
     world.book("book", {"vcore": 4}, 0)
     (n0, n1), (first, second), root = world.nodes, world.apps, world.tree.root
@@ -173,8 +173,8 @@ def test_a_booking_counts_in_its_quotas_and_no_others() -> None:
     assert second.trackers[0].allocated == {}
 
 
-def test_demand_counts_in_the_application_and_in_its_queues() -> None:
-    """Pending amounts are no usage: no user and no node has them."""
+def test_pending_amounts_count_in_the_application_and_its_queues() -> None:
+    """Pending amounts count as no usage of a user or a node."""
     world = new_world()
     world.book("demand", {"vcore": 4}, 2)
     first, second = world.apps
@@ -183,8 +183,8 @@ def test_demand_counts_in_the_application_and_in_its_queues() -> None:
     assert all(not quota.allocated for quota in second.quotas)
 
 
-def test_a_type_that_the_node_lacks_leaves_no_trace() -> None:
-    """An amount beyond a node's capacity appears as negative, and disappears with the booking."""
+def test_an_amount_of_a_missing_type_is_removed_with_its_booking() -> None:
+    """An amount of a type that the node lacks is negative room, and is removed with the booking."""
     world = new_world()
     world.book("on node", {"gpu": 2}, 1)
     assert world.nodes[1].available == {"vcore": 100, "gpu": -2}
@@ -192,8 +192,8 @@ def test_a_type_that_the_node_lacks_leaves_no_trace() -> None:
     assert world.nodes[1].available == {"vcore": 100}
 
 
-def test_a_foreign_allocation_is_replaced_not_added() -> None:
-    """Another size of it counts instead of the former one."""
+def test_a_resized_foreign_allocation_replaces_its_amount() -> None:
+    """The new size of a foreign allocation counts instead of the former one."""
     world = new_world()
     node = world.nodes[0]
     book_foreign((), (("vcore", 5),), node)

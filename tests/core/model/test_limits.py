@@ -1,4 +1,4 @@
-"""Limits of users and groups: which apply, and the effect of a reload (spec § 10)."""
+"""Limits of users and groups: their choice, and the effect of a reload (spec § 10)."""
 
 import pytest
 
@@ -18,25 +18,25 @@ ALL_5 = "{users: ['*'], maxresources: {vcore: 5m}}"
 
 
 def leaf(*limits: str, name: str = "a", root: str = "") -> str:
-    """A configuration of one leaf with these limits, and those of root."""
+    """A configuration of one leaf with these limits, and these limits of root."""
     rest = f"limits: [{root}]" if root else ""
     return config(f"[{{name: {name}, limits: [{', '.join(limits)}]}}]", rest=rest)
 
 
 def groups(*names: str, cores: int = 9) -> str:
-    """A limit for each of the groups, in this order."""
+    """Limits for each of these groups, in this order."""
     return ", ".join(f"{{groups: [{n!r}], maxresources: {{vcore: {cores}m}}}}" for n in names)
 
 
 def town(text: str, *new: NewApplication) -> Driver:
-    """A core with more room than limits, and these applications."""
+    """A core with more room than the limits allow, and these applications."""
     driver = Driver()
     driver.do(register(text), nodes(node("n1", vcore=1000, gpu=1000)), apps(*new))
     return driver
 
 
 def want(driver: Driver, app_id: str, count: int = 9) -> None:
-    """This number of asks of one thousandth of a core."""
+    """Submit this number of asks of one thousandth of a core."""
     driver.do(asks(*(ask(app_id, f"{app_id}{i}", vcore=1) for i in range(count))))
 
 
@@ -52,7 +52,7 @@ def has(driver: Driver, *app_ids: str) -> int:
 
 
 def group(driver: Driver, app_id: str) -> str:
-    """The group that an application of sue's counts for."""
+    """The group for which an application of sue counts."""
     return last(driver.views.usage(DEFAULT, "user", "sue")).groups[app_id]  # type: ignore[index]
 
 
@@ -70,8 +70,8 @@ def group(driver: Driver, app_id: str) -> str:
     ],
     ids=["first", "other order", "further up", "leaf first", "wildcard", "none of hers", "none"],
 )
-def test_one_group_counts(text: str, found: str) -> None:
-    """From the leaf up: the first configured group that the user is in, else that queue's `*`."""
+def test_an_application_counts_for_one_group(text: str, found: str) -> None:
+    """From the leaf up, the first configured group of the user counts, or else the queue's `*`."""
     driver = town(text, app("job", "root.a", user="sue", groups=["dev", "ops"]))
     assert group(driver, "job") == found
 
@@ -100,8 +100,8 @@ def test_one_group_counts(text: str, found: str) -> None:
         "one for the first time",
     ],
 )
-def test_a_group_stays_as_long_as_it_is_limited(before: str, after: str, found: str) -> None:
-    """A reload leaves an application its group if a queue above it limits that group still."""
+def test_an_application_keeps_its_group_while_it_is_limited(before: str, after: str, found: str) -> None:
+    """A reload keeps the group of an application if a queue above it still limits that group."""
     driver = town(before, app("job", "root.a", user="sue", groups=["dev", "ops"]))
     want(driver, "job", 1)
     driver.do(reload(after))
@@ -111,8 +111,8 @@ def test_a_group_stays_as_long_as_it_is_limited(before: str, after: str, found: 
 
 
 @pytest.mark.row(156)
-def test_one_of_two_applications_leaves_a_group_with_its_usage() -> None:
-    """The usage of the other still counts for the group at root, and nothing else does."""
+def test_an_application_leaves_its_group_with_its_usage() -> None:
+    """When one of two applications leaves a group, only the usage of the other counts for it at root."""
     both = "[{name: a, limits: [%s]}, {name: b, limits: [%s]}]"
     driver = town(
         config(both % (groups("ops"), groups("ops"))),
@@ -129,7 +129,7 @@ def test_one_of_two_applications_leaves_a_group_with_its_usage() -> None:
 
 
 @pytest.mark.row(156)
-def test_usage_stays_with_the_group_that_is_kept() -> None:
+def test_usage_counts_for_the_kept_group_after_a_reload() -> None:
     """After a reload an application's usage still counts for its group, and limits its members."""
     text = leaf(groups("ops", cores=2))
     driver = town(text, app("job", "root.a", user="sue", groups=["dev", "ops"]))
@@ -141,8 +141,8 @@ def test_usage_stays_with_the_group_that_is_kept() -> None:
 
 
 @pytest.mark.row(156, 158)
-def test_the_tightest_of_all_limits_counts() -> None:
-    """Of the user's and the group's limits, in leaf and root, the one with least left decides."""
+def test_the_tightest_limit_applies() -> None:
+    """Of the limits of user and group, in leaf and root, the one with the least room applies."""
     both = f"{SUE_3}, {groups('dev', cores=2)}"
     driver = town(leaf(SUE_1, root=both), app("job", "root.a", user="sue", groups=["dev"]))
     want(driver, "job")
@@ -154,8 +154,8 @@ def test_the_tightest_of_all_limits_counts() -> None:
 
 
 @pytest.mark.row(155)
-def test_a_user_limit_is_for_each_user_listed() -> None:
-    """Each user of one limit has the full amount, and one who has used it blocks nobody else."""
+def test_each_user_of_a_limit_is_limited_separately() -> None:
+    """Each user of one limit may use its whole amount, whatever the others use."""
     limit = "{users: [sue, bob], maxresources: {vcore: 2m}}"
     driver = town(leaf(limit), *(app(user, "root.a", user=user) for user in ("sue", "bob", "eve")))
     for user in ("sue", "bob", "eve"):
@@ -164,15 +164,15 @@ def test_a_user_limit_is_for_each_user_listed() -> None:
 
 
 def test_replayed_allocations_count_and_are_never_refused() -> None:
-    """Existing allocations are accepted above the limit, and no new ones."""
+    """Replayed allocations are accepted above the limit, where new ones are not made."""
     driver = town(leaf(SUE_3), app("s", "root.a", user="sue"))
     effects = driver.do(asks(ask("s", "old", vcore=5, on_node="n1"), ask("s", "new", vcore=1)))
     assert placed(effects) == [("s", "old", "n1")]
 
 
 @pytest.mark.row(155)
-def test_a_zero_among_limits_forbids_the_type() -> None:
-    """A limit of nine and no graphics card stops every ask for a card, and no other."""
+def test_a_zero_in_a_limit_forbids_the_type() -> None:
+    """A limit of zero for a type stops every ask for it, and no other ask."""
     limit = "{users: [sue], maxresources: {vcore: 9m, gpu: 0}}"
     driver = town(leaf(limit), app("job", "root.a", user="sue"))
     wanted = [ask("job", "card", vcore=1, gpu=1), ask("job", "none", vcore=1)]
@@ -180,16 +180,16 @@ def test_a_zero_among_limits_forbids_the_type() -> None:
 
 
 @pytest.mark.row(155)
-def test_a_queue_with_capitals_has_its_limits() -> None:
-    """However the queue's name is written, its limits count."""
+def test_a_limit_applies_in_a_queue_whose_name_has_capitals() -> None:
+    """The limits of a queue apply, whatever the case of its configured name."""
     driver = town(leaf(SUE_1, name="Sales"), app("job", "root.SALES", user="sue"))
     want(driver, "job")
     assert has(driver, "job") == 1
 
 
 @pytest.mark.row(6, 10)
-def test_partitions_count_apart() -> None:
-    """A user's usage in one partition does not count in another of the same RM."""
+def test_usage_is_counted_by_partition() -> None:
+    """The usage of a user in one partition does not count in another one of the same RM."""
     second = config(f"[{{name: a, limits: [{SUE_1}]}}]", name="second")
     driver = town(leaf(SUE_1) + second.removeprefix("partitions:\n"))
     driver.do(nodes(node("n2", partition="second", vcore=9)))
@@ -225,10 +225,10 @@ def test_partitions_count_apart() -> None:
         "a group's removed",
     ],
 )
-def test_limits_in_force_are_those_of_the_reload(
+def test_the_limits_of_a_reload_apply_at_once(
     before: list[str], after: list[str], had: int, may_have: int
 ) -> None:
-    """Existing usage counts at once by the new limits, and no allocation is stopped."""
+    """Existing usage counts by the new limits, and no allocation is stopped."""
     driver = town(leaf(*before), app("job", "root.a", user="sue", groups=["dev", "ops"]))
     want(driver, "job")
     assert has(driver, "job") == had
@@ -238,7 +238,7 @@ def test_limits_in_force_are_those_of_the_reload(
 
 @pytest.mark.row(157, 160)
 def test_a_new_wildcard_limits_each_user_separately() -> None:
-    """Each user without a limit gets one of their own; a user with an entry keeps it."""
+    """A new wildcard limits each user without an entry separately; users with an entry keep theirs."""
     new = [app(user, "root.a", user=user) for user in ("sue", "bob", "eve")]
     driver = town(leaf(), *new)
     driver.do(reload(leaf(SUE_1, ALL_2)))
@@ -248,8 +248,8 @@ def test_a_new_wildcard_limits_each_user_separately() -> None:
 
 
 @pytest.mark.row(159, 160)
-def test_more_applications_of_a_user_start_after_a_reload() -> None:
-    """A raised number lets the next one start; a lowered one stops no running application."""
+def test_a_raised_number_of_applications_starts_the_next_one() -> None:
+    """A raised number lets the next application of the user start; a lowered one stops none."""
     limit = "{users: [sue], maxapplications: %s}"
     driver = town(leaf(limit % 1), *(app(f"s{n}", "root.a", user="sue") for n in range(3)))
     for number in range(3):
@@ -267,7 +267,7 @@ def test_more_applications_of_a_user_start_after_a_reload() -> None:
 
 @pytest.mark.row(156)
 def test_users_without_usage_are_dropped() -> None:
-    """After the last application a user disappears from the reports; one with a limit remains (§ 10.8)."""
+    """After its last application a user without a limit is not reported; one with a limit is (§ 10.8)."""
     driver = town(leaf(groups("dev")), app("job", "root.a", user="sue", groups=["dev"]))
     want(driver, "job")
     driver.do(remove_apps("job"))
@@ -281,8 +281,8 @@ def test_users_without_usage_are_dropped() -> None:
 
 
 @pytest.mark.row(156)
-def test_a_limit_for_everybody_names_nobody() -> None:
-    """The wildcard is no user; a user that a limit names is listed where the limit is."""
+def test_a_wildcard_limit_lists_no_user() -> None:
+    """The wildcard is reported as no user; a user named by a limit is reported in the limit's queue."""
     driver = town(leaf("{users: [sue], maxresources: {vcore: 5m}}", ALL_5))
     assert usage_names(driver, "user") == ["sue"]
     (below,) = last(driver.views.usage(DEFAULT, "user", "sue")).queues.children
@@ -292,7 +292,7 @@ def test_a_limit_for_everybody_names_nobody() -> None:
 
 
 def test_usage_is_counted_without_a_limit() -> None:
-    """Reports have the usage, and a later limit counts exactly the existing usage."""
+    """The usage of a user is reported without a limit, and counts under a later one."""
     driver = town(leaf(), app("s0", "root.a", user="sue"), app("s1", "root.a", user="sue"))
     want(driver, "s0", 1)
     want(driver, "s1", 1)

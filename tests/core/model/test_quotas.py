@@ -14,7 +14,7 @@ def some_amounts(random: Random) -> dict[str, int]:
 
 
 def some_quota(random: Random) -> Quota:
-    """A quota with or without a maximum, strict or not, and perhaps with promised amounts."""
+    """A random quota, with or without a maximum, strict or not, and with or without promised amounts."""
     quota = Tracker("user", "ann", QueuePath("root"))
     quota.strict = random.random() < 0.5
     quota.max = None if random.random() < 0.2 else some_amounts(random)
@@ -23,8 +23,8 @@ def some_quota(random: Random) -> Quota:
     return quota
 
 
-def test_the_first_quota_that_is_exceeded_is_the_first_with_an_excess() -> None:
-    """The quick comparison agrees with the one that returns the excess, whatever the quotas."""
+def test_the_quick_comparison_agrees_with_the_excess() -> None:
+    """The quick comparison finds the same quota as the one that returns the excess."""
     random = Random(20261126)
     found = set()
     for _ in range(2000):

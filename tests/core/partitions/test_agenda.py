@@ -1,4 +1,4 @@
-"""Scheduling of partitions: idle ones cost nothing."""
+"""Scheduling of partitions, in which idle ones cost nothing."""
 
 from functools import partial
 
@@ -32,7 +32,7 @@ TWO_PARTITIONS = LEAF + config("[{name: a}]", name="gpu").removeprefix("partitio
 
 
 def crowd(idle: int) -> Driver:
-    """One RM with room, and a number of others with nothing to do except to expire, one day.
+    """An RM with room, and a number of others that have nothing to do before an application expires.
 
     Each of the others has a node and an ended application.
     """
@@ -63,7 +63,7 @@ ROUND: dict[str, Command] = {
 
 
 def costs(idle: int) -> dict[str, tuple[int, int]]:
-    """Calls that each command of the round takes, and the question for the deadline after it."""
+    """The calls made by each command of the round, and by the query of the deadline after it."""
     driver = crowd(idle)
     core = driver.scheduler
     found = {}
@@ -76,14 +76,14 @@ def costs(idle: int) -> dict[str, tuple[int, int]]:
 
 @pytest.mark.slow
 def test_idle_rms_cost_nothing() -> None:
-    """Each command, tick and query takes as many calls beside 300 idle RMs as beside two."""
+    """Each command, tick and query makes as many calls beside 300 idle RMs as beside two."""
     few, many = costs(2), costs(300)
     assert few == many
     assert few["turn"] > few["tick without work"], "a turn decides something"
 
 
 def test_a_command_examines_only_its_partitions() -> None:
-    """An ask takes as many calls in an RM of 100 partitions as in one of two."""
+    """An ask makes as many calls in an RM of 100 partitions as in an RM of two."""
 
     def cost(partitions: int) -> int:
         driver = Driver()
@@ -96,8 +96,8 @@ def test_a_command_examines_only_its_partitions() -> None:
     assert cost(2) == cost(100)
 
 
-def test_a_node_is_found_without_its_partition() -> None:
-    """An opened node gives its partition a turn, also if the request names none."""
+def test_a_node_request_without_partition_gives_its_partition_a_turn() -> None:
+    """A node that is opened gives its partition a turn, even if the request names no partition."""
     driver = Driver()
     driver.do(register(TWO_PARTITIONS))
     driver.do(nodes(node("n", NodeAction.CREATE_DRAIN, partition="gpu", vcore=1)))
@@ -108,7 +108,7 @@ def test_a_node_is_found_without_its_partition() -> None:
 
 
 def served(driver: Driver, turns: int) -> list[str]:
-    """The RMs of the served asks, in this number of turns with one decision each."""
+    """The RMs whose asks are placed, in this number of turns with one decision each."""
     made: list[Effect] = []
     for _ in range(turns):
         made += driver.send(Tick(decisions=1))
@@ -116,14 +116,14 @@ def served(driver: Driver, turns: int) -> list[str]:
 
 
 def want(driver: Driver, rm: str, count: int = 9) -> None:
-    """Let an RM that has just registered wait for this number of allocations, without any turn."""
+    """Register an RM, and submit this number of asks without a turn."""
     driver.send(nodes(node("n", vcore=100), rm=rm))
     driver.send(apps(app("job", "root.a"), rm=rm))
     driver.send(asks(*(ask("job", f"k{number}", vcore=1) for number in range(count)), rm=rm))
 
 
 def waiting(*rms: str) -> Driver:
-    """These RMs registered in this order, and then submitted asks in the opposite order."""
+    """Register these RMs in this order, and then submit their asks in the opposite order."""
     driver = Driver()
     for rm in rms:
         driver.send(register(LEAF, rm=rm))
@@ -132,13 +132,13 @@ def waiting(*rms: str) -> Driver:
     return driver
 
 
-def test_turns_go_round_in_order_of_registration() -> None:
-    """Among RMs without a turn the first registered is first; then each in its turn."""
+def test_turns_follow_the_order_of_registration() -> None:
+    """The first turns of RMs are in the order of registration, and later ones alternate."""
     assert served(waiting("one", "two", "three"), 7) == ["one", "two", "three"] * 2 + ["one"]
 
 
-def test_the_longest_wait_since_the_last_turn_is_first() -> None:
-    """An RM that was idle for a while precedes those that were served meanwhile."""
+def test_the_rm_with_the_oldest_turn_is_next() -> None:
+    """An RM that was idle for a while precedes those that had turns meanwhile."""
     driver = waiting("one", "two", "three")
     served(driver, 3)
     hold = SetHold(rm_id=RmId("one"), hold=Hold.OUTBOX_FULL, on=True)
@@ -148,8 +148,8 @@ def test_the_longest_wait_since_the_last_turn_is_first() -> None:
     assert served(driver, 4) == ["one", "three", "two", "one"]
 
 
-def test_an_rm_has_as_many_turns_as_any_however_many_partitions_it_has() -> None:
-    """Turns alternate between RMs; those of an RM with two partitions alternate between these."""
+def test_turns_alternate_between_rms_not_partitions() -> None:
+    """Turns alternate between RMs, and those of one RM alternate between its partitions."""
     driver = Driver()
     driver.send(register(TWO_PARTITIONS, rm="many"))
     want(driver, "many")
@@ -170,8 +170,8 @@ def test_an_rm_has_as_many_turns_as_any_however_many_partitions_it_has() -> None
     ]
 
 
-def test_a_newcomer_is_first() -> None:
-    """A partition without a turn precedes those with one."""
+def test_a_new_partition_is_first() -> None:
+    """A partition without a previous turn precedes those that had one."""
     driver = waiting("one", "two")
     served(driver, 1)
     driver.send(register(LEAF, rm="three"))
@@ -180,8 +180,8 @@ def test_a_newcomer_is_first() -> None:
 
 
 @pytest.mark.parametrize("leaves", [False, True])
-def test_registering_anew_gives_no_advantage(leaves: bool) -> None:
-    """An RM that registers again keeps its last turn, whether it left or not."""
+def test_a_new_registration_keeps_the_last_turn(leaves: bool) -> None:
+    """An RM that registers again keeps the time of its last turn, whether it left before or not."""
     driver = waiting("one", "two", "three")
     served(driver, 4)
     if leaves:
@@ -192,7 +192,7 @@ def test_registering_anew_gives_no_advantage(leaves: bool) -> None:
 
 
 def test_last_turns_of_removed_partitions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of removed partitions only the last ones keep their last turn."""
+    """The last turn is kept for a bounded number of removed partitions."""
     monkeypatch.setattr(agenda, "MAX_DEPARTED", 2)
     driver = waiting("one", "two", "three", "four")
     served(driver, 4)
@@ -205,13 +205,13 @@ def test_last_turns_of_removed_partitions_are_bounded(monkeypatch: pytest.Monkey
 
 
 def ending(driver: Driver, rm: str) -> None:
-    """Let the only allocation of an RM's application end, so that a deadline completes it."""
+    """End the only allocation of an RM's application, so that a deadline completes the application."""
     driver.do(register(LEAF, rm=rm), nodes(node("n", vcore=1), rm=rm))
     driver.do(apps(app("job", "root.a"), rm=rm), asks(ask("job", "k", vcore=1), rm=rm))
 
 
 def completed(effects: list[Effect]) -> list[str]:
-    """The RMs with applications reported as completed, in order."""
+    """The RMs whose applications are reported as completed, in order."""
     return [
         str(effect.rm_id)
         for effect in effects
@@ -220,7 +220,7 @@ def completed(effects: list[Effect]) -> list[str]:
 
 
 def both_ending() -> Driver:
-    """RMs one and two, whose applications complete in 30 seconds; two's a second earlier."""
+    """RMs one and two, whose applications complete in 30 seconds; that of two a second earlier."""
     driver = Driver()
     for rm in ("one", "two"):
         ending(driver, rm)
@@ -230,25 +230,25 @@ def both_ending() -> Driver:
     return driver
 
 
-def test_the_earliest_deadline_is_the_next_one() -> None:
-    """The core's next deadline is that of the partition that is due first."""
+def test_the_next_deadline_is_the_earliest_of_all_partitions() -> None:
+    """The next deadline of the core is that of the partition that is due first."""
     driver = both_ending()
     assert driver.scheduler.next_deadline() == driver.now + 29.0
     assert completed(driver.wait(29.5)) == ["two"]
     assert driver.scheduler.next_deadline() == driver.now + 0.5
 
 
-def test_what_is_due_together_fires_in_order_of_registration() -> None:
-    """If several deadlines are due, partitions are served in the order of registration."""
+def test_due_partitions_are_served_in_the_order_of_registration() -> None:
+    """If several partitions are due, they are served in the order of registration."""
     driver = both_ending()
     driver.now += 31.0
     assert completed(driver.send(Tick())) == ["one", "two"]
 
 
-def test_a_failing_partition_takes_no_deadline_from_others(
+def test_a_failed_partition_does_not_delay_other_deadlines(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Deadlines of other partitions remain due; the failed partition is never due again."""
+    """Deadlines of other partitions remain due after a failure, and the failed partition is not due again."""
 
     def fragile(partition: Partition, now: float, part: Slice) -> list[Effect]:
         if partition.rm_id == "one":

@@ -1,4 +1,4 @@
-"""Removed objects use no memory, without the garbage collector."""
+"""Removed objects are freed without the garbage collector."""
 
 import gc
 from collections import Counter
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.usefixtures("collector_off")
 
 
 class Core:
-    """A scheduler whose effects are dropped, and its clock."""
+    """A scheduler that drops its effects, and its clock."""
 
     def __init__(self) -> None:
         """Start without RMs."""
@@ -39,7 +39,7 @@ class Core:
         self.now = 1_000_000.0
 
     def do(self, *commands: Command) -> None:
-        """Carry out commands and all that is due."""
+        """Process commands, and all work that becomes due."""
         for command in commands:
             self.scheduler.handle(command, self.now)
             while self.is_due():
@@ -52,13 +52,13 @@ class Core:
 
 
 def alive() -> Counter[str]:
-    """The numbers of the core's objects, by kind; other tests of the process may have left some."""
+    """The number of live objects of the core, by class; other tests of the process may have left some."""
     kinds = Counter(type(thing) for thing in gc.get_objects())
     return Counter({kind.__name__: kinds[kind] for kind in KINDS if kinds[kind]})
 
 
 def fill(core: Core, count: int = 100, rm: str = RM, partition: str = "") -> None:
-    """This number of asks, half of which run, one with a reservation, and an application of its own."""
+    """Submit this number of asks, half of which run, one in another application, and one large ask."""
     wanted = [ask("job", f"k{n}", partition=partition, vcore=1 + n % 3) for n in range(count)]
     large = ask("job", "large", partition=partition, vcore=count)
     core.do(
@@ -74,7 +74,7 @@ def fill(core: Core, count: int = 100, rm: str = RM, partition: str = "") -> Non
 
 @pytest.mark.parametrize("again", [False, True])
 def test_the_objects_of_an_rm_are_freed_with_it(again: bool) -> None:
-    """An RM that leaves, or registers again, leaves nothing; another one's objects remain."""
+    """An RM that leaves or registers again leaves no object; those of another RM remain."""
     core = Core()
     core.do(register(LEAF, rm="other"))
     fill(core, 10, rm="other")
@@ -86,8 +86,8 @@ def test_the_objects_of_an_rm_are_freed_with_it(again: bool) -> None:
     assert alive() == (registered if again else before)
 
 
-def test_very_many_objects_are_freed_in_slices() -> None:
-    """A turn frees some of them. The core requests the next turn at once until all are freed."""
+def test_many_objects_are_freed_in_several_turns() -> None:
+    """A turn frees some of the removed objects, and the core requests turns until all are freed."""
     before = alive()["Request"]
     core = Core()
     core.do(register(LEAF))
@@ -101,8 +101,8 @@ def test_very_many_objects_are_freed_in_slices() -> None:
     assert left[-1] == 0
 
 
-def test_the_contents_of_a_node_are_freed_in_slices() -> None:
-    """However many foreign allocations one node has, a turn frees some of them."""
+def test_the_foreign_allocations_of_a_node_are_freed_in_several_turns() -> None:
+    """A turn frees some of the foreign allocations of a removed node, however many there are."""
     before = alive()["Allocation"]
     core = Core()
     core.do(register(LEAF), nodes(node("n1", vcore=MANY)))
@@ -117,8 +117,8 @@ def test_the_contents_of_a_node_are_freed_in_slices() -> None:
     assert left[-1] == 0
 
 
-def test_very_many_queues_are_freed_in_slices() -> None:
-    """Queues in which nothing runs count like anything else."""
+def test_many_queues_are_freed_in_several_turns() -> None:
+    """Empty queues count like other objects in the work of a turn."""
     queues = ", ".join(f"{{name: q{number}}}" for number in range(MANY))
     before = alive()["Queue"]
     driver = Driver()
@@ -133,8 +133,8 @@ def test_very_many_queues_are_freed_in_slices() -> None:
     assert left[-1] == 0
 
 
-def test_a_partition_that_left_the_configuration_leaves_nothing() -> None:
-    """Its contents are released, and then freed."""
+def test_a_removed_partition_leaves_no_objects() -> None:
+    """The contents of a removed partition are released, and then freed."""
     core = Core()
     core.do(register(LEAF))
     before = alive()
@@ -145,7 +145,7 @@ def test_a_partition_that_left_the_configuration_leaves_nothing() -> None:
 
 
 def test_a_cancelled_placeholder_is_freed_with_its_rm() -> None:
-    """Its RM leaves before it has confirmed the placeholder's end; its group was removed before."""
+    """A placeholder is freed with its RM, even without its task group and an unconfirmed end."""
     core = Core()
     before = alive()
     core.do(register(LEAF), nodes(node("n1", vcore=10)), apps(app("job", "root.a", gang={})))

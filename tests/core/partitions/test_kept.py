@@ -1,4 +1,4 @@
-"""The state that partitions leave for later ones of their names is bounded in total."""
+"""The state that removed partitions keep for later ones of the same names is bounded in total."""
 
 from licorne_core.messages.kept import MOST_KEPT, Kept
 from licorne_core.partitions.kept import KeptOfPartitions
@@ -11,7 +11,7 @@ def kept(count: int) -> Kept:
 
 
 def test_the_retained_state_of_dropped_partitions_is_bounded() -> None:
-    """Of too many queues in total, those of the partition that was dropped first are removed."""
+    """Of too many retained queues, those of the partition that was removed first are dropped."""
     known = KeptOfPartitions({})
     for name, count in (("one", 4_000), ("two", 4_000), ("three", 4_000), ("none", 0)):
         known.keep(PartitionName(name), kept(count))
@@ -21,8 +21,8 @@ def test_the_retained_state_of_dropped_partitions_is_bounded() -> None:
     assert len(known.by_name[PartitionName("huge")]["some"]) == MOST_KEPT
 
 
-def test_each_extension_has_an_equal_bound() -> None:
-    """The state of one extension uses no room of another's; useless state is left out."""
+def test_the_state_kept_for_each_extension_is_bounded() -> None:
+    """Each extension has an equal bound for its retained state, and state without use is not retained."""
     known = KeptOfPartitions({})
     each = dict.fromkeys(map(str, range(MOST_KEPT)), (1,))
     known.keep(PartitionName("one"), {"some": each, "other": {**each, "empty": ()}, "third": {"empty": ()}})

@@ -1,4 +1,4 @@
-"""Records of removed RMs and partitions, and their bound."""
+"""Records of removed RMs and partitions, and the bound on their number."""
 
 import pytest
 
@@ -16,7 +16,7 @@ ONE_LEAF = config("[{name: a}]")
 
 
 def with_second(name: str) -> str:
-    """A configuration of the default partition and one of that name."""
+    """A configuration with the default partition and one of that name."""
     return ONE_LEAF + config("[{name: a}]", name=name).removeprefix("partitions:\n")
 
 
@@ -32,16 +32,16 @@ def leave(driver: Driver, *rms: str) -> None:
     driver.do(*(RemoveRm(rm_id=RmId(rm)) for rm in rms))
 
 
-def test_sessions_rise_with_every_registration() -> None:
-    """Each RM counts its own registrations from 1 on, also across a farewell."""
+def test_session_numbers_rise_with_every_registration() -> None:
+    """Each RM counts its registrations from 1, across its removal."""
     driver = Driver()
     assert [session(driver, "one"), session(driver, "one"), session(driver, "two")] == [1, 2, 1]
     leave(driver, "one")
     assert [session(driver, "one"), session(driver, "two")] == [3, 2]
 
 
-def test_a_refused_registration_takes_no_number() -> None:
-    """The session that follows a refusal is the next one."""
+def test_a_refused_registration_has_no_session_number() -> None:
+    """The registration after a refused one has the next session number."""
     driver = Driver()
     driver.do(register("nonsense", rm="one"))
     assert session(driver, "one") == 1
@@ -49,8 +49,8 @@ def test_a_refused_registration_takes_no_number() -> None:
     assert session(driver, "one") == 2
 
 
-def test_an_rm_that_was_forgotten_gets_no_lower_session(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many RMs have left since then, the number is above the last one."""
+def test_a_removed_rm_gets_no_lower_session_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The session number of an RM is above its last one, however many RMs were removed since."""
     monkeypatch.setattr(registry, "MAX_DEPARTED", 2)
     driver = Driver()
     for rm in ("old", "old", "old", "old", "a", "b", "c"):
@@ -63,8 +63,8 @@ def test_an_rm_that_was_forgotten_gets_no_lower_session(monkeypatch: pytest.Monk
     assert session(driver, "a") == 5, "a was here in session 1, and is forgotten"
 
 
-def test_the_memory_of_departed_rms_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A core through which many RMs have passed is as large as one through which a few have."""
+def test_records_of_removed_rms_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A core from which many RMs were removed is as large as one from which a few were."""
     monkeypatch.setattr(registry, "MAX_DEPARTED", 3)
     driver = Driver()
     sizes = []
@@ -75,8 +75,8 @@ def test_the_memory_of_departed_rms_is_bounded(monkeypatch: pytest.MonkeyPatch) 
     assert sizes[3:] == [sizes[3]] * 6
 
 
-def test_the_memory_of_dropped_partitions_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of partitions that a configuration dropped, only the last ones are recorded."""
+def test_records_of_removed_partitions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the partitions removed by configurations only the last ones are recorded."""
     monkeypatch.setattr(registry, "MAX_REMOVED", 2)
     driver = Driver()
     driver.do(register(with_second("p0")))
@@ -91,8 +91,8 @@ def test_the_memory_of_dropped_partitions_is_bounded(monkeypatch: pytest.MonkeyP
     assert reasons[1] != reasons[2].replace("p2", "p1")
 
 
-def test_wire_names_take_no_memory() -> None:
-    """Names without a partition leave nothing behind, however many there are."""
+def test_names_on_the_wire_are_not_stored() -> None:
+    """Names without a partition leave no state, however many there are."""
     driver = Driver()
     driver.do(register(ONE_LEAF))
 
@@ -106,10 +106,10 @@ def test_wire_names_take_no_memory() -> None:
 
 
 @pytest.mark.pure
-def test_an_rm_registers_anew_after_a_partition_could_not_be_built(
+def test_an_rm_registers_again_after_a_failed_reload(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A defect in the middle of a reload does not stand in the way of the next registration."""
+    """After a defect in the middle of a reload the RM can register again."""
 
     def fragile(partition: Partition, *_: object) -> None:
         if partition.name == "[rm1]gpu":
@@ -126,7 +126,7 @@ def test_an_rm_registers_anew_after_a_partition_could_not_be_built(
 
 
 def test_extra_configuration_is_sorted() -> None:
-    """It is sorted once, on arrival, so that no reader has to."""
+    """The extra configuration is sorted once, on arrival, so that readers need not sort it."""
     driver = Driver()
     driver.do(register(ONE_LEAF, extra={"b": "1", "c": "2", "a": "3"}))
     assert list(driver.views.rm(RM).extra_config) == ["a", "b", "c"]

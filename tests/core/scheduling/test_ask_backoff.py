@@ -27,7 +27,7 @@ LEAF = config("[{name: a}, {name: b}]")
 
 @pytest.fixture
 def driver() -> Driver:
-    """A node with room for one, and an application in each of two queues."""
+    """A node with room for one ask, and an application in each of two queues."""
     driver = Driver()
     driver.do(register(LEAF), nodes(node("n", vcore=1)))
     driver.do(apps(app("one", "root.a"), app("two", "root.b")))
@@ -35,19 +35,19 @@ def driver() -> Driver:
 
 
 def fail(driver: Driver, key: str, app_id: str = "one") -> list[str]:
-    """Report a failure of the RM to run the ask; return the keys of asks placed instead."""
+    """Report that the RM could not run the ask; returns the keys of the asks placed instead."""
     why = TerminationType.SCHEDULING_FAILED_ON_RM
     return keys(driver.do(releases(release(app_id, key, why=why))))
 
 
 def code(views: Views, key: str) -> str:
-    """The code of the first check that stops an ask."""
+    """The code of the first check that blocks an ask."""
     found = last(views.explain(DEFAULT, AppId("one"), key))
     return next(check.code for check in found.checks if not check.passed)
 
 
 def test_each_failure_doubles_the_back_off_up_to_the_longest(driver: Driver) -> None:
-    """An ask that always fails is tried after 1, 2, 4 … s, and from then on each minute."""
+    """An ask that always fails is tried after 1, 2, 4 … s, and later once a minute."""
     driver.do(asks(ask("one", "k", vcore=1)))
     for delay in (1, 2, 4, 8, 16, 32, 60, 60):
         assert fail(driver, "k") == []
@@ -55,10 +55,10 @@ def test_each_failure_doubles_the_back_off_up_to_the_longest(driver: Driver) -> 
         assert keys(driver.wait(0.5)) == ["k"]
 
 
-def test_an_application_without_a_key_is_explained_by_an_ask_that_backs_off(
+def test_explain_chooses_an_ask_that_backs_off_if_no_other_is_pending(
     driver: Driver,
 ) -> None:
-    """Explain without a key names the ask that backs off if no other ask is pending."""
+    """Explain without a key reports an ask in its back-off if no other ask is pending."""
     driver.do(asks(ask("one", "k", vcore=1)))
     fail(driver, "k")
     found = driver.explain("one", "")
@@ -67,7 +67,7 @@ def test_an_application_without_a_key_is_explained_by_an_ask_that_backs_off(
 
 
 def test_other_asks_are_served_during_a_back_off(driver: Driver) -> None:
-    """Other asks of the class and of other queues are served during the back-off, and the ask after it."""
+    """During a back-off other asks of the class and of other queues are placed, and then the ask itself."""
     driver.do(asks(ask("one", "k1", vcore=1, priority=9)))
     driver.do(asks(ask("one", "k2", vcore=1), ask("two", "k3", vcore=1)))
     assert fail(driver, "k1") == ["k2"]
@@ -76,8 +76,8 @@ def test_other_asks_are_served_during_a_back_off(driver: Driver) -> None:
     assert keys(driver.do(releases(release("two", "k3")))) == ["k1"]
 
 
-def test_explain_says_after_how_many_failures_and_until_when(driver: Driver) -> None:
-    """The failed check is the back-off, with the failures in a row and the end."""
+def test_explain_shows_the_failures_and_the_end_of_a_back_off(driver: Driver) -> None:
+    """The blocking check is the back-off, with the number of failures in a row and its end."""
     driver.do(asks(ask("one", "k", vcore=1)))
     fail(driver, "k")
     driver.wait(1.0)
@@ -94,7 +94,7 @@ def test_explain_says_after_how_many_failures_and_until_when(driver: Driver) -> 
 
 
 def test_each_failure_has_an_event(driver: Driver) -> None:
-    """Each failure has a REQUEST event with the failures in a row and the delay, and is counted."""
+    """Each failure has a REQUEST event with the number of failures in a row and the delay, and is counted."""
     driver.do(asks(ask("one", "k", vcore=1)))
     driver.facts.clear()
     why = TerminationType.SCHEDULING_FAILED_ON_RM
@@ -105,8 +105,8 @@ def test_each_failure_has_an_event(driver: Driver) -> None:
 
 
 @pytest.mark.parametrize("how", ["long", "said", "new"])
-def test_failures_are_forgotten_after_a_run(driver: Driver, how: str) -> None:
-    """The failures are forgotten after a long run, a report by the RM, or a new ask under the key."""
+def test_the_count_of_failures_is_reset(driver: Driver, how: str) -> None:
+    """The count of failures is reset by a long run, by a report of the RM, and by a new ask under the key."""
     driver.do(asks(ask("one", "k", vcore=1)))
     fail(driver, "k")
     driver.wait(1.0)
@@ -122,7 +122,7 @@ def test_failures_are_forgotten_after_a_run(driver: Driver, how: str) -> None:
 
 
 def test_an_ask_that_backs_off_can_be_changed(driver: Driver) -> None:
-    """An ask that backs off can be resized, placed by the RM, released, and removed."""
+    """An ask that backs off can be resized, placed by the RM, released and removed."""
     driver.do(nodes(node("m", vcore=9)))
     driver.do(asks(*(ask("one", key, vcore=1) for key in ("k1", "k2", "k3", "k4"))))
     for key in ("k1", "k2", "k3", "k4"):

@@ -1,4 +1,4 @@
-"""Every change of a node is logged, so that victim searches derive their data anew."""
+"""Every change of a node is logged, so that searches for victims update their data."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def full() -> Driver:
 
 
 def changed(driver: Driver, *commands: Command) -> set[str]:
-    """Nodes logged by the commands and the seconds after them."""
+    """The nodes that were logged during the commands and the seconds after them."""
     log = driver.partition.nodes.changed
     read = log.count
     driver.do(*commands)
@@ -40,12 +40,12 @@ CHANGES: dict[str, tuple[Command, str]] = {
 
 @pytest.mark.parametrize("how", CHANGES)
 def test_each_change_of_a_node_is_logged(how: str) -> None:
-    """A change of use, victims or state logs the changed node only."""
+    """A change of a node's usage, victims or state logs this node only."""
     command, changes = CHANGES[how]
     assert changed(full(), command) == {changes}
 
 
-def test_a_reservation_changes_its_node() -> None:
+def test_a_reservation_logs_its_node() -> None:
     """A reservation logs its node."""
     driver = full()
     driver.do(nodes(node("n3", memory=1)), asks(ask("rich", "c", on_node="n2", memory=1)))
@@ -53,7 +53,7 @@ def test_a_reservation_changes_its_node() -> None:
 
 
 def test_a_new_node_is_logged_and_a_removed_one_dropped() -> None:
-    """A new node is logged, and a removed one leaves the log."""
+    """A new node is logged, and a removed one is dropped from the log."""
     driver = full()
     assert changed(driver, nodes(node("n3", memory=1))) == {"n3"}
     assert changed(driver, nodes(node("n3", NodeAction.DECOMISSION))) == set()

@@ -26,7 +26,7 @@ TIMER = Timer(Due.ESCALATE, APP)
 
 
 class World:
-    """One application with groups of asks by size, and the clock of its partition."""
+    """One application with ask groups by size, and the clock of its partition."""
 
     def __init__(self) -> None:
         """Start without asks."""
@@ -56,7 +56,7 @@ class World:
         priority: int = 0,
         required_node: str | None = None,
     ) -> Request:
-        """Add a pending ask of this age in seconds."""
+        """Add a pending ask with this age in seconds."""
         self.app.arrivals += 1
         arrival = self.app.arrivals
         key = f"k{arrival}"
@@ -68,7 +68,7 @@ class World:
         return request
 
     def enter(self, request: Request) -> None:
-        """The ask is pending, and ranked by the first of its group."""
+        """Make the ask pending; it is ranked by the first ask of its group."""
         group = self.app.group_of(request.ask)
         self.app.enqueue(group, request, self.now)
         self.app.ranking.put(group, group.first()[:3])
@@ -76,7 +76,7 @@ class World:
             self.escalation.rank(group.remedy_requests[ReservationRequest], self.now)
 
     def leave(self, request: Request) -> None:
-        """The ask is not pending any more."""
+        """Make the ask not pending."""
         request.follow(RequestEvent.ALLOCATE)
         group: AskGroup = request.group
         group.drop(request)
@@ -87,7 +87,7 @@ class World:
             self.app.ranking.discard(group)
 
     def want(self, request: Request) -> ReservationRequest:
-        """Note that the group of the ask has found no node."""
+        """Record that the group of the ask has found no node."""
         group = self.app.group_of(request.ask)
         self.escalation.want(group, ReservationRequest, self.now)
         wants = group.remedy_requests[ReservationRequest]
@@ -95,7 +95,7 @@ class World:
         return wants
 
     def reserve(self, request: Request, *, ends: bool = False) -> None:
-        """Give the ask a node, or take it away."""
+        """Set or remove the reserved node of an ask."""
         wants = self.app.group_of(request.ask).remedy_requests.get(ReservationRequest)
         if ends:
             request.reservation = None
@@ -107,7 +107,7 @@ class World:
             self.escalation.rank(wants, self.now)
 
     def wait(self, seconds: float) -> None:
-        """Let time pass, from deadline to deadline."""
+        """Let time pass from deadline to deadline."""
         end = self.now + seconds
         while (deadline := self.timers.next_deadline()) is not None and deadline <= end:
             self.now = max(self.now, deadline)
@@ -125,7 +125,7 @@ class World:
 
 
 def reserved(key: AllocationKey) -> Reservation:
-    """A node reserved for an ask."""
+    """A node that is reserved for an ask."""
     return Reservation(APP, key, NodeId("n"), 0.0, required=False, items=())
 
 
@@ -140,7 +140,7 @@ steps = st.lists(
 
 
 def carry_out(world: World, what: str, number: int, seconds: float) -> None:
-    """One step; ask, group and length of time are drawn."""
+    """Make one step; ask, group and duration are random."""
     if what == "ask":
         world.ask(size=1 + number % 2, age=seconds)
     elif what == "wait":
@@ -164,7 +164,7 @@ def carry_out(world: World, what: str, number: int, seconds: float) -> None:
 def test_a_reservation_request_is_ranked_once_an_ask_is_old_enough(
     history: list[tuple[str, int, float]],
 ) -> None:
-    """A reservation request is ranked after its first ask that is old enough, or has a deadline."""
+    """A reservation request is ranked by its first ask that is old enough, or else has a deadline."""
     world = World()
     for step in history:
         carry_out(world, *step)
@@ -185,7 +185,7 @@ def test_a_reservation_request_is_ranked_once_an_ask_is_old_enough(
         assert first is None or first > world.now
 
 
-def test_an_ask_that_requires_its_node_waits_for_no_age() -> None:
+def test_the_request_of_an_ask_that_requires_its_node_is_ranked_at_once() -> None:
     """The reservation request of an ask that requires its node is ranked at once (spec § 8.7)."""
     world = World()
     wants = world.want(world.ask(required_node="n"))
@@ -193,8 +193,8 @@ def test_an_ask_that_requires_its_node_waits_for_no_age() -> None:
     assert TIMER not in world.timers
 
 
-def test_a_new_first_old_enough_ask_unparks_the_request() -> None:
-    """A request is unparked when its first old enough ask changes, and only then."""
+def test_another_first_old_enough_ask_unparks_the_request() -> None:
+    """A reservation request is unparked exactly when its first old enough ask changes."""
     world = World()
     low = world.ask(age=5.0)
     world.ask(age=1.5, priority=-1)
@@ -208,7 +208,7 @@ def test_a_new_first_old_enough_ask_unparks_the_request() -> None:
 
 
 def test_a_group_without_asks_has_no_reservation_request() -> None:
-    """Reservation request, rank and deadline are removed with the last ask of the group."""
+    """Reservation request, rank and deadline end with the last ask of the group."""
     world = World()
     request = world.ask()
     wants = world.want(request)

@@ -1,4 +1,4 @@
-"""The order of users in a fair leaf, and of siblings, by all their usage (spec §§ 4.9, 5.2)."""
+"""The order of users in a fair leaf and of sibling queues, by all usage (spec §§ 4.9, 5.2)."""
 
 from collections import Counter
 
@@ -14,7 +14,7 @@ FAIR = config("[{name: a, properties: {application.sort.policy: fair}}, {name: b
 
 
 def cluster(slots: int, **counts: int) -> Driver:
-    """This number of free cores, and of applications of each user; names end in the user's."""
+    """Free cores in this number, and this number of applications of each user, whose names they end in."""
     driver = Driver(sweep=200)
     driver.do(register(FAIR), nodes(node("n1", vcore=slots)))
     driver.do(apps(*(app(name, "root.a", user=name.partition("-")[2]) for name in names(counts))))
@@ -22,24 +22,24 @@ def cluster(slots: int, **counts: int) -> Driver:
 
 
 def names(counts: dict[str, int]) -> list[str]:
-    """The applications of these users."""
+    """The names of the applications of these users."""
     return [f"{number:03}-{user}" for user, count in counts.items() for number in range(count)]
 
 
 def started(driver: Driver, *wanted: tuple[str, int]) -> Counter[str]:
-    """The allocations of each user when the applications request this number of cores."""
+    """The number of allocations of each user after the applications have asked for this number of cores."""
     made = (ask(app_id, f"{app_id}-{number}", vcore=1) for app_id, count in wanted for number in range(count))
     return Counter(app_id.partition("-")[2] for app_id, *_ in placed(driver.do(asks(*made))))
 
 
-def test_users_of_a_fair_leaf_get_equal_usage_for_any_number_of_applications() -> None:
-    """One application gets as much as nine of another user."""
+def test_users_of_a_fair_leaf_get_equal_usage() -> None:
+    """A user with one application gets as much as another with nine."""
     counts = {"ann": 1, "ben": 9}
     found = started(cluster(20, **counts), *((name, 20) for name in names(counts)))
     assert found == {"ann": 10, "ben": 10}
 
 
-def test_applications_of_one_user_take_turns() -> None:
+def test_applications_of_one_user_are_ordered_by_usage() -> None:
     """Applications of a user who is alone in the leaf are ordered by their usage."""
     driver = cluster(6, ann=3)
     made = (ask(name, f"{name}{number}", vcore=1) for name in names({"ann": 3}) for number in range(6))
@@ -47,8 +47,8 @@ def test_applications_of_one_user_take_turns() -> None:
     assert [app_id[:3] for app_id, *_ in placed(effects)] == ["000", "001", "002"] * 2
 
 
-def test_priority_precedes_the_usage_of_users() -> None:
-    """The user with an ask of higher priority is first, whatever the usage."""
+def test_priority_precedes_the_usage_of_a_user() -> None:
+    """The user with an ask of higher priority comes first, whatever the usage."""
     driver = cluster(4, ann=1, ben=1)
     assert started(driver, ("000-ben", 4)) == {"ben": 4}
     driver.do(asks(ask("000-ann", "low", vcore=1), ask("000-ben", "high", vcore=1, priority=1)))
@@ -57,8 +57,8 @@ def test_priority_precedes_the_usage_of_users() -> None:
 
 
 @pytest.mark.parametrize("before", ["fair", "fifo"])
-def test_a_leaf_whose_policy_changes_compares_users_at_once(before: str) -> None:
-    """After a reload to `fair`, earlier usage counts; after one to `fifo`, the order of submission."""
+def test_a_reload_of_the_policy_reorders_users_at_once(before: str) -> None:
+    """A reload to `fair` orders by earlier usage, and one to `fifo` by the time of submission."""
     after = {"fair": "fifo", "fifo": "fair"}[before]
     text = FAIR.replace("fair", before)
     driver = Driver(sweep=50)
@@ -72,8 +72,8 @@ def test_a_leaf_whose_policy_changes_compares_users_at_once(before: str) -> None
 
 
 @pytest.mark.parametrize("guaranteed", ["3", "4", "4500m"])
-def test_types_without_a_guarantee_decide_between_equal_shares(guaranteed: str) -> None:
-    """Of queues with equal shares of their guarantee, the one with less of the other types is first."""
+def test_types_without_a_guarantee_order_equal_shares(guaranteed: str) -> None:
+    """Of queues with equal shares of guarantees, the one with less usage of other types comes first."""
     sizes = f"resources: {{guaranteed: {{vcore: {guaranteed}}}}}"
     driver = Driver(sweep=50)
     driver.do(register(config(f"[{{name: a, {sizes}}}, {{name: b, {sizes}}}]")))
@@ -85,8 +85,8 @@ def test_types_without_a_guarantee_decide_between_equal_shares(guaranteed: str) 
 
 
 @pytest.mark.pure
-def test_an_allocation_ranks_no_other_applications_of_the_user() -> None:
-    """The keys derived for ten allocations are as many for 20 applications of a user as for 200."""
+def test_an_allocation_does_not_rank_other_applications_of_the_user() -> None:
+    """Ten allocations compute as many keys for 20 applications of a user as for 200."""
 
     def work(count: int) -> int:
         driver = cluster(1000, ann=count, ben=count)

@@ -1,4 +1,4 @@
-"""Cost of a decision by the number of waiting sizes, in executed lines of Python."""
+"""The cost of a decision by the number of waiting sizes, in executed lines of Python."""
 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -22,36 +22,36 @@ Amounts = tuple[int, int]
 
 
 def all_fit(count: int) -> Iterator[Amounts]:
-    """Each size is more than half of the freed amount, so that only one ask fits."""
+    """Sizes of more than half of the freed amount, so that only one ask fits."""
     for number in range(count):
         yield HOLE - number, HOLE // 2 + 1 + number
 
 
 def the_last_fits(count: int) -> Iterator[Amounts]:
-    """All but the last size exceed the freed amount."""
+    """Sizes of which all but the last exceed the freed amount."""
     for number in range(count - 1):
         yield HOLE + 1 + number, HOLE + count - number
     yield HOLE, HOLE
 
 
 def none_fits(count: int) -> Iterator[Amounts]:
-    """Each size is a little more than the freed amount."""
+    """Sizes that all exceed the freed amount by a little."""
     for number in range(count):
         yield HOLE + 1 + number, HOLE + count - number
 
 
 def in_one_application(count: int) -> tuple[str, list[str]]:
-    """All sizes are requested by one application."""
+    """Asks of all sizes in one application."""
     return "{name: a}", ["root.a"]
 
 
 def in_many_applications(count: int) -> tuple[str, list[str]]:
-    """Each size has an application in one leaf."""
+    """Asks of each size in an application of its own, all in one leaf."""
     return "{name: a}", ["root.a"] * count
 
 
 def in_many_queues(count: int) -> tuple[str, list[str]]:
-    """Each size has an application in one of ten leaves."""
+    """Asks of each size in an application of its own, in ten leaves."""
     leaves = [f"q{number}" for number in range(10)]
     return (
         ", ".join(f"{{name: {leaf}}}" for leaf in leaves),
@@ -60,17 +60,17 @@ def in_many_queues(count: int) -> tuple[str, list[str]]:
 
 
 class Cost(NamedTuple):
-    """Lines of a release and of the decisions after it, and the placed asks."""
+    """The executed lines of a release and of the decisions after it, and the placed asks."""
 
     lines: int
     served: list[str]
 
 
 class Core:
-    """A core under a clock that stands still; the books are not checked after every step."""
+    """A core with a clock that stands still, whose books are not checked after each step."""
 
     def __init__(self) -> None:
-        """Start without reservations: the clock stands still, and they depend on time."""
+        """Start without reservations, which depend on time."""
         self.scheduler = Scheduler(reservations=False)
         self.effects: list[Effect] = []
 
@@ -82,7 +82,7 @@ class Core:
             self.effects += self.scheduler.handle(Tick(decisions=256), START)
 
     def cost_of(self, command: Command) -> Cost:
-        """Cost of the command and of the decisions after it."""
+        """The cost of a command and of the decisions after it."""
         self.effects.clear()
         lines = lines_of_core(lambda: self.do(command))
         return Cost(lines, keys(self.effects))
@@ -95,7 +95,7 @@ def cost_of_a_release(
     *,
     root_is_full: bool,
 ) -> Cost:
-    """Full nodes have one hole each, and asks of this number of sizes wait; the third release is measured.
+    """Full nodes with one hole each, and waiting asks of this number of sizes; the third release counts.
 
     If root is not full, other nodes have room, but none has enough.
     """
@@ -127,7 +127,7 @@ def test_a_release_costs_the_same_for_any_number_of_sizes(
     *,
     root_is_full: bool,
 ) -> None:
-    """A release costs the same with ten and with a thousand sizes, whichever of them fit."""
+    """A release has the same cost with ten and with a thousand sizes, whichever of them fit."""
     few = cost_of_a_release(sizes, layout, FEW, root_is_full=root_is_full)
     many = cost_of_a_release(sizes, layout, MANY, root_is_full=root_is_full)
     assert (len(few.served), len(many.served)) == (1, 1)
@@ -138,17 +138,17 @@ def test_a_release_costs_the_same_for_any_number_of_sizes(
 def test_a_useless_release_costs_the_same_for_any_number_of_sizes(
     layout: Callable[[int], tuple[str, list[str]]],
 ) -> None:
-    """A release that no size fits has a cost independent of the number of waiting sizes."""
+    """A release after which no size fits has a cost that does not depend on the number of sizes."""
     few = cost_of_a_release(none_fits, layout, FEW, root_is_full=False)
     many = cost_of_a_release(none_fits, layout, MANY, root_is_full=False)
     assert (few.served, many.served) == ([], [])
     assert many.lines <= 2 * few.lines
 
 
-def test_sizes_that_fit_nowhere_cost_the_same_for_any_number_of_nodes() -> None:
-    """One size is searched in vain; sizes at least as large in each type are not searched.
+def test_sizes_that_fit_nowhere_cost_one_search() -> None:
+    """After one failed search, sizes at least as large in each type are not searched.
 
-    No type alone rules them out: half of the nodes have enough of one, the others of the other.
+    No type alone rules them out: half of the nodes have enough of one type, the others of the other.
     """
     costs = []
     for count in (20, 1000):

@@ -22,10 +22,10 @@ QUOTAS = 2
 
 
 class World:
-    """Two applications in each of two leaves, three asks in each, and their reservations."""
+    """Two applications in each of two leaves, each with three asks, and their reservations."""
 
     def __init__(self) -> None:
-        """Start without reservations; asks of higher numbers arrive later."""
+        """Start without reservations; asks of higher numbers are submitted later."""
         leaves = (QueueConfig(name="a"), QueueConfig(name="b"))
         self.tree = whole_tree(QueueConfig(name="root", parent=True, queues=leaves))
         self.reserved = ReservedAsks()
@@ -48,7 +48,7 @@ class World:
         self.ready: set[int] = set()
 
     def reserve(self, number: int) -> None:
-        """A node for the ask, unless it has one."""
+        """Reserve a node for the ask, or end its reservation."""
         owner = self.owners[number]
         if number not in self.known:
             app_id, key = owner.app.app_id, owner.request.key
@@ -58,26 +58,26 @@ class World:
             self.ready.add(number)
 
     def limit(self, number: int) -> RunningLimit:
-        """The limit of one quota."""
+        """Set the limit of one quota."""
         return self.limits.get(RunningLimit, self.quotas[number])
 
     def place(self, number: int) -> tuple[object, ...]:
-        """The place of an ask among all: queue, application, ask (shares and times differ)."""
+        """The place of an ask in the global order: queue, application, ask (shares and times differ)."""
         leaf, app, request = self.owners[number]
         return (leaf.shares, leaf.path, app.submission_time, app.app_id, request.place[:3])
 
     def share(self, leaf: Queue, value: float) -> None:
-        """The leaf has another share."""
+        """Give the leaf another share."""
         leaf.shares = [value]
         self.reserved.queue_key_changed(leaf, queue_key(leaf, priority_sort=True, types=()))
 
     def time(self, app: Application, value: float) -> None:
-        """The application was submitted at another time."""
+        """Give the application another time of submission."""
         app.submission_time = value
         self.reserved.app_key_changed(app)
 
     def turn_asks_round(self) -> None:
-        """Reverse the ages of the asks without a report, so that a second read of keys shows."""
+        """Reverse the ages of the asks without a report, so that a second read of their keys is detected."""
         for owner in self.owners:
             owner.request.create_time = -owner.request.create_time
 
@@ -88,7 +88,7 @@ class World:
 
 
 class Step(NamedTuple):
-    """An event of the ask, application or queue of that number."""
+    """A random event of the ask, application or queue of that number."""
 
     what: str
     number: int
@@ -121,7 +121,7 @@ steps = st.lists(
 
 
 def carry_out(world: World, step: Step) -> None:
-    """Apply one step to the world and to the plain list of ready items."""
+    """Apply one step to the world and to a plain list of ready items."""
     what, number, value = step
     known, reserved = world.known.get(number), world.reserved
     match what:
@@ -148,7 +148,7 @@ def carry_out(world: World, step: Step) -> None:
         case "time":
             world.time(world.apps[number % 4], float(value))
         case "all":
-            # Nobody is told of single keys then.
+            # Changes of single keys are not reported then.
             world.leaves[number % 2].shares = [float(value)]
             world.apps[number % 4].submission_time = float(value)
             reserved.everything_changed()
@@ -162,7 +162,7 @@ def carry_out(world: World, step: Step) -> None:
 
 
 @given(steps)
-def test_the_first_is_that_of_a_sorted_list(history: list[Step]) -> None:
+def test_the_first_ready_ask_is_that_of_a_sorted_list(history: list[Step]) -> None:
     """After any history of changed keys, the first ready ask is that of a sorted list."""
     world = World()
     for step in history:
@@ -177,7 +177,7 @@ def test_the_first_is_that_of_a_sorted_list(history: list[Step]) -> None:
             assert all(known in blocker.priority_pass for blocker in world.reserved.blockers(known))
 
 
-def test_waking_all_tries_all_reserved_asks() -> None:
+def test_wake_all_makes_all_reserved_asks_ready() -> None:
     """`wake_all` makes all reserved asks ready, in the order of their present keys."""
     world = World()
     for number in (0, 6):
@@ -193,7 +193,7 @@ def test_waking_all_tries_all_reserved_asks() -> None:
 
 
 def test_priorities_of_asks_come_before_their_ages() -> None:
-    """Reserved asks of one application are ordered as in the regular pass (spec § 5.3.2)."""
+    """Reserved asks of one application are ordered by priority before age (spec § 5.3.2)."""
     world = World()
     leaf, app, _ = world.owners[0]
     high = Request(ask(app.app_id, "high", priority=1, vcore=1), 9.0, 9)
@@ -204,8 +204,8 @@ def test_priorities_of_asks_come_before_their_ages() -> None:
     assert AllocationKey("high") == high.key
 
 
-def test_a_change_of_a_queue_reads_none_of_its_asks() -> None:
-    """A changed key of a queue reads the key of no ask in it."""
+def test_a_changed_queue_reads_none_of_its_asks() -> None:
+    """A changed key of a queue does not read the keys of asks in the queue."""
     world = World()
     for number in range(12):
         world.reserve(number)

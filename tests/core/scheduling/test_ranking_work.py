@@ -1,4 +1,4 @@
-"""Number of keys derived anew for a decision (DESIGN § 2, scheduling order)."""
+"""The number of keys computed again for a decision (DESIGN § 2, scheduling order)."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from support.core.steps import lines_in
 
 
 def chain(levels: int) -> str:
-    """Queues one below the other, and a leaf below the last."""
+    """A chain of queues, each below the previous one, with a leaf at its end."""
     queues = "[{name: leaf}]"
     for level in range(levels - 1):
         queues = f"[{{name: level-{level}, queues: {queues}}}]"
@@ -19,12 +19,12 @@ def chain(levels: int) -> str:
 
 
 def path_of(levels: int) -> str:
-    """The path of the leaf of that chain."""
+    """The path of the leaf of this chain."""
     return ".".join(["root", *(f"level-{level}" for level in reversed(range(levels - 1))), "leaf"])
 
 
 def keys_of_placed(driver: Driver, decisions: int) -> list[str]:
-    """The asks that the next decisions place."""
+    """The keys of the asks that the next decisions place."""
     effects = driver.begin(Tick(decisions=decisions))
     made = [effect for effect in effects if isinstance(effect, AllocationsMade)]
     return [one.ask.key for effect in made for one in effect.allocations]
@@ -32,8 +32,8 @@ def keys_of_placed(driver: Driver, decisions: int) -> list[str]:
 
 @pytest.mark.pure
 @pytest.mark.parametrize("levels", [2, 10])
-def test_queues_without_siblings_are_not_ranked_again_for_each_decision(levels: int) -> None:
-    """In a chain of single queues, keys are derived at the arrival of asks only."""
+def test_single_queues_are_not_ranked_again_for_each_decision(levels: int) -> None:
+    """In a chain of queues without siblings, keys are computed at the arrival of asks only."""
     driver = Driver(sweep=1000)
     driver.do(register(config(chain(levels))), nodes(node("n1", vcore=1000)))
     driver.do(apps(app("job", path_of(levels))))
@@ -44,8 +44,8 @@ def test_queues_without_siblings_are_not_ranked_again_for_each_decision(levels: 
     assert not again["queue_key"]
 
 
-def test_a_new_sibling_is_compared_by_present_shares() -> None:
-    """A queue that was alone has its present share when a sibling gets asks."""
+def test_a_single_queue_has_its_present_share_beside_a_new_sibling() -> None:
+    """A queue without siblings has its present share when a sibling gets asks."""
     driver = Driver()
     tree = "[{name: a, queues: [{name: b}]}, {name: c, queues: [{name: d}]}]"
     driver.do(register(config(tree)), nodes(node("n1", vcore=100)))
@@ -56,8 +56,8 @@ def test_a_new_sibling_is_compared_by_present_shares() -> None:
     assert keys_of_placed(driver, 5) == ["new-0", "new-1", "new-2", "old-3", "new-3"]
 
 
-def test_a_queue_is_compared_again_when_its_sibling_returns() -> None:
-    """A queue is compared again when its sibling has asks again."""
+def test_a_queue_is_ranked_again_when_its_sibling_has_asks_again() -> None:
+    """A queue is compared again by its present share when its sibling has asks again."""
     driver = Driver()
     driver.do(register(config("[{name: a}, {name: b}]")), nodes(node("n1", vcore=100)))
     driver.do(apps(app("one", "root.a"), app("two", "root.b")))

@@ -37,7 +37,7 @@ SQUEEZES: dict[str, Command] = {
 
 
 def assuming(fail_mode: FailMode = FailMode.CLOSED) -> tuple[Driver, list[AskedCheck]]:
-    """A core that has assumed k1 and then k2, and its checks."""
+    """A core that has assumed k1 and then k2, and the checks sent to the RM."""
     core = Driver(reservations=False)
     core.do(
         register(
@@ -55,13 +55,13 @@ def assuming(fail_mode: FailMode = FailMode.CLOSED) -> tuple[Driver, list[AskedC
 
 
 def assumed(core: Driver) -> list[str]:
-    """Keys of the assumed asks."""
+    """The keys of the assumed asks."""
     every = core.partition.applications.values()
     return [r.key for owner in every for r in owner.booked() if r.state.value == "assumed"]
 
 
 def accept_all(core: Driver, effects: Sequence[Effect]) -> list[str]:
-    """Accept all checks that follow; return the keys of the allocations."""
+    """Accept all checks that follow; returns the keys of the allocations."""
     told = list(effects)
     waiting = asked(effects)
     for check in waiting:
@@ -72,13 +72,13 @@ def accept_all(core: Driver, effects: Sequence[Effect]) -> list[str]:
 
 
 def accept(core: Driver, checks: Sequence[AskedCheck]) -> list[Effect]:
-    """Accept these checks; return all effects."""
+    """Accept these checks; returns all effects."""
     return core.do(*map(answering, checks))
 
 
 @pytest.mark.parametrize("how", SQUEEZES)
 def test_the_latest_assumed_ask_is_rolled_back_when_room_is_lost(how: str) -> None:
-    """A loss of room rolls back the latest assumed ask, and an earlier one is checked again."""
+    """After a loss of room the latest assumed ask is rolled back, and an earlier one is checked again."""
     core, checks = assuming()
     effects = core.do(SQUEEZES[how])
     assert assumed(core) == ["k1"]
@@ -90,8 +90,8 @@ def test_the_latest_assumed_ask_is_rolled_back_when_room_is_lost(how: str) -> No
 
 
 @pytest.mark.parametrize("how", SQUEEZES)
-def test_silence_as_consent_applies_to_the_present_node(how: str) -> None:
-    """With the open fail mode, only asks that still fit are allocated after the deadlines."""
+def test_an_open_fail_mode_allocates_only_asks_that_still_fit(how: str) -> None:
+    """After missed deadlines with the open fail mode, only asks that still fit are allocated."""
     core, _ = assuming(FailMode.OPEN)
     core.do(SQUEEZES[how])
     assert keys(core.wait(DEADLINE - 0.5)) == []
@@ -99,7 +99,7 @@ def test_silence_as_consent_applies_to_the_present_node(how: str) -> None:
     assert core.explain("one", "k2").verdict == "pending"
 
 
-def test_all_unfitting_asks_are_rolled_back() -> None:
+def test_all_assumed_asks_that_do_not_fit_are_rolled_back() -> None:
     """All assumed asks that do not fit are rolled back, and no allocation is stopped (spec § 7.2)."""
     core, checks = assuming()
     effects = core.do(nodes(node("n1", NodeAction.UPDATE, vcore=1)))
@@ -108,18 +108,18 @@ def test_all_unfitting_asks_are_rolled_back() -> None:
 
 
 def test_assumed_asks_without_the_missing_type_are_not_rolled_back() -> None:
-    """A shortage of a type rolls back only asks that request the type."""
+    """After a shortage of a type only assumed asks that request this type are rolled back."""
     core, _ = assuming()
     core.do(nodes(node("n1", NodeAction.UPDATE, vcore=10, memory=5)))
     core.do(asks(ask("one", "m", memory=5, predicate="q")))
     assert assumed(core) == ["k1", "k2", "m"]
     effects = core.do(nodes(node("n1", NodeAction.UPDATE, vcore=7, memory=5)))
     assert assumed(core) == ["k1", "m"]
-    # Taken back and assumed anew, it would be asked about anew.
+    # An ask that was rolled back and assumed again would be checked again.
     assert asked(effects) == []
 
 
-def test_a_rolled_back_ask_waits_in_its_old_place() -> None:
+def test_a_rolled_back_ask_keeps_its_place() -> None:
     """A rolled back ask precedes later asks of its class."""
     core, checks = assuming()
     core.do(asks(ask("one", "k3", vcore=3, predicate="p")))
@@ -131,8 +131,8 @@ def test_a_rolled_back_ask_waits_in_its_old_place() -> None:
 
 
 @pytest.mark.parametrize("fail_mode", FailMode)
-def test_a_drained_node_rolls_back_all_asks(fail_mode: FailMode) -> None:
-    """Draining rolls back all assumed asks; neither an acceptance nor a deadline counts."""
+def test_a_drained_node_rolls_back_all_assumed_asks(fail_mode: FailMode) -> None:
+    """A drain rolls back all assumed asks, for which later answers and deadlines have no effect."""
     core, checks = assuming(fail_mode)
     core.do(nodes(node("n1", NodeAction.DRAIN_NODE)))
     assert assumed(core) == []
@@ -143,7 +143,7 @@ def test_a_drained_node_rolls_back_all_asks(fail_mode: FailMode) -> None:
 
 
 def test_asks_that_require_a_drained_node_stay_on_it() -> None:
-    """Asks that require a drained node stay assumed there, and are checked again (spec § 7.7)."""
+    """Asks that require a drained node remain assumed there, and are checked again (spec § 7.7)."""
     core, _ = assuming()
     daemon = asks(ask("one", "daemon", vcore=1, predicate="d", required_node="n1"))
     (check,) = asked(core.do(daemon))
@@ -153,8 +153,8 @@ def test_asks_that_require_a_drained_node_stay_on_it() -> None:
     assert placed(core.do(answering(again))) == [("one", "daemon", "n1")]
 
 
-def test_a_removed_node_rolls_back_even_asks_that_require_it() -> None:
-    """A removed node rolls back even asks that require it, which wait for a node of that name."""
+def test_a_removed_node_rolls_back_asks_that_require_it() -> None:
+    """Asks that require a removed node are rolled back, and wait for a node of that name."""
     core, _ = assuming()
     core.do(asks(ask("one", "daemon", vcore=1, predicate="d", required_node="n1")))
     effects = core.do(nodes(node("n1", NodeAction.DECOMISSION)))
@@ -165,7 +165,7 @@ def test_a_removed_node_rolls_back_even_asks_that_require_it() -> None:
     assert (check.key, check.nodes) == ("daemon", ["n1"])
 
 
-def test_a_roll_back_frees_room_for_others() -> None:
+def test_a_roll_back_frees_room_at_once() -> None:
     """A roll-back frees room on the node, in the queue and in the application at once."""
     core, checks = assuming()
     core.do(asks(ask("there", "plain", vcore=3)))

@@ -6,8 +6,8 @@ from licorne_core.values.asks import Ask, AskClass
 from licorne_core.values.ids import AllocationKey, AppId, NodeId
 
 
-def test_an_ask_in_another_class_is_otherwise_the_same() -> None:
-    """Only the class differs, whatever fields an ask has."""
+def test_a_change_of_class_keeps_all_other_fields() -> None:
+    """An ask in another class has equal values in all other fields."""
     before = Ask(
         AllocationKey("key"),
         AppId("app"),

@@ -34,8 +34,8 @@ BOB = UserGroup("bob", ("bob",))
         (" ", False, False),
     ],
 )
-def test_users_and_groups_of_access_lists(text: str, alice: bool, bob: bool) -> None:
-    """Users first, groups after one blank, a star for everyone, nothing for nobody."""
+def test_an_access_list_has_users_then_groups(text: str, alice: bool, bob: bool) -> None:
+    """Users come first, groups after one blank; a star means everyone, and nothing means nobody."""
     acl = Acl.parse(text)
     assert (acl.allows(ALICE), acl.allows(BOB)) == (alice, bob)
     assert acl.text == text
@@ -43,8 +43,8 @@ def test_users_and_groups_of_access_lists(text: str, alice: bool, bob: bool) -> 
 
 @pytest.mark.row(38)
 @pytest.mark.parametrize("text", ["a b c", "a  b", "* * *", " a b"])
-def test_more_than_two_lists_are_refused(text: str) -> None:
-    """A third list is an error that quotes the text."""
+def test_an_access_list_with_three_parts_is_refused(text: str) -> None:
+    """A third part is an error that quotes the text."""
     with pytest.raises(ConfigError) as refusal:
         Acl.parse(text)
     assert refusal.value.problems[0].message == f"multiple spaces found in ACL: '{text}'"
@@ -52,7 +52,7 @@ def test_more_than_two_lists_are_refused(text: str) -> None:
 
 @pytest.mark.row(38)
 def test_impossible_names_are_dropped() -> None:
-    """A name that no user or group can have is left out and reported; the others count."""
+    """A name that no user or group can have is dropped and reported; other names count."""
     dropped: list[str] = []
     acl = Acl.parse("alice,1up,a:b,svc$,*,, dev,a@b", dropped)
     assert acl.users == {"alice", "svc$"}
@@ -76,7 +76,7 @@ def test_any_text_is_a_list_or_refused(text: str) -> None:
 
 
 @pytest.mark.row(75)
-def test_search_is_not_anchored() -> None:
+def test_an_expression_matches_anywhere() -> None:
     """A filter's expression matches anywhere in the name."""
     pattern = Pattern("dev*")
     assert [pattern.search(name) for name in ("dev_app", "de", "xdevy", "ops")] == [
@@ -87,13 +87,15 @@ def test_search_is_not_anchored() -> None:
     ]
 
 
-def test_an_evil_expression_is_harmless() -> None:
-    """Nested repetition, which takes other engines forever, is evaluated at once."""
+def test_nested_repetitions_are_evaluated_fast() -> None:
+    """An expression with nested repetitions, which other engines take very long for, is evaluated fast."""
     assert not Pattern("^(a+)+$").search("a" * 5000 + "!")
 
 
 @pytest.mark.parametrize("text", ["(", "[a", "a**", "x{2,1}", "(?=look)", r"(a)\1"])
-def test_invalid_expressions(text: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_expression_is_refused_with_its_reason(
+    text: str, capfd: pytest.CaptureFixture[str]
+) -> None:
     """A text that does not compile is a typed error with the reason, and nothing is printed."""
     with pytest.raises(ConfigError, match="is not a regular expression: "):
         Pattern(text)

@@ -14,15 +14,15 @@ from licorne_core.values.ranking import (
 
 
 def ranked(*keys: int) -> Ranking[str]:
-    """A ranking of items named after their keys."""
+    """A ranking of items that are named after their keys."""
     ranking: Ranking[str] = Ranking()
     for key in keys:
         ranking.put(f"item-{key}", (key,))
     return ranking
 
 
-def test_keys_of_another_shape_after_clearing() -> None:
-    """A cleared ranking accepts keys that are not comparable with the old ones."""
+def test_a_cleared_ranking_accepts_keys_of_another_type() -> None:
+    """A cleared ranking accepts keys that cannot be compared with the former ones."""
     ranking = ranked(1, 2)
     ranking.set_aside("item-1")
     ranking.clear()
@@ -30,8 +30,8 @@ def test_keys_of_another_shape_after_clearing() -> None:
     assert ranking.ordered() == ["item-2"]
 
 
-def test_equal_keys_do_not_compare_items() -> None:
-    """Two objects that stand for the same id, one after the other, do no harm."""
+def test_items_with_equal_keys_are_not_compared() -> None:
+    """Two successive objects of one id have equal keys, and are not compared with each other."""
     ranking: Ranking[object] = Ranking()
     old, new = object(), object()
     ranking.put(old, (1,))
@@ -40,8 +40,8 @@ def test_equal_keys_do_not_compare_items() -> None:
     assert ranking.top() is new
 
 
-def test_an_item_that_waits_is_not_alone() -> None:
-    """`has_only` is true only for an active item that is the only one ranked."""
+def test_has_only_is_false_for_an_item_that_waits() -> None:
+    """`has_only` is true only for an active item that is the only one in the ranking."""
     ranking = ranked(1, 2)
     assert not ranking.has_only("item-1")
     ranking.set_aside("item-2")
@@ -52,8 +52,8 @@ def test_an_item_that_waits_is_not_alone() -> None:
     assert not ranking.has_only("item-1")
 
 
-def test_a_new_key_makes_a_new_entry() -> None:
-    """A retained entry shows by its serial number whether it is still valid."""
+def test_a_changed_key_makes_a_new_entry() -> None:
+    """An entry that a reader retains has a serial number that shows whether it is still valid."""
     ranking = ranked(1)
     kept = ranking.entry("item-1")
     assert kept is not None
@@ -65,7 +65,7 @@ def test_a_new_key_makes_a_new_entry() -> None:
     assert (renewed.key, renewed.serial != kept.serial) == ((2,), True)
 
 
-def test_only_smaller_keys_are_reported() -> None:
+def test_only_decreased_keys_are_reported() -> None:
     """`improved` lists the entries that have moved forward in the order."""
     ranking = ranked(5, 6)
     ranking.set_aside("item-6")
@@ -86,7 +86,7 @@ def test_only_smaller_keys_are_reported() -> None:
     )
 )
 def test_ranking_agrees_with_a_sorted_list(steps: list[tuple[str, int, int]]) -> None:
-    """Against plain dictionaries: the same first item after any history."""
+    """A ranking has the same first item as a sorted list of a plain dictionary, after any history."""
     ranking: Ranking[int] = Ranking()
     active: dict[int, int] = {}
     aside: dict[int, int] = {}
@@ -121,8 +121,8 @@ def test_ranking_agrees_with_a_sorted_list(steps: list[tuple[str, int, int]]) ->
 
 
 @given(st.lists(st.integers(-3, 3), max_size=60))
-def test_top_is_the_maximum(priorities: list[int]) -> None:
-    """After any additions and removals `top` is the maximum, and changes are announced."""
+def test_top_is_the_highest_priority(priorities: list[int]) -> None:
+    """After any additions and removals `top` is the maximum, and each change of it is reported."""
     counts = PriorityCounts()
     present: list[int] = []
     for step, priority in enumerate(priorities):
@@ -145,7 +145,7 @@ def test_priorities_stay_within_int32() -> None:
 
 
 def test_the_next_priority_is_found_after_many_removals() -> None:
-    """After most priorities were removed at once, the next highest is found."""
+    """After most priorities were removed at once, the next highest one is found."""
     counts = PriorityCounts()
     for priority in range(200):
         counts.add(priority)

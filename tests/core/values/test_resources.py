@@ -1,4 +1,4 @@
-"""Resource arithmetic (spec § 0), and amounts as people write them (spec § 2.2)."""
+"""Resource arithmetic (spec § 0), and amounts in texts (spec § 2.2)."""
 
 import pytest
 from hypothesis import given
@@ -19,13 +19,13 @@ SIZES = st.dictionaries(st.sampled_from(NAMES), AMOUNTS, max_size=len(NAMES))
 
 
 def clamped(value: int) -> int:
-    """The value, brought back into int64."""
+    """The value, limited to int64."""
     return min(INT64_MAX, max(INT64_MIN, value))
 
 
 @given(SIZES, SIZES)
 def test_sums_saturate(left: r.Resources, right: r.Resources) -> None:
-    """Adding and taking away work by name over both sides, and stop at the ends of int64."""
+    """Sums and differences include the names of both sides, and stop at the ends of int64."""
     names = left.keys() | right.keys()
     assert r.add(left, right) == {n: clamped(left.get(n, 0) + right.get(n, 0)) for n in names}
     assert r.subtract(left, right) == {n: clamped(left.get(n, 0) - right.get(n, 0)) for n in names}
@@ -33,13 +33,13 @@ def test_sums_saturate(left: r.Resources, right: r.Resources) -> None:
 
 @given(SIZES, st.integers(INT64_MIN, INT64_MAX))
 def test_products_saturate(size: r.Resources, factor: int) -> None:
-    """Multiplying stops at the ends of int64."""
+    """Products stop at the ends of int64."""
     assert r.multiply(size, factor) == {n: clamped(value * factor) for n, value in size.items()}
 
 
 @given(st.lists(SIZES, max_size=4))
-def test_sum_of_many_is_adding_one_by_one(sizes: list[r.Resources]) -> None:
-    """The total of many equals adding them in order."""
+def test_a_sum_of_many_equals_successive_additions(sizes: list[r.Resources]) -> None:
+    """The sum of many amounts equals their additions one after the other."""
     total: dict[str, int] = {}
     for size in sizes:
         total = r.add(total, size)
@@ -48,7 +48,7 @@ def test_sum_of_many_is_adding_one_by_one(sizes: list[r.Resources]) -> None:
 
 @given(SIZES, SIZES)
 def test_arithmetic_changes_no_operand(left: r.Resources, right: r.Resources) -> None:
-    """Operands are values: no function writes to them."""
+    """No function changes its operands."""
     before = dict(left), dict(right)
     for function in (r.add, r.subtract, r.min_undefined, r.fits):
         function(left, right)
@@ -57,23 +57,23 @@ def test_arithmetic_changes_no_operand(left: r.Resources, right: r.Resources) ->
 
 
 @given(SIZES, SIZES)
-def test_two_ways_to_fit(limit: r.Resources, size: r.Resources) -> None:
-    """A type that the limit lacks is zero, or unlimited, by the function's name."""
+def test_fitting_with_and_without_missing_types(limit: r.Resources, size: r.Resources) -> None:
+    """A type that the limit lacks is zero or unlimited, depending on the function."""
     assert r.fits(limit, size) == all(v <= max(0, limit.get(n, 0)) for n, v in size.items())
     shared = limit.keys() & size.keys()
     assert r.fits_max_undefined(limit, size) == all(size[n] <= max(0, limit[n]) for n in shared)
 
 
 @given(SIZES, SIZES)
-def test_equal_over_the_union(left: r.Resources, right: r.Resources) -> None:
-    """Equality compares the names of both sides, a missing one being zero."""
+def test_equality_includes_the_names_of_both_sides(left: r.Resources, right: r.Resources) -> None:
+    """Equality compares the names of both sides; a missing name counts as zero."""
     pairs = [(left.get(n, 0), right.get(n, 0)) for n in NAMES]
     assert r.equals(left, right) == all(a == b for a, b in pairs)
 
 
 @given(SIZES)
-def test_signs(size: r.Resources) -> None:
-    """Zero, negative and strictly positive are distinguished, whatever names are zero."""
+def test_zero_negative_and_positive_amounts_are_distinguished(size: r.Resources) -> None:
+    """Zero, negative and strictly positive amounts are distinguished, whatever names are zero."""
     values = list(size.values())
     assert r.is_zero(size) == all(v == 0 for v in values) == (r.without_zeros(size) == {})
     assert r.has_negative(size) == any(v < 0 for v in values)
@@ -82,8 +82,8 @@ def test_signs(size: r.Resources) -> None:
 
 
 @given(SIZES, SIZES)
-def test_smaller_by_name(left: r.Resources, right: r.Resources) -> None:
-    """The minimum uses the other side's amount if one side has none."""
+def test_the_minimum_by_name(left: r.Resources, right: r.Resources) -> None:
+    """The minimum of a name that one side lacks is the amount of the other side."""
     smaller = r.min_undefined(left, right)
     assert smaller == {
         n: min(side[n] for side in (left, right) if n in side) for n in left.keys() | right.keys()
@@ -92,8 +92,8 @@ def test_smaller_by_name(left: r.Resources, right: r.Resources) -> None:
 
 
 @given(st.lists(st.dictionaries(st.sampled_from(NAMES), st.integers(1, 1000)), max_size=6))
-def test_charges_and_refunds_cancel(sizes: list[dict[str, int]]) -> None:
-    """A running total to which all was added and refunded has no names left."""
+def test_a_total_is_empty_after_all_refunds(sizes: list[dict[str, int]]) -> None:
+    """A running total from which every addition was subtracted again has no names."""
     total: dict[str, int] = {}
     for size in sizes:
         r.charge(total, tuple(size.items()))
@@ -103,8 +103,8 @@ def test_charges_and_refunds_cancel(sizes: list[dict[str, int]]) -> None:
     assert total == {}
 
 
-def test_description() -> None:
-    """Messages show amounts sorted by name."""
+def test_a_description_lists_amounts_by_name() -> None:
+    """Messages list amounts sorted by name."""
     assert r.describe({"vcore": 2000, "memory": -1}) == "map[memory:-1 vcore:2000]"
     assert r.describe({}) == "map[]"
 
@@ -118,17 +118,17 @@ def test_description() -> None:
         ({"vcore": 0, "memory": 1023}, "memory=1023,vcore=0"),
     ],
 )
-def test_amounts_for_people_are_those_of_the_tables(size: dict[str, int], shown: str) -> None:
-    """Sentences have amounts in the units in which the command line shows them."""
+def test_sentences_have_the_units_of_tables(size: dict[str, int], shown: str) -> None:
+    """Sentences have amounts in the units of the tables of the command line."""
     assert r.in_units(size) == human_resources(size) == shown
 
 
-def test_no_amount_is_written_as_a_word() -> None:
-    """A sentence without an amount can be read."""
+def test_an_empty_amount_is_written_as_a_word() -> None:
+    """A sentence has a word in place of an empty amount."""
     assert r.in_units({}) == "nothing"
 
 
-# As people write them
+# Amounts in texts
 
 
 WRITTEN = st.sampled_from(["memory", "vcore", "nvidia.com/gpu", "ephemeral-storage"])
@@ -160,8 +160,8 @@ WRITTEN = st.sampled_from(["memory", "vcore", "nvidia.com/gpu", "ephemeral-stora
         ("pods", str(INT64_MAX), INT64_MAX),
     ],
 )
-def test_units(name: str, text: str, amount: int) -> None:
-    """Suffixes multiply, vcore counts in milli-cores, blanks and leading zeros do not matter."""
+def test_suffixes_are_multiplied(name: str, text: str, amount: int) -> None:
+    """Suffixes multiply, vcore counts in milli-cores, and blanks and leading zeros do not matter."""
     assert parse_quantity(name, text) == amount
 
 
@@ -199,15 +199,15 @@ def test_units(name: str, text: str, amount: int) -> None:
         ("memory", "9" * 100_000, "invalid quantity: overflow"),
     ],
 )
-def test_invalid_amounts(name: str, text: str, reason: str) -> None:
-    """The message of an invalid amount blames number, suffix or size, and has the value."""
+def test_an_invalid_amount_is_explained(name: str, text: str, reason: str) -> None:
+    """The message about an invalid amount names the number, the suffix or the size, and has the value."""
     with pytest.raises(ConfigError) as refusal:
         parse_quantity(name, text)
     assert refusal.value.problems[0].message == f"{reason} '{text}' for {name}"
 
 
 @given(WRITTEN, st.integers(0, INT64_MAX))
-def test_round_trip(name: str, amount: int) -> None:
+def test_a_printed_amount_parses_to_itself(name: str, amount: int) -> None:
     """A printed amount parses to the same amount."""
     assert parse_quantity(name, print_quantity(name, amount)) == amount
 
@@ -235,6 +235,6 @@ def test_any_text_is_an_amount_or_refused(name: str, text: str) -> None:
         ("gpu", 1024, "1024"),
     ],
 )
-def test_printing(name: str, amount: int, text: str) -> None:
-    """Amounts print in the largest unit that loses nothing."""
+def test_amounts_are_printed_in_the_largest_exact_unit(name: str, amount: int, text: str) -> None:
+    """An amount is printed in the largest unit that represents it exactly."""
     assert print_quantity(name, amount) == text

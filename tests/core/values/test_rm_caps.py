@@ -1,4 +1,4 @@
-"""Caps of one RM: additions beyond are refused with the cap and the value (A7)."""
+"""Caps of one RM: an item beyond a cap is refused with the cap and the value (A7)."""
 
 from dataclasses import replace
 
@@ -48,13 +48,13 @@ def started(caps: RmCaps, rm: str = RM) -> Driver:
 
 
 def counts(driver: Driver, rm: str = RM) -> RmCounts:
-    """Reported use of the RM."""
+    """The counts of the RM's objects, as reported."""
     return driver.views.rm(rm).counts
 
 
 @pytest.mark.parametrize("name", ["requests", "allocations"])
-def test_a_wrong_tally_is_noticed(name: str) -> None:
-    """The totals over applications are recounted by the checks of the books (A2)."""
+def test_a_wrong_count_is_detected(name: str) -> None:
+    """The check of the books counts the objects of all applications again (A2)."""
     driver = started(RmCaps())
     tally = next(iter(driver.scheduler.partitions.values())).tally
     setattr(tally, name, 1)
@@ -63,7 +63,7 @@ def test_a_wrong_tally_is_noticed(name: str) -> None:
 
 
 def test_the_report_of_a_partition_reads_no_application() -> None:
-    """Totals of applications are updated incrementally: there may be very many."""
+    """The report of a partition reads totals that are updated with each change, and no application."""
     driver = started(RmCaps())
     driver.do(asks(ask("one", "runs", vcore=60), ask("one", "waits", vcore=60)))
     partition = next(iter(driver.scheduler.partitions.values()))
@@ -74,7 +74,7 @@ def test_the_report_of_a_partition_reads_no_application() -> None:
 
 
 def reasons(effects: list[Effect]) -> list[str]:
-    """Why applications and nodes were refused."""
+    """The reasons for refused applications and nodes."""
     return [
         refusal.reason
         for effect in effects
@@ -84,7 +84,7 @@ def reasons(effects: list[Effect]) -> list[str]:
 
 
 def test_asks_and_allocations_are_counted_together() -> None:
-    """Pending asks, allocations and foreign allocations share one cap."""
+    """Pending asks, allocations and foreign allocations count against one cap."""
     driver = started(RmCaps(asks=3))
     told = driver.do(asks(ask("one", "k1", vcore=1), foreign("f", "n", vcore=1)))
     told += driver.do(asks(ask("one", "k2", vcore=1000), ask("one", "k3", vcore=1)))
@@ -96,8 +96,8 @@ def test_asks_and_allocations_are_counted_together() -> None:
     )
 
 
-def test_repetitions_are_accepted_at_the_cap() -> None:
-    """A resize, or the same ask again, adds nothing and is accepted."""
+def test_repeated_items_are_accepted_at_the_cap() -> None:
+    """At the cap a resize, or the same ask again, is accepted."""
     driver = started(RmCaps(asks=2))
     driver.do(asks(ask("one", "k1", vcore=1), foreign("f", "n", vcore=1)))
     assert refused(driver.do(asks(ask("one", "k1", vcore=2), foreign("f", "n", vcore=1)))) == {}
@@ -105,7 +105,7 @@ def test_repetitions_are_accepted_at_the_cap() -> None:
 
 @pytest.mark.parametrize("key", ["k1", ""])
 def test_a_release_makes_room_below_the_cap(key: str) -> None:
-    """Beyond the cap one ask is refused until another is released."""
+    """At the cap an ask is refused until another one is released."""
     driver = started(RmCaps(asks=1))
     driver.do(asks(ask("one", "k1", vcore=1)))
     assert "k2" in refused(driver.do(asks(ask("one", "k2", vcore=1))))
@@ -113,8 +113,8 @@ def test_a_release_makes_room_below_the_cap(key: str) -> None:
     assert refused(driver.do(asks(ask("one", "k2", vcore=1)))) == {}
 
 
-def test_an_application_too_many_is_rejected() -> None:
-    """Applications are counted until they are removed."""
+def test_an_application_beyond_the_cap_is_rejected() -> None:
+    """An application counts until it is removed, and one more than the cap is rejected."""
     driver = started(RmCaps(applications=2))
     told = driver.do(apps(app("two", "root.a"), app("three", "root.a")))
     reason = "application three is one too many: RM rm1 has 2 applications, at most 2 are allowed"
@@ -123,8 +123,8 @@ def test_an_application_too_many_is_rejected() -> None:
     assert reasons(driver.do(apps(app("three", "root.a")))) == []
 
 
-def test_a_node_too_many_is_rejected() -> None:
-    """Nodes are counted until they are decommissioned."""
+def test_a_node_beyond_the_cap_is_rejected() -> None:
+    """A node counts until it is decommissioned, and one more than the cap is rejected."""
     driver = started(RmCaps(nodes=1))
     told = driver.do(nodes(node("m", vcore=1)))
     assert reasons(told) == ["node m is one too many: RM rm1 has 1 nodes, at most 1 are allowed"]
@@ -132,8 +132,8 @@ def test_a_node_too_many_is_rejected() -> None:
     assert list(driver.partition.nodes.by_id) == ["m"]
 
 
-def test_memory_is_estimated_from_requests() -> None:
-    """An ask with many tags is refused where a plain one is accepted."""
+def test_memory_is_estimated_from_the_request() -> None:
+    """An ask with many tags is refused where an ask without tags is accepted."""
     driver = started(RmCaps())
     room = counts(driver).memory + 10 * ASK_BYTES
     driver = started(RmCaps(memory=room))
@@ -146,8 +146,8 @@ def test_memory_is_estimated_from_requests() -> None:
     assert "bytes of memory" in reasons(driver.do(nodes(node("fat", attributes=tags, vcore=1))))[0]
 
 
-def test_the_memory_of_asks_adds_up() -> None:
-    """Each ask may be small enough, but not all together; a release makes room."""
+def test_the_memory_of_asks_is_summed() -> None:
+    """Asks that are small enough one by one are refused when their sum exceeds the bound."""
     driver = started(RmCaps())
     driver = started(RmCaps(memory=counts(driver).memory + 10 * ASK_BYTES))
     three = [replace(ask("one", key, vcore=1000), footprint=2 * ASK_BYTES) for key in "abc"]
@@ -158,7 +158,7 @@ def test_the_memory_of_asks_adds_up() -> None:
 
 @pytest.mark.parametrize(("key", "on_node"), [("k1", None), ("k1", "n"), ("k2", None)])
 def test_repeated_asks_are_bounded_by_memory(key: str, on_node: str | None) -> None:
-    """Pending or allocated, resized or placed by its RM: it is refused, and unchanged."""
+    """A repeated ask that exceeds the bound, pending or allocated, is refused and unchanged."""
     driver = started(RmCaps())
     driver = started(RmCaps(memory=counts(driver).memory + 10 * ASK_BYTES))
     driver.do(asks(ask("one", "k1", vcore=1000), ask("one", "k2", vcore=1)))
@@ -169,7 +169,7 @@ def test_repeated_asks_are_bounded_by_memory(key: str, on_node: str | None) -> N
 
 
 def test_the_memory_of_an_ask_counts_until_its_end() -> None:
-    """A smaller ask under the same key keeps its tags, and so its memory."""
+    """An ask that is resized to a smaller size keeps its tags, and so its estimated memory."""
     driver = started(RmCaps())
     before = counts(driver).memory
     driver.do(asks(replace(ask("one", "k1", vcore=1000), footprint=20 * ASK_BYTES)))
@@ -180,8 +180,8 @@ def test_the_memory_of_an_ask_counts_until_its_end() -> None:
     assert counts(driver).memory - before < 10 * ASK_BYTES
 
 
-def test_ended_applications_are_dropped_by_number_and_by_bytes() -> None:
-    """Ended applications beyond the cap refuse nothing; the first one is dropped from reports."""
+def test_the_oldest_ended_application_is_dropped() -> None:
+    """Ended applications beyond a number or bytes refuse nothing; the oldest is no longer reported."""
     fat = {"tag": "x" * 10_000}
     driver = started(RmCaps(ended=2))
     for name in ("r1", "r2", "r3"):
@@ -196,7 +196,7 @@ def test_ended_applications_are_dropped_by_number_and_by_bytes() -> None:
 
 
 def test_a_configuration_beyond_the_caps_is_refused() -> None:
-    """Partitions and queues of a configuration are bounded at registration and at a reload."""
+    """Partitions and queues beyond the caps are refused, in a registration and in a reload."""
     driver = Driver(rm_caps=RmCaps(queues=2, partitions=1))
     two = config("[{name: a}, {name: b}]")
     (failed,) = driver.do(register(two))
@@ -210,7 +210,7 @@ def test_a_configuration_beyond_the_caps_is_refused() -> None:
 
 
 def test_an_rm_at_its_cap_does_not_affect_others() -> None:
-    """Each RM has caps of its own."""
+    """An RM at its cap does not affect the caps of others."""
     driver = started(RmCaps(asks=1))
     driver.do(register(LEAF, "rm2"), nodes(node("n", vcore=100), rm="rm2"))
     driver.do(apps(app("one", "root.a"), rm="rm2"))
@@ -218,8 +218,8 @@ def test_an_rm_at_its_cap_does_not_affect_others() -> None:
     assert refused(driver.do(asks(ask("one", "k1", vcore=1), rm="rm2"))) == {}
 
 
-def test_a_new_registration_starts_without_usage() -> None:
-    """The use of an RM before a new registration does not count."""
+def test_a_new_registration_resets_the_usage_of_caps() -> None:
+    """Objects from before a new registration do not count."""
     driver = started(RmCaps())
     fresh = counts(driver)
     driver.do(asks(*(ask("one", f"k{number}", vcore=1) for number in range(5))))
@@ -230,8 +230,8 @@ def test_a_new_registration_starts_without_usage() -> None:
     assert counts(driver) == fresh
 
 
-def test_a_dropped_partition_does_not_count() -> None:
-    """The use of a dropped partition does not count."""
+def test_a_removed_partition_does_not_count() -> None:
+    """The objects of a removed partition do not count."""
     both = LEAF + LEAF.removeprefix("partitions:\n").replace("name: default", "name: gpu")
     driver = Driver()
     driver.do(register(LEAF))
@@ -243,7 +243,7 @@ def test_a_dropped_partition_does_not_count() -> None:
 
 
 def test_new_work_is_refused_while_memory_is_short() -> None:
-    """New asks and RMs are refused with the reason; existing allocations are still accepted."""
+    """While memory is short new asks and RMs are refused with the reason; allocations are accepted."""
     driver = started(RmCaps())
     driver.do(RefuseNewWork(shortage=MemoryShortage.NEW, reason=SHORT))
     told = driver.do(asks(ask("one", "new", vcore=1), ask("one", "old", on_node="n", vcore=1)))
@@ -254,7 +254,7 @@ def test_new_work_is_refused_while_memory_is_short() -> None:
 
 
 def test_an_rm_can_replay_while_memory_is_short() -> None:
-    """An RM that registers again may replay all its allocations."""
+    """While memory is short an RM that registers again may replay all its allocations."""
     driver = started(RmCaps())
     driver.do(RefuseNewWork(shortage=MemoryShortage.NEW, reason=SHORT))
     (again,) = driver.do(register(LEAF))
@@ -266,8 +266,8 @@ def test_an_rm_can_replay_while_memory_is_short() -> None:
     assert counts(driver).asks == 1
 
 
-def test_a_small_rm_is_served_while_a_large_one_makes_memory_short() -> None:
-    """Asks of RMs below an equal share are accepted."""
+def test_asks_of_a_small_rm_are_accepted_while_memory_is_short() -> None:
+    """While memory is short, asks of RMs with less than an equal share are accepted."""
     driver = started(RmCaps())
     driver.do(asks(*(ask("one", f"k{number}", vcore=1) for number in range(100))))
     driver.do(register(LEAF, "small"), nodes(node("n", vcore=100), rm="small"))
@@ -278,7 +278,7 @@ def test_a_small_rm_is_served_while_a_large_one_makes_memory_short() -> None:
 
 
 def test_all_additions_are_refused_while_memory_is_very_short() -> None:
-    """Nodes and existing allocations are refused as well, until there is enough again.
+    """While memory is very short nodes and existing allocations are refused, too.
 
     An RM that registers again is refused before its books are dropped.
     """

@@ -1,4 +1,4 @@
-"""The tags of an application, whose keys are compared without regard to case (spec § 1.5)."""
+"""Tags of an application, whose keys are compared without regard to case (spec § 1.5)."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -13,7 +13,7 @@ names = st.text("aAbB", max_size=2)
 
 @given(st.dictionaries(names, st.text("xyz", max_size=1), max_size=8), names)
 def test_indexed_tags_equal_a_full_scan(tags: dict[str, str], name: str) -> None:
-    """The results are equal for keys that differ in case only, and for any order of the keys."""
+    """The index of tags finds the same values as a scan, for any order and case of the keys."""
     indexed = IndexedTags(tags)
     for wanted in (name, *tags):
         assert tag_value(indexed, wanted) == tag_value(tags, wanted)
@@ -23,7 +23,7 @@ class Counted(Mapping[str, str]):
     """Tags that count the iterations over their keys."""
 
     def __init__(self, tags: Mapping[str, str]) -> None:
-        """Start with no iteration."""
+        """Start with zero iterations."""
         self._tags = tags
         self.looks: Counter[str] = Counter()
 
@@ -32,7 +32,7 @@ class Counted(Mapping[str, str]):
         return self._tags[key]
 
     def __iter__(self) -> Iterator[str]:
-        """All keys, each counted."""
+        """All keys; the iteration is counted."""
         for key in self._tags:
             self.looks[key] += 1
             yield key
@@ -43,7 +43,7 @@ class Counted(Mapping[str, str]):
 
 
 def test_indexed_tags_are_scanned_once() -> None:
-    """Many placement rules may look up a tag of an application with very many tags."""
+    """Lookups of many placement rules iterate once over the tags of an application."""
     tags = Counted({f"Tag{number}": str(number) for number in range(50)})
     indexed = IndexedTags(tags)
     assert [tag_value(indexed, f"tag{number}") for number in range(60)] == [
@@ -53,8 +53,8 @@ def test_indexed_tags_are_scanned_once() -> None:
     assert set(tags.looks.values()) == {1}
 
 
-def test_tags_that_differ_in_case_only() -> None:
-    """The requested spelling is first, then the first in alphabetical order."""
+def test_of_keys_that_differ_in_case_the_requested_spelling_is_first() -> None:
+    """A lookup prefers the requested spelling, and then the first key in alphabetical order."""
     assert tag_value({"TAG": "1", "Tag": "2", "tag": "3"}, "tag") == "3"
     assert tag_value({"Tag": "2", "TAG": "1"}, "tag") == "1"
     assert tag_value({"other": "1"}, "tag") == ""

@@ -1,4 +1,4 @@
-"""Sorted values in parts equal a sorted list."""
+"""A sequence in sorted parts equals a sorted list."""
 
 from random import Random
 
@@ -9,7 +9,7 @@ from licorne_core.values.sorted_parts import MOST, SortedParts
 
 @pytest.mark.parametrize("kinds", [3, 10**6], ids=["mostly equal", "mostly different"])
 def test_values_are_those_of_a_sorted_list(kinds: int) -> None:
-    """The values are equal after any additions and removals, for several parts and down to none."""
+    """The values equal a sorted list after any additions and removals, in several parts and down to none."""
     random, there, parts = Random(kinds), list[int](), SortedParts[int]()
     for most in (4 * MOST, 0, MOST, 0):
         while len(there) != most:

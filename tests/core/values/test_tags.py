@@ -1,4 +1,4 @@
-"""Tags that mean something to the core."""
+"""Tags with a meaning for the core."""
 
 import pytest
 
@@ -10,15 +10,15 @@ from support.core.builders import app, apps, ask, asks, config, node, nodes, reg
 from support.core.driver import Driver, refused, refused_apps
 
 
-def test_seconds_are_read() -> None:
-    """Positive whole seconds are accepted, and a missing tag gives none."""
+def test_seconds_of_a_tag_are_parsed() -> None:
+    """Positive whole seconds are accepted, and a missing tag gives None."""
     assert read_seconds({RUNTIME: "3600"}, RUNTIME) == 3600
     assert read_seconds({START_BY: "9999999999"}, RUNTIME) is None
 
 
 @pytest.mark.parametrize("text", ["", "0", "00", "-1", "+1", "1.5", "1h", " 1", "¹", "1" * 11, "1" * 100_000])
-def test_other_values_are_refused_by_name(text: str) -> None:
-    """Any other text is refused; the error names tag and value, cut to a bounded length."""
+def test_an_invalid_tag_is_refused_by_its_name(text: str) -> None:
+    """Any other text is refused; the error has the tag and its value, cut to a bounded length."""
     with pytest.raises(Rejected) as refused:
         check_tags({"other": "x", START_BY: text})
     assert refused.value.code is Refusal.INVALID
@@ -27,8 +27,8 @@ def test_other_values_are_refused_by_name(text: str) -> None:
     assert len(str(refused.value)) < 200
 
 
-def test_asks_and_applications_with_such_tags_are_rejected() -> None:
-    """The rejection names the tag; unknown tags of the prefix are kept, and other items accepted."""
+def test_items_with_an_invalid_tag_are_rejected() -> None:
+    """The rejection of an ask or application names its invalid tag; unknown tags of the prefix are kept."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")), nodes(node("n1")))
     bad, good = {RUNTIME: "soon"}, {"licorne/other": "x", RUNTIME: "5"}

@@ -1,4 +1,4 @@
-"""Windows of time."""
+"""Calendar windows of budgets, in UTC."""
 
 import pytest
 
@@ -20,8 +20,8 @@ MONDAY = 1_704_067_200
         (Window.MONTH, 0, 2_678_400),
     ],
 )
-def test_edges(window: Window, begin: int, end: int) -> None:
-    """A window is aligned to the calendar of UTC, and its end is the beginning of the next."""
+def test_windows_follow_the_calendar(window: Window, begin: int, end: int) -> None:
+    """A window begins as the calendar of UTC says, and ends where the next one begins."""
     for time in (begin, begin + 0.25, (begin + end) // 2, end - 0.25):
         assert window_at(window, time) == (begin, end)
     assert window_at(window, end).begin == end

@@ -14,8 +14,8 @@ from support.core.steps import last, listed
 DEFAULT = PartitionName("[rm1]default")
 
 
-def test_an_ask_shows_what_stopped_it() -> None:
-    """Each reason with its last time and how often, the latest last; asks of one size share it."""
+def test_an_ask_shows_its_blockers() -> None:
+    """Each reason has its last time and a count, the latest last; asks of one size share them."""
     limits = "limits: [{limit: x, users: [ann], maxresources: {vcore: 6m}}]"
     driver = Driver()
     driver.do(register(config("[{name: a, resources: {max: {vcore: 4m}}}]", rest=limits)))
@@ -50,8 +50,8 @@ def test_a_reported_ask_is_marked() -> None:
     assert [item.triggered_scale_up for item in after] == [True, False]
 
 
-def test_an_application_names_its_group() -> None:
-    """The group that an application counts for is the one with a limit, not all of its user's."""
+def test_an_application_shows_the_group_with_a_limit() -> None:
+    """An application reports the one group with a limit for which it counts, not all of its user."""
     limits = "limits: [{limit: x, groups: [ops], maxresources: {vcore: 1}}]"
     driver = Driver()
     driver.do(register(config("[{name: a}]", rest=limits)))
@@ -62,7 +62,7 @@ def test_an_application_names_its_group() -> None:
 
 
 def test_an_assumed_allocation_is_listed_as_an_ask() -> None:
-    """An allocation that was not sent to the RM yet is listed as an ask with its node, at its position."""
+    """An allocation that was not yet sent to the RM is listed as an ask with its node, at its place."""
     driver = Driver()
     driver.do(register(config("[{name: a}]"), predicates=PredicatePolicy(deadline=2.0)))
     driver.do(nodes(node("n1", vcore=9), node("n2", vcore=8)), apps(app("one", "root.a")))
@@ -88,8 +88,8 @@ def test_an_assumed_allocation_is_listed_as_an_ask() -> None:
     assert (explained.key, explained.verdict, explained.node_id) == ("k1", "assumed", "n1")
 
 
-def test_very_many_asks_are_sorted_in_parts() -> None:
-    """A reader may pause after each part, and gets no ask that was removed meanwhile."""
+def test_very_many_asks_are_sorted_in_steps() -> None:
+    """A reader may pause between steps, and gets no ask that was removed meanwhile."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")), apps(app("one", "root.a")))
     many = 3 * RUN
@@ -101,8 +101,8 @@ def test_very_many_asks_are_sorted_in_parts() -> None:
     assert [report.ask.key for report in walk if report is not None] == in_order[1:]
 
 
-def test_a_counted_application_is_not_blocked_by_its_own_count() -> None:
-    """An application with a reserved node is about to run, and no check of running applications blocks it."""
+def test_an_application_is_not_blocked_by_its_own_count() -> None:
+    """An application with a reserved node counts as running, so that this maximum does not block it."""
     driver = Driver()
     driver.do(register(config("[{name: a, maxapplications: 1}]")))
     driver.do(nodes(node("n1", vcore=10)), apps(app("one", "root.a")))
@@ -116,8 +116,8 @@ def test_a_counted_application_is_not_blocked_by_its_own_count() -> None:
     ]
 
 
-def test_asks_ahead_are_counted() -> None:
-    """The count covers groups of one and of many asks, by priority and age, with removed ones."""
+def test_asks_ahead_are_counted_by_priority_and_age() -> None:
+    """The asks ahead include those of large and small groups, by priority and age, without removed ones."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")), nodes(node("n1", vcore=1)))
     driver.do(apps(app("one", "root.a")))

@@ -1,4 +1,4 @@
-"""The checks of a running core: each detects its fault, and sound books pass them all."""
+"""The audit of a running core detects each kind of fault, and has no finding in sound books."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -22,12 +22,12 @@ LEAF = config(
 
 
 def foreign(key: str, on_node: str, vcore: int) -> Ask:
-    """A foreign allocation of another scheduler."""
+    """Add a foreign allocation of another scheduler."""
     return replace(ask("", key, on_node=on_node, vcore=vcore), tags={"foreign": "static"})
 
 
 def world() -> tuple[Driver, Partition]:
-    """Two nodes; one has an allocation and a foreign one, the other is reserved."""
+    """Two nodes: one with an allocation and a foreign one, the other reserved."""
     driver = Driver()
     driver.do(register(LEAF), apps(app("one", "root.a", groups=["staff"])))
     driver.do(nodes(node("n0", vcore=10), node("n1", vcore=20)))
@@ -44,8 +44,8 @@ def findings(driver: Driver) -> list[Finding]:
     return [finding for finding in found if finding is not None]
 
 
-def test_sound_books_pass() -> None:
-    """Sound allocations, foreign ones and reservations give no finding."""
+def test_sound_books_have_no_findings() -> None:
+    """Books with allocations, foreign allocations and reservations have no findings."""
     driver, partition = world()
     assert partition.nodes.by_id[NodeId("n1")].reservations
     assert findings(driver) == []
@@ -182,8 +182,10 @@ def member_of_the_past(partition: Partition) -> None:
         (orphan_in_application, Concern.ORPHAN_IN_APPLICATION, "application one has runs on node"),
     ],
 )
-def test_each_check_notices(spoil: Callable[[Partition], None], concern: Concern, text: str) -> None:
-    """Each fault of the books is found under its own name."""
+def test_each_fault_has_a_finding_of_its_own(
+    spoil: Callable[[Partition], None], concern: Concern, text: str
+) -> None:
+    """Each fault of the books has a finding under its own name."""
     driver, partition = world()
     spoil(partition)
     found = [finding.text for finding in findings(driver) if finding.concern is concern]
@@ -191,8 +193,8 @@ def test_each_check_notices(spoil: Callable[[Partition], None], concern: Concern
 
 
 @pytest.mark.row(165)
-def test_overfull_nodes_are_reported_while_they_last() -> None:
-    """An overfull node, and an overfull partition, are reported as long as they are; the books are sound."""
+def test_overfull_nodes_are_reported_while_they_are_overfull() -> None:
+    """An overfull node or partition is reported as long as it is overfull; the books are sound."""
     driver, _ = world()
     driver.do(nodes(node("n0", vcore=6, action=NodeAction.UPDATE)))
     assert findings(driver) == [Finding(Concern.OVERFULL, "node n0: available map[vcore:-2]")]
@@ -209,8 +211,8 @@ def test_overfull_nodes_are_reported_while_they_last() -> None:
 
 
 @pytest.mark.parametrize("begins", range(5))
-def test_large_totals_are_summed_while_they_change(monkeypatch: pytest.MonkeyPatch, begins: int) -> None:
-    """A total that takes several steps ignores changes in between, and finds lasting faults."""
+def test_large_totals_are_audited_while_they_change(monkeypatch: pytest.MonkeyPatch, begins: int) -> None:
+    """An audit in steps reports no change between its steps, and finds faults that last."""
     monkeypatch.setattr("licorne_core.views.audit.recount.STEP", 2)
     driver, partition = world()
     driver.do(*(apps(app(f"app-{n}", "root.a")) for n in range(7)))
@@ -220,7 +222,7 @@ def test_large_totals_are_summed_while_they_change(monkeypatch: pytest.MonkeyPat
     steps = recount_queue(leaf)
     for _ in range(begins):
         assert next(steps) is None
-    # Of those that were counted, and of those that were not.
+    # Change items that were counted, and items that were not.
     driver.do(asks(ask("app-0", "more", vcore=1), ask("app-6", "more", vcore=1)))
     assert [doubt for doubt in steps if doubt is not None] == []
     leaf.pending["vcore"] += 5
@@ -229,8 +231,8 @@ def test_large_totals_are_summed_while_they_change(monkeypatch: pytest.MonkeyPat
     assert found[0].startswith("queue root.a: pending ")
 
 
-def test_changes_between_steps_are_no_fault() -> None:
-    """Steps that read the books at different moments do not report changes as faults."""
+def test_changes_between_steps_are_not_reported() -> None:
+    """Changes of the books between two steps of an audit are not reported as faults."""
     driver, partition = world()
     steps = driver.views.audit(partition.name)
     assert next(steps) is None
@@ -239,7 +241,7 @@ def test_changes_between_steps_are_no_fault() -> None:
 
 
 @pytest.mark.row(165)
-def test_a_node_without_a_partition_counts_as_failed() -> None:
+def test_a_node_of_an_unknown_partition_is_a_failed_node() -> None:
     """A node for an unknown partition is reported until it is corrected; a duplicate is not."""
     driver, _ = world()
     lost = node("lost", partition="gpu", vcore=1)

@@ -27,7 +27,7 @@ DEFAULT = PartitionName("[rm1]default")
 
 
 def census(driver: Driver) -> Census:
-    """The census, without the pauses before it."""
+    """The census, with all its pauses skipped."""
     *pauses, found = driver.views.census(DEFAULT)
     assert pauses == [None] * len(pauses)
     assert found is not None
@@ -35,7 +35,7 @@ def census(driver: Driver) -> Census:
 
 
 def reasons(driver: Driver) -> Counter[str]:
-    """The number of asks by reason, in all queues."""
+    """The number of asks for each reason, over all queues."""
     found: Counter[str] = Counter()
     for (_, code), count in census(driver).pending.items():
         found[code] += count
@@ -43,8 +43,8 @@ def reasons(driver: Driver) -> Counter[str]:
     return found
 
 
-def test_asks_are_counted_by_queue_and_obstacle() -> None:
-    """Each ask counts once, under the check that blocked it; a placed one does not count."""
+def test_asks_are_counted_by_queue_and_blocker() -> None:
+    """A pending ask counts once, under the check that blocks it; an allocated one does not count."""
     limits = "limits: [{limit: x, users: [bob], maxresources: {vcore: 2m}}]"
     driver = Driver()
     driver.do(
@@ -68,8 +68,8 @@ def test_asks_are_counted_by_queue_and_obstacle() -> None:
     assert census(driver).pending[QueuePath("root.b"), "NO_NODE_FITS"] == 1
 
 
-def test_whole_applications_that_are_stopped() -> None:
-    """A hold and a stopped queue block all asks, a limit on applications those that may not start."""
+def test_asks_of_blocked_applications_are_counted() -> None:
+    """A hold or a stopped queue blocks all asks, a maximum of applications those that may not start."""
     driver = Driver()
     driver.do(
         register(config("[{name: a, maxapplications: 1}]")),
@@ -85,7 +85,7 @@ def test_whole_applications_that_are_stopped() -> None:
     assert reasons(driver) == {"QUEUE_STOPPED": 2}
 
 
-def test_gangs() -> None:
+def test_placeholders_and_real_asks_are_counted() -> None:
     """Placeholders count while they wait and while they hold room; real asks wait for them."""
     driver = Driver()
     driver.do(
@@ -105,8 +105,8 @@ def test_gangs() -> None:
     }
 
 
-def test_asks_that_wait_for_their_rm() -> None:
-    """An ask with a node about which the RM is asked counts, though its amounts are booked in its queue."""
+def test_asks_with_an_open_check_are_counted() -> None:
+    """An assumed ask counts as waiting, although its amounts are booked in its queue."""
     driver = Driver()
     driver.do(
         register(config("[{name: a}]"), predicates=PredicatePolicy()),
@@ -117,8 +117,8 @@ def test_asks_that_wait_for_their_rm() -> None:
     assert reasons(driver) == {"WAITS_FOR_ANSWER": 1}
 
 
-def test_ended_applications_and_asks_do_not_count() -> None:
-    """Applications count by queue and state; removed ones do not."""
+def test_removed_applications_and_asks_are_not_counted() -> None:
+    """Applications count by queue and state, and removed ones do not count."""
     driver = Driver()
     driver.do(
         register(config("[{name: a}]")),
@@ -139,7 +139,7 @@ PARTITION = "[rm1]default"
 
 
 def stands(driver: Driver, key: str, *, app_id: str = "one", partition: str = "") -> Standing | None:
-    """The state of the ask."""
+    """The state of an ask."""
     return driver.views.standing(RmId(RM), partition, app_id, key)
 
 
@@ -149,8 +149,8 @@ def reason(driver: Driver, key: str) -> str | None:
     return None if found is None else found.reason
 
 
-def test_an_ask_goes_from_reason_to_reason_until_it_is_placed() -> None:
-    """The reason is that of now, and empty on a node; queue and partition are named in full."""
+def test_an_ask_reports_its_present_reason() -> None:
+    """The reason of an ask is that of now, and empty on a node; queue and partition are full names."""
     driver = Driver()
     driver.do(
         register(config("[{name: a, resources: {max: {vcore: 4m}}}]")),
@@ -168,8 +168,8 @@ def test_an_ask_goes_from_reason_to_reason_until_it_is_placed() -> None:
     assert reason(driver, "k1") is None
 
 
-def test_an_ask_that_the_rm_is_asked_about_waits_for_the_answer() -> None:
-    """Until the RM has agreed the ask is not placed."""
+def test_an_assumed_ask_waits_for_its_answer() -> None:
+    """An ask is not reported as placed until the RM has accepted its node."""
     driver = Driver()
     driver.do(
         register(config("[{name: a}]"), predicates=PredicatePolicy(deadline=60.0)),
@@ -180,8 +180,8 @@ def test_an_ask_that_the_rm_is_asked_about_waits_for_the_answer() -> None:
     assert reason(driver, "k1") == "WAITS_FOR_ANSWER"
 
 
-def test_standing_of_unknown_asks_is_none() -> None:
-    """Names of partitions are those of the wire; an RM, a partition or a key may be unknown."""
+def test_the_state_of_an_unknown_ask_is_none() -> None:
+    """An unknown RM, partition or key gives None; names of partitions are those on the wire."""
     driver = Driver()
     driver.do(
         register(config("[{name: a}]")),

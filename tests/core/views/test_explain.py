@@ -1,4 +1,4 @@
-"""Explanations in steps, and the beneficiaries of reserved nodes."""
+"""Explanations in steps, and the asks for which nodes are reserved."""
 
 import pytest
 
@@ -26,13 +26,13 @@ PATIENT = f"{{{MANY}, reservation.idle.timeout: 1h}}"
 
 
 def told(nightly: int, properties: str) -> str:
-    """The queues with a maximum for nightly, in cores."""
+    """The queues, with a maximum of this number of cores for nightly."""
     return config(QUEUES % nightly, properties=properties)
 
 
 @pytest.fixture
 def driver() -> Driver:
-    """Six nodes of 10 cores with an allocation of 6 each; nothing is reserved."""
+    """Six nodes of 10 cores with an allocation of 6 cores each, without reservations."""
     driver = Driver()
     driver.do(
         register(told(100, PATIENT)),
@@ -50,7 +50,7 @@ def nodes_check(driver: Driver, app_id: str, key: str = "") -> NodesCheck:
 
 
 def idle_and_waiting(driver: Driver) -> None:
-    """Three nodes for nightly, which is then at its maximum, and one for etl, which waits."""
+    """Three nodes reserved for nightly, which is then at its maximum, and one for etl, which waits."""
     driver.do(asks(*(ask("night", f"big{number}", vcore=8_000) for number in range(3))))
     driver.do(asks(ask("etl", "big", vcore=7_000)))
     driver.wait(3)
@@ -59,7 +59,7 @@ def idle_and_waiting(driver: Driver) -> None:
 
 
 def test_a_reservation_reports_queue_and_reason(driver: Driver) -> None:
-    """A reservation names its queue, the amounts, and why its ask does not run."""
+    """A reservation reports its queue, its amounts, and the reason why its ask does not run."""
     idle_and_waiting(driver)
     by_key = {str(found.key): found for found in listed(driver.views.reservations(DEFAULT))}
     idle, waiting = by_key["big0"], by_key["big"]
@@ -81,7 +81,7 @@ def test_a_reservation_reports_queue_and_reason(driver: Driver) -> None:
 
 
 def test_explain_names_the_beneficiaries_of_reserved_nodes(driver: Driver) -> None:
-    """The explanation of an ask without a node has queues with reservations, amounts and reasons."""
+    """The explanation of an ask without a node has the queues with reservations, amounts and reasons."""
     idle_and_waiting(driver)
     driver.do(asks(ask("busy", "fill0", vcore=4_000), ask("busy", "fill1", vcore=4_000)))
     driver.do(apps(app("late", "root.a")), asks(ask("late", "l", vcore=3_000)))
@@ -98,8 +98,8 @@ def test_explain_names_the_beneficiaries_of_reserved_nodes(driver: Driver) -> No
     ) in check.message()
 
 
-def test_explain_names_few_queues() -> None:
-    """Of many queues with reserved nodes the largest are named, and the others counted."""
+def test_explain_lists_the_queues_with_most_reservations() -> None:
+    """Of many queues with reserved nodes the largest are listed, and the others counted."""
     driver = Driver()
     leaves = [f"q{number}" for number in range(MOST_QUEUES + 2)]
     queues = ", ".join(f"{{name: {leaf}}}" for leaf in leaves)
@@ -139,8 +139,8 @@ def test_explain_names_few_queues() -> None:
         ),
     ],
 )  # fmt: skip
-def test_explain_names_the_bound_of_reservations(properties: str, bound: ReservationBound) -> None:
-    """The explanation of an ask at the bound on reserved nodes names that bound."""
+def test_explain_shows_the_bound_on_reservations(properties: str, bound: ReservationBound) -> None:
+    """The explanation of an ask at the bound on reserved nodes has that bound."""
     driver = Driver()
     driver.do(
         register(config("[{name: etl}]", properties=properties)),
@@ -159,7 +159,7 @@ def test_explain_names_the_bound_of_reservations(properties: str, bound: Reserva
 
 
 def test_very_many_reservations_of_a_node_are_read_in_steps(driver: Driver) -> None:
-    """Of very many on one node a few can be read at once, and all with pauses, by time."""
+    """Of very many reservations of a node a few can be read at once, and all with pauses, by time."""
     many = 5
     keys = [f"r{number}" for number in range(many)]
     driver.do(asks(*(ask("etl", key, vcore=9_000, required_node="n1") for key in keys)))
@@ -177,8 +177,8 @@ def test_very_many_reservations_of_a_node_are_read_in_steps(driver: Driver) -> N
     assert [one.reason for one in plain] == [NO_REASON] * many
 
 
-def test_a_reservation_may_end_while_somebody_reads(driver: Driver) -> None:
-    """A reservation that ended during a pause is reported as ended, and left out of lists."""
+def test_a_reservation_that_ends_during_a_pause_is_left_out(driver: Driver) -> None:
+    """A reservation that ends during a pause is reported as ended, and left out of lists."""
     idle_and_waiting(driver)
     driver.do(asks(ask("busy", "fill0", vcore=4_000), ask("busy", "fill1", vcore=4_000)))
     driver.do(apps(app("late", "root.a")), asks(ask("late", "l", vcore=3_000)))
@@ -196,8 +196,8 @@ def test_a_reservation_may_end_while_somebody_reads(driver: Driver) -> None:
     assert listed(listing) == []
 
 
-def test_the_reason_agrees_with_the_review(driver: Driver) -> None:
-    """A reservation has a check as its reason exactly where the review finds its ask idle."""
+def test_the_reason_of_a_reservation_agrees_with_the_review(driver: Driver) -> None:
+    """A reservation has a check as its reason exactly if the review finds its ask idle."""
     idle_and_waiting(driver)
     partition = driver.partition
     reserved = partition.wakeups.reserved
@@ -210,8 +210,8 @@ def test_the_reason_agrees_with_the_review(driver: Driver) -> None:
     }
 
 
-def test_the_census_counts_what_is_reserved(driver: Driver) -> None:
-    """The census has nodes and amounts by queue, and those of asks that could not use them."""
+def test_the_census_counts_reserved_amounts(driver: Driver) -> None:
+    """The census has reserved nodes and amounts by queue, and those of asks that cannot use them."""
     idle_and_waiting(driver)
     *_, census = driver.views.census(DEFAULT)
     assert census is not None
@@ -220,8 +220,8 @@ def test_the_census_counts_what_is_reserved(driver: Driver) -> None:
     assert census.reserved == {night: {"vcore": 24_000}, etl: {"vcore": 7_000}}
 
 
-def test_reservations_given_up_are_counted_by_cause() -> None:
-    """A reservation ended by a review counts as idle or as yielded, a served one as neither."""
+def test_cancelled_reservations_are_counted_by_cause() -> None:
+    """A reservation that a review cancels counts as idle or yielded; a used one counts as neither."""
     driver = Driver()
     queues = "[{name: etl, resources: {guaranteed: {vcore: 30m}}}, {name: nightly%s}]"
     driver.do(
@@ -248,7 +248,7 @@ def test_reservations_given_up_are_counted_by_cause() -> None:
 
 
 def test_a_reserved_ask_waits_for_its_node_in_a_full_cluster() -> None:
-    """A reserved ask that the whole cluster has no room for still waits for room on its node."""
+    """A reserved ask larger than the free room of the whole cluster waits for room on its node."""
     driver = Driver()
     driver.do(
         register(config("[{name: a}]")),
@@ -273,7 +273,7 @@ MOST = 200
 def test_explain_gives_up_if_the_ask_changes_at_each_step(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """At each step the explained ask is removed, and another one is added: the answer says so."""
+    """If the explained ask is removed at each step, and another one added, the answer says so."""
     monkeypatch.setattr(explain, "STEP", 1)
     driver = Driver()
     driver.do(register(config("[{name: a}]")), nodes(node("n", vcore=1)))

@@ -15,7 +15,7 @@ DEFAULT = PartitionName("[rm1]default")
 
 
 def is_of(value: Any, kind: Any) -> bool:
-    """True if a value has the type of its field, if that is a class."""
+    """True if a value has the type of its field, where that is a class."""
     kind = get_args(kind)[0] if hasattr(kind, "__metadata__") else kind
     kind = getattr(kind, "__supertype__", kind)
     if not isinstance(kind, UnionType):
@@ -36,7 +36,7 @@ def driver() -> Driver:
     return driver
 
 
-def test_reports_have_values_of_the_types_of_their_tables(driver: Driver) -> None:
+def test_reports_have_values_of_the_types_in_their_tables(driver: Driver) -> None:
     """A field that is read by its name exists, and has the type in the table."""
     views = driver.views
     reports: list[Any] = [
@@ -53,15 +53,15 @@ def test_reports_have_values_of_the_types_of_their_tables(driver: Driver) -> Non
         assert not wrong, type(report).__name__
 
 
-def test_amounts_of_a_report_do_not_change(driver: Driver) -> None:
-    """A report is of its moment: it has copies of the running totals."""
+def test_a_report_does_not_change_after_it_was_made(driver: Driver) -> None:
+    """A report has copies of running totals, which do not change with them."""
     before = driver.queue("root").allocated
     assert before == {"vcore": 1}
     driver.do(asks(ask("one", "k2", vcore=1)))
     assert before == {"vcore": 1}
 
 
-def test_a_name_without_a_field_is_refused() -> None:
-    """A form that names an unknown field of the report fails when it is made."""
+def test_a_form_with_an_unknown_field_is_refused() -> None:
+    """A form that renames an unknown field of a report fails when it is defined."""
     with pytest.raises(AttributeError, match="time: QueueReport has no field when"):
         renamed(QueueReport, {"time": "when"}, {}, dict)

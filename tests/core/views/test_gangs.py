@@ -42,7 +42,7 @@ def real(key: str, group: str, vcore: int) -> Ask:
 
 
 def started(predicates: PredicatePolicy | None = None, style: str = "Hard") -> Driver:
-    """A gang of two small placeholders and a larger one, for 60 seconds."""
+    """A gang of two small placeholders and a larger one, with a timeout of 60 seconds."""
     driver = Driver()
     gang = replace(
         app("gang", "root.a"),
@@ -61,7 +61,7 @@ def started(predicates: PredicatePolicy | None = None, style: str = "Hard") -> D
 
 @pytest.fixture
 def driver() -> Driver:
-    """The gang."""
+    """A driver with the gang."""
     return started()
 
 
@@ -71,7 +71,7 @@ def waiting(driver: Driver) -> list[AskReport]:
 
 
 def stopping(driver: Driver) -> dict[str, str]:
-    """The reasons of its allocations that are being stopped."""
+    """The reasons of the gang's allocations that are being stopped."""
     return {item.key: why for item, why, *_ in listed(driver.views.allocations(NAME, "gang")) if why}
 
 
@@ -83,8 +83,8 @@ def groups(driver: Driver) -> list[tuple[str, int, int, int]]:
 
 
 @pytest.mark.parametrize(("style", "expected"), [("Hard", "Hard"), ("soft", "Soft"), ("", "Soft")])
-def test_a_gang_reports_requested_and_allocated_amounts(style: str, expected: str) -> None:
-    """The placeholders' amounts are separate from the running ones; the queue counts both."""
+def test_a_gang_reports_placeholders_and_real_allocations_separately(style: str, expected: str) -> None:
+    """Amounts of placeholders and of real allocations are separate, and the queue counts both."""
     driver = started(style=style)
     gang = driver.app("gang")
     assert (gang.placeholder_ask, gang.gang_style) == ({"vcore": 7}, expected)
@@ -99,8 +99,8 @@ def test_a_gang_reports_requested_and_allocated_amounts(style: str, expected: st
     assert driver.queue("root.a").allocated == {"vcore": 7}
 
 
-def test_an_application_without_a_gang_shows_none() -> None:
-    """No gang was requested, and no timeout is running."""
+def test_an_application_without_a_gang_reports_none() -> None:
+    """An application without a gang reports no task groups and no timeout."""
     driver = started()
     driver.do(apps(app("plain", "root.a")))
     plain = driver.app("plain")
@@ -109,8 +109,8 @@ def test_an_application_without_a_gang_shows_none() -> None:
 
 
 @pytest.mark.parametrize("tags", [{"licorne/gang-min": "2"}, {"licorne/slice": "size=2,level=rack"}])
-def test_members_that_are_placed_together_do_not_preempt(tags: dict[str, str]) -> None:
-    """An explanation promises no preemption for a gang that is placed whole, though its asks allow it."""
+def test_the_explanation_of_a_gang_placed_whole_has_no_preemption(tags: dict[str, str]) -> None:
+    """A gang that is placed whole never preempts, so its explanation promises none."""
     driver = Driver()
     queues = "[{name: a, resources: {guaranteed: {vcore: 4}}, properties: {preemption.delay: 1s}}]"
     driver.do(register(config(queues, properties="{topology.levels: rack}")), nodes(node("n1", vcore=2)))
@@ -128,7 +128,7 @@ def test_members_that_are_placed_together_do_not_preempt(tags: dict[str, str]) -
 
 
 def test_an_ask_names_the_placeholder_that_it_replaces(driver: Driver) -> None:
-    """Until the RM has stopped the placeholder, the replacement is an ask to the RM."""
+    """A replacement names its placeholder, and is a pending ask until the RM has stopped that."""
     driver.do(asks(real("r", "g", 2)))
     gang = driver.app("gang")
     assert [(item.ask.key, item.replaces, item.assumed_node) for item in waiting(driver)] == [("r", "p1", "")]
@@ -152,7 +152,7 @@ def test_an_ask_names_the_placeholder_that_it_replaces(driver: Driver) -> None:
 
 
 def test_a_completed_replacement_is_reported(driver: Driver) -> None:
-    """Once the RM has confirmed, the replacement runs, and the placeholder counts as replaced."""
+    """Once the RM has confirmed, the replacement is reported as running, and its placeholder as replaced."""
     driver.do(asks(real("r", "g", 2)))
     driver.do(releases(release("gang", "p1", why=TerminationType.PLACEHOLDER_REPLACED)))
     gang = driver.app("gang")
@@ -169,7 +169,7 @@ def test_a_completed_replacement_is_reported(driver: Driver) -> None:
 
 
 def test_a_replacement_on_another_node_is_reported_as_an_ask() -> None:
-    """Its room on that node is booked, and the RM is not notified before the replacement is complete."""
+    """Until a replacement on another node is complete, its room is booked and the RM is not notified."""
     driver = started(predicates=PredicatePolicy())
     driver.do(nodes(node("n2", vcore=5)))
     wanted = replace(ask("gang", "r", predicate="x", vcore=3), task_group="h")
@@ -196,8 +196,8 @@ def test_a_replacement_on_another_node_is_reported_as_an_ask() -> None:
     assert on_n2() == (1, 0)
 
 
-def test_timed_out_placeholders_are_being_stopped(driver: Driver) -> None:
-    """Each counts as timed out from then on, and the RM has to confirm it."""
+def test_timed_out_placeholders_are_reported_as_being_stopped(driver: Driver) -> None:
+    """A timed-out placeholder counts as such at once, and is being stopped until the RM confirms."""
     driver.do(asks(ask("gang", "runs", vcore=1)))
     driver.wait(61.0)
     gang = driver.app("gang")
@@ -210,7 +210,7 @@ def test_timed_out_placeholders_are_being_stopped(driver: Driver) -> None:
 
 
 def test_a_replacement_with_an_open_check_is_assumed() -> None:
-    """The ask names the placeholder and the node, and no stop was requested yet."""
+    """A replacement with an open check has a placeholder and a node, and no stop was requested."""
     driver = started(predicates=PredicatePolicy())
     driver.do(asks(replace(ask("gang", "r", predicate="x", vcore=2), task_group="g")))
     asks_of_it = [(item.ask.key, item.replaces, item.assumed_node) for item in waiting(driver)]
@@ -226,8 +226,8 @@ def test_a_replacement_with_an_open_check_is_assumed() -> None:
     assert (partition.pending_asks, partition.allocations) == (1, 3)
 
 
-def test_a_victim_is_being_stopped_until_its_end(driver: Driver) -> None:
-    """Reports name the beneficiary of the victim, and in its queue the amounts to be freed."""
+def test_a_victim_is_reported_as_being_stopped(driver: Driver) -> None:
+    """Reports of a victim name its beneficiary, and its queue has the amounts that become free."""
     partition = driver.partition
     gang = partition.applications[AppId("gang")]
     driver.do(asks(ask("gang", "v", vcore=1)))
@@ -245,8 +245,8 @@ def test_a_victim_is_being_stopped_until_its_end(driver: Driver) -> None:
 
 
 @pytest.mark.parametrize(("style", "state"), [("Soft", "Resuming"), ("Hard", "Failing")])
-def test_asks_dropped_by_a_timeout_do_not_exist(style: str, state: str) -> None:
-    """Their reason is reported as well."""
+def test_asks_dropped_by_a_timeout_are_not_found(style: str, state: str) -> None:
+    """An ask that a timeout has dropped is not found; the error has the application's state."""
     driver = Driver()
     gang = app("gang", "root.a", gang={"vcore": 99}, style=style, timeout=60)
     driver.do(register(CONFIG), nodes(node("n1", vcore=10)), apps(gang))

@@ -1,4 +1,4 @@
-"""Long lists are read in small steps, without a long sort."""
+"""Long lists are read in small steps, without one long sort."""
 
 from licorne_core.values.ids import PartitionName
 from licorne_core.values.slices import RUN
@@ -10,15 +10,15 @@ DEFAULT = PartitionName("[rm1]default")
 
 
 def test_names_are_sorted_in_parts_with_pauses() -> None:
-    """The order does not depend on the input; one part is sorted at a time."""
+    """The order of names does not depend on the input, and one part is sorted at a time."""
     names = [f"{number:05}" for number in range(3 * RUN)]
     found = list(InOrder(names[::-1]))
     assert found == [None] * 3 + names
     assert list(InOrder[str]([])) == []
 
 
-def test_names_behind_another() -> None:
-    """The token's name need not exist; the total does not depend on it."""
+def test_names_after_a_token() -> None:
+    """The name in a token need not exist, and the total does not depend on it."""
     names = InOrder(["d", "b", "c", "a"])
     assert [name for name in names.behind("b") if name] == ["c", "d"]
     assert [name for name in names.behind("bb") if name] == ["c", "d"]
@@ -27,7 +27,7 @@ def test_names_behind_another() -> None:
 
 
 def test_unwanted_names_are_skipped_in_parts() -> None:
-    """Examples are the applications of one queue among very many others."""
+    """A list of the applications of one queue skips very many others in parts."""
     driver = Driver()
     driver.do(register(config("[{name: few}, {name: many}]")))
     driver.do(apps(*(app(f"many-{number:04}", "root.many") for number in range(2 * RUN))))
@@ -40,8 +40,8 @@ def test_unwanted_names_are_skipped_in_parts() -> None:
     assert found.count == 2 * RUN + 2
 
 
-def test_allocations_among_very_many_asks() -> None:
-    """A reader may pause although none of many asks in a row has an allocation."""
+def test_a_scan_for_allocations_pauses_among_very_many_asks() -> None:
+    """A reader of allocations may pause although none of many asks in a row has one."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")), apps(app("one", "root.a")))
     driver.do(asks(*(ask("one", f"k{number}", vcore=1) for number in range(3 * RUN))))

@@ -1,4 +1,4 @@
-"""Reports of preemption: the list, and the explanation of an ended victim."""
+"""Reports of preemption: the list of victims, and the explanation of an ended one."""
 
 import pytest
 
@@ -32,8 +32,8 @@ def partition(driver: Driver) -> Partition:
     return driver.partition
 
 
-def test_the_latest_victims_come_first(driver: Driver, partition: Partition) -> None:
-    """The list has all, those of an application, those of a key, or of both."""
+def test_victims_are_listed_the_latest_first(driver: Driver, partition: Partition) -> None:
+    """Victims are listed the latest first: all, those of an application, of a key, or of both."""
     for key, app_id in (("a", "low"), ("b", "low"), ("a", "other")):
         partition.ledger.note(victim(key, app_id))
 
@@ -69,7 +69,7 @@ def test_the_latest_victims_come_first(driver: Driver, partition: Partition) -> 
 def test_an_ended_victim_is_explained(
     driver: Driver, partition: Partition, rule: PreemptionRule, why: str, app_id: str
 ) -> None:
-    """The explanation has beneficiary and rule, whether the application still exists or not."""
+    """An ended victim is explained by its beneficiary and rule, even after the end of its application."""
     partition.ledger.note(victim("v", app_id, rule=rule, released=TIME))
     explained = driver.explain(app_id, "v")
     assert (explained.verdict, explained.queue, explained.node_id) == (
@@ -81,8 +81,8 @@ def test_an_ended_victim_is_explained(
     assert explained.is_victim
 
 
-def test_a_reused_key_was_a_victim(driver: Driver, partition: Partition) -> None:
-    """The present state is first, followed by the end of the victim."""
+def test_a_new_ask_under_the_key_of_a_victim_is_explained(driver: Driver, partition: Partition) -> None:
+    """The explanation has the present state of the key first, followed by the end of the victim."""
     driver.do(asks(ask("low", "waits", vcore=99), ask("low", "never", vcore=99)))
     for key in ("there", "waits"):
         partition.ledger.note(victim(key, released=TIME))

@@ -1,4 +1,4 @@
-"""Readings of requests and partitions, for followers of a run."""
+"""Readings of requests and partitions, for observers of a run."""
 
 import pytest
 
@@ -17,15 +17,15 @@ QUEUES = (
 
 @pytest.fixture
 def driver() -> Driver:
-    """A full node: one allocation, and an ask that waits."""
+    """A full node with one allocation, and a waiting ask."""
     driver = Driver()
     driver.do(register(config(QUEUES)), nodes(node("n1", vcore=10)), apps(app("app", "root.a")))
     driver.do(asks(ask("app", "runs", vcore=8), ask("app", "waits", vcore=4)))
     return driver
 
 
-def test_a_request_reports_the_state_of_its_ask(driver: Driver) -> None:
-    """A pending request is an ask; a placed one counts, and has its node."""
+def test_a_reading_of_a_request_has_its_state(driver: Driver) -> None:
+    """The reading of a pending request is an ask, and that of an allocated one has its node."""
     waits, runs = driver.views.requests(NAME, APP)
     assert (waits.ask.key, runs.ask.key) == ("waits", "runs")
     assert runs.allocation is not None
@@ -36,7 +36,7 @@ def test_a_request_reports_the_state_of_its_ask(driver: Driver) -> None:
 
 
 def test_unknown_objects_have_no_reading(driver: Driver) -> None:
-    """An unknown partition, application or key is no error."""
+    """An unknown partition, application or key gives None."""
     views, key = driver.views, AllocationKey("runs")
     for partition, app_id in ((NAME, NOBODY), (ELSEWHERE, APP)):
         assert views.queue_of(partition, app_id) is None
@@ -49,8 +49,8 @@ def test_unknown_objects_have_no_reading(driver: Driver) -> None:
     assert [*views.app_ids(NAME)] == [APP]
 
 
-def test_a_victim_is_reported_with_its_loss(driver: Driver) -> None:
-    """The reading has the work lost since the placement, and the requested stop."""
+def test_the_reading_of_a_victim_has_its_loss(driver: Driver) -> None:
+    """The reading of a victim has its lost work since the placement, and the requested stop."""
     driver.now += 5.0
     key = AllocationKey("runs")
     assert driver.views.seconds_lost(NAME, APP, key, driver.now) == 5.0
@@ -63,8 +63,8 @@ def test_a_victim_is_reported_with_its_loss(driver: Driver) -> None:
     assert (victim.is_booked, victim.stop) == (True, TerminationType.PREEMPTED_BY_SCHEDULER)
 
 
-def test_the_totals_of_a_partition(driver: Driver) -> None:
-    """The reading has size, allocated amounts, waiting asks, and the reasons to schedule nothing."""
+def test_the_reading_of_a_partition_has_its_totals(driver: Driver) -> None:
+    """The reading of a partition has size, allocated amounts, waiting asks and holds."""
     views = driver.views
     assert views.partition_reading(NAME) == ({"vcore": 10}, {"vcore": 8}, 1)
     assert views.holds(NAME) == ()
@@ -73,7 +73,7 @@ def test_the_totals_of_a_partition(driver: Driver) -> None:
 
 
 def test_a_partition_is_found_with_or_without_its_rm(driver: Driver) -> None:
-    """An item names its partition with the RM, without it, or not at all."""
+    """A partition is found by a name with its RM, a name without it, or no name."""
     views = driver.views
     assert views.partitions_made() == (NAME,)
     for name in ("", "default", "DEFAULT", "[rm1]Default"):
@@ -83,8 +83,8 @@ def test_a_partition_is_found_with_or_without_its_rm(driver: Driver) -> None:
     assert views.partition_meant(RmId("rm2"), "default") is None
 
 
-def test_a_turn_names_its_partition(driver: Driver) -> None:
-    """A tick with a turn reports its partition and counters; a tick without one reports none."""
+def test_a_turn_reports_its_partition(driver: Driver) -> None:
+    """A tick with a turn reports the turn's partition and counters; a tick without one reports none."""
     driver.send(asks(ask("app", "small", vcore=1)))
     driver.send(Tick(decisions=1))
     assert driver.scheduler.last_turn == (NAME, RM, driver.views.counters(NAME))

@@ -1,4 +1,4 @@
-"""Why all asks wait, in total."""
+"""The reasons why all asks wait, counted."""
 
 from collections import Counter
 
@@ -15,17 +15,17 @@ DEFAULT = PartitionName("[rm1]default")
 
 
 def found(driver: Driver) -> list[WaitingAsks]:
-    """All rows, without the pauses."""
+    """All rows, with the pauses skipped."""
     return [row for row in driver.views.reasons(DEFAULT) if row is not None]
 
 
 def waiting(driver: Driver) -> dict[tuple[str, str, str], int]:
-    """Number of asks by queue, code and subject."""
+    """The number of asks by queue, code and subject."""
     return {(row.queue, row.code, row.subject): row.asks for row in found(driver)}
 
 
-def test_asks_count_by_obstacle_and_subject() -> None:
-    """The subject is the queue at its maximum, maybe above that of the asks, or the user in a queue."""
+def test_asks_are_counted_by_blocker_and_subject() -> None:
+    """The subject is the queue at its maximum, even above the asks' queue, or the user in a queue."""
     limits = "limits: [{limit: x, users: [bob], maxresources: {vcore: 2m}}]"
     driver = Driver()
     driver.do(
@@ -43,8 +43,8 @@ def test_asks_count_by_obstacle_and_subject() -> None:
     assert (queue.resources, queue.app_id, user.key) == ({"vcore": 9}, "one", "b1")
 
 
-def test_causes_are_the_most_frequent_shortages() -> None:
-    """Asks of each class count under the cause of most nodes; a missing required node is one."""
+def test_the_cause_of_a_class_is_its_most_frequent_shortage() -> None:
+    """Asks of a class count under the cause of most nodes; a missing required node is a cause."""
     driver = Driver()
     driver.do(
         register(config("[{name: a}]")),
@@ -61,8 +61,8 @@ def test_causes_are_the_most_frequent_shortages() -> None:
     assert causes == {"full: vcore": 2, "too small: memory": 1, reasons.NOT_REGISTERED: 1}
 
 
-def test_asks_that_would_delay_a_shadow_start_count_under_that() -> None:
-    """Their code is that of their explanations; the holder itself lacks room."""
+def test_asks_that_would_delay_a_shadow_start_have_that_reason() -> None:
+    """The code of such asks is that of their explanations; the holder itself lacks room."""
     driver = Driver()
     large = [ask("two", f"l{n}", vcore=9, tags={RUNTIME: "50"}) for n in range(2)]
     driver.do(
@@ -82,7 +82,7 @@ def test_asks_that_would_delay_a_shadow_start_count_under_that() -> None:
     assert (behind.app_id, behind.key, dict(behind.causes)) == ("three", "late", {})
 
 
-def test_very_many_classes_are_compared_with_some_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_very_many_classes_are_compared_with_some_nodes_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """The total is right, the code is that of the scheduler, and the work is bounded."""
     monkeypatch.setattr(reasons, "MOST_LOOKS", 20)
     monkeypatch.setattr(reasons, "LEAST_NODES", 2)

@@ -13,7 +13,7 @@ DEFAULT = PartitionName("[rm1]default")
 
 @pytest.fixture
 def driver() -> Driver:
-    """Two nodes of 10 with an allocation of 6 each, and an ask of 5 with the first one reserved."""
+    """Two nodes of 10 with an allocation of 6 each; the first one is reserved for an ask of 5."""
     driver = Driver()
     driver.do(
         register(config("[{name: a}, {name: b}]")),
@@ -26,7 +26,7 @@ def driver() -> Driver:
     return driver
 
 
-def test_every_report_shows_a_reservation(driver: Driver) -> None:
+def test_a_reservation_is_in_every_report(driver: Driver) -> None:
     """A reservation is listed by its node, by its application and by its ask."""
     [found] = listed(driver.views.reservations(DEFAULT))
     assert (found.node_id, found.app_id, found.key) == ("n1", "app-2", "k3")
@@ -43,8 +43,8 @@ def test_every_report_shows_a_reservation(driver: Driver) -> None:
     assert [ask.reserved_node for ask in listed(driver.views.asks(DEFAULT, "app-1"))] == [""]
 
 
-def test_no_report_shows_an_ended_reservation(driver: Driver) -> None:
-    """Once the ask is placed, no report speaks of its reservation."""
+def test_an_ended_reservation_is_in_no_report(driver: Driver) -> None:
+    """Once its ask is placed, a reservation is in no report."""
     driver.do(releases(release("app-1", "k1")))
     assert listed(driver.views.reservations(DEFAULT)) == []
     assert all(driver.node(name).reserved == 0 for name in ("n1", "n2"))
@@ -52,8 +52,8 @@ def test_no_report_shows_an_ended_reservation(driver: Driver) -> None:
     assert (report.reserved, report.allocation_count) == (0, 1)
 
 
-def test_reservations_are_by_node_and_time(driver: Driver) -> None:
-    """A partition's reservations are listed node by node, the oldest first, from any node on."""
+def test_reservations_are_listed_by_node_and_time(driver: Driver) -> None:
+    """The reservations of a partition are listed by node, the oldest first, from any node on."""
     driver.do(asks(ask("app-3", "late", vcore=5, required_node="n2")))
     driver.wait(1)
     driver.do(asks(ask("app-1", "later", vcore=5, required_node="n2")))
@@ -81,7 +81,7 @@ def test_a_reservation_that_ends_during_a_read_is_skipped(driver: Driver) -> Non
     assert listed(reading) == []
 
 
-def test_queues_name_applications_that_are_about_to_run(driver: Driver) -> None:
-    """An accepted application with a reservation is named by its leaf and all queues above."""
+def test_queues_list_accepted_applications_with_a_reservation(driver: Driver) -> None:
+    """A leaf, and each queue above it, lists an accepted application with a reservation as running soon."""
     running = {queue.path: queue.allocating_accepted for queue in queues_in(driver.views, DEFAULT)}
     assert running == {"root": ("app-2",), "root.a": ("app-2",), "root.b": ()}

@@ -30,7 +30,7 @@ def settled(
     predicates: PredicatePolicy | None = None,
     nodes_: int = 1,
 ) -> Driver:
-    """A core with nodes of 10 milli-cores; applications `a` in root.a and `b` in root.b."""
+    """A core with nodes of 10 milli-cores, application `a` in root.a and `b` in root.b."""
     driver = Driver()
     driver.do(register(config(queues, rest=rest), predicates=predicates))
     driver.do(nodes(*(node(f"n{i}", vcore=10) for i in range(nodes_))))
@@ -54,13 +54,13 @@ def plan_of(
 
 
 def several(app_id: str, number: int, vcore: int) -> list[Ask]:
-    """Asks of an application, which may be preempted."""
+    """Some asks of an application, which may be preempted."""
     return [ask(app_id, f"{app_id}{i}", policy="s", vcore=vcore) for i in range(number)]
 
 
 @pytest.mark.row(120)
-def test_victims_of_a_lowered_maximum_follow_the_delay() -> None:
-    """Victims are reported with their seconds, and the queue with its excess."""
+def test_a_plan_has_the_victims_of_a_lowered_maximum() -> None:
+    """Victims have the seconds until their stop, and the queue has its excess."""
     slow = "properties: {quota.preemption.delay: 20s}"
     driver = settled(
         f"[{{name: a, resources: {{max: {{vcore: 8m}}}}, {slow}}}, {{name: b}}]",
@@ -76,7 +76,7 @@ def test_victims_of_a_lowered_maximum_follow_the_delay() -> None:
     assert plan.horizon == 25.0
 
 
-def test_a_plan_excludes_events_after_an_hour() -> None:
+def test_a_plan_ends_after_an_hour() -> None:
     """A plan with a delay beyond the longest horizon is incomplete."""
     slow = "properties: {quota.preemption.delay: 2h}"
     driver = settled("[{name: a}, {name: b}]", *several("a", 4, vcore=2), rest=QUOTA)
@@ -87,8 +87,8 @@ def test_a_plan_excludes_events_after_an_hour() -> None:
 
 
 @pytest.mark.row(120)
-def test_users_above_a_limit_are_named() -> None:
-    """A wildcard's limit is exceeded by a user, in resources and in applications."""
+def test_a_plan_lists_users_above_a_limit() -> None:
+    """A user above a wildcard's limit is listed with resources and applications."""
     driver = settled("[{name: a}, {name: b}]", *several("a", 2, vcore=2), *several("b", 1, vcore=2))
     [limit] = planned(driver, "[{name: a}, {name: b}]", rest=LIMITED).exceeded_limits
     assert (limit.kind, limit.name, limit.queue) == ("user", "ann", "root")
@@ -96,8 +96,8 @@ def test_users_above_a_limit_are_named() -> None:
     assert (limit.applications, limit.max_applications) == (2, 1)
 
 
-def test_a_plan_keeps_the_budgets() -> None:
-    """A higher maximum places no more than the remaining budget over all RMs."""
+def test_a_plan_respects_budgets() -> None:
+    """A plan with a higher maximum places no more than the remaining budget over all RMs."""
     driver = settled("[{name: a, resources: {max: {vcore: 2m}}}, {name: b}]", *several("a", 4, vcore=2))
     budget = Budget(name="all", limit={"vcore": 4}, members=(BudgetPattern(),))
     driver.do(SetBudgets(budgets=[budget]))
@@ -107,8 +107,8 @@ def test_a_plan_keeps_the_budgets() -> None:
     assert budget_reports(driver.views)[0].used == {"vcore": 2}
 
 
-def test_queues_with_applications_drain_and_others_are_removed() -> None:
-    """A queue with an application in or below it drains, once, and one without is removed."""
+def test_a_plan_lists_drained_and_removed_queues() -> None:
+    """A queue with an application in or below it is listed once as drained, and others as removed."""
     driver = settled("[{name: a, parent: true, queues: [{name: x}]}, {name: b}, {name: c}]")
     driver.do(apps(app("x", "root.a.x")), asks(*several("x", 1, vcore=2)))
     others = "[{name: b, properties: {color: red}}, {name: d}]"
@@ -128,8 +128,8 @@ def test_queues_with_applications_drain_and_others_are_removed() -> None:
     assert changes("[{name: b}, {name: d}]") == {"root.b": ("changed", 1)}
 
 
-def test_a_removed_partition_in_a_plan() -> None:
-    """In a removed partition, allocations are victims and pending asks are blocked."""
+def test_a_plan_removes_a_partition() -> None:
+    """In a removed partition allocations are victims, and pending asks are blocked."""
     driver = Driver()
     text = config("[{name: a}]") + config("[{name: a}]", name="second").partition("\n")[2]
     driver.do(register(text))
@@ -147,7 +147,7 @@ def test_a_removed_partition_in_a_plan() -> None:
     }
 
 
-def test_asks_with_another_obstacle_are_listed() -> None:
+def test_a_plan_lists_asks_with_another_blocker() -> None:
     """Asks whose blocking check changes are listed with both checks; others are not."""
     driver = settled(
         "[{name: a, resources: {max: {vcore: 2m}}}, {name: b}]",
@@ -162,7 +162,7 @@ def test_asks_with_another_obstacle_are_listed() -> None:
     assert planned(driver, same).blocked == []
 
 
-def test_other_rms_are_left_out() -> None:
+def test_a_plan_excludes_other_rms() -> None:
     """Asks of another RM are neither decided nor reported."""
     driver = settled("[{name: a}, {name: b}]")
     driver.do(register(config("[{name: a}]"), rm="rm2"))
@@ -172,8 +172,8 @@ def test_other_rms_are_left_out() -> None:
     assert (plan.placed, plan.blocked, plan.complete) == ([], [], True)
 
 
-def test_a_plan_ends_when_its_budget_is_spent() -> None:
-    """With a spent budget the plan is incomplete, and takes no more turns."""
+def test_a_plan_ends_when_its_cpu_time_is_used_up() -> None:
+    """A plan that has used up its CPU time is incomplete, and takes no more turns."""
     driver = settled("[{name: a, resources: {max: {vcore: 1m}}}, {name: b}]")
     driver.do(asks(*(ask("a", f"k{i}", vcore=1) for i in range(9))))
     looks = count(1)
@@ -184,8 +184,8 @@ def test_a_plan_ends_when_its_budget_is_spent() -> None:
     assert (spent.complete, spent.placed, spent.queues != []) == (False, [], True)
 
 
-def test_lists_end_and_counts_do_not() -> None:
-    """A thousand entries of each list, and the number of all."""
+def test_a_plan_has_bounded_lists_and_full_counts() -> None:
+    """Each list has at most a thousand entries, and a count of all."""
     driver = settled("[{name: a, resources: {max: {vcore: 0m}}}, {name: b}]", nodes_=150)
     driver.do(asks(*(ask("a", f"k{i}", vcore=1) for i in range(MOST + 7))))
     plan = planned(driver, "[{name: a}, {name: b}]")
@@ -193,14 +193,14 @@ def test_lists_end_and_counts_do_not() -> None:
 
 
 def defaults(text: str) -> dict[tuple[str, str], tuple[str, str]]:
-    """Value and origin of each default, by path and name."""
+    """The value and origin of each default, by path and name."""
     driver = settled("[{name: a}, {name: b}]")
     plan = plan_of(driver, reload(text))
     return {(one.path, one.name): (one.value, one.origin) for one in plan.defaults}
 
 
-def test_values_in_the_text_are_no_defaults() -> None:
-    """A value in the text is no default, even if equal; a null is one."""
+def test_values_in_the_text_are_not_listed_as_defaults() -> None:
+    """A value in the text is no default, even if it equals one; a null value is one."""
     text = config(
         "[{name: a, maxapplications: 0, submitacl: null, resources: {max: {vcore: 1}}}, {name: b}]",
         rest="nodesortpolicy: fair\npreemption: {enabled: true}",
@@ -217,8 +217,8 @@ def test_values_in_the_text_are_no_defaults() -> None:
     assert not {"resources.max", "resources.guaranteed"} & {n for p, n in found if p == "root"}
 
 
-def test_inherited_values_name_the_ancestor() -> None:
-    """The nearest ancestor with the property is named; a property that is not inherited is a default."""
+def test_inherited_values_name_their_ancestor() -> None:
+    """An inherited property names the nearest ancestor that sets it; others are defaults."""
     text = (
         "partitions: [{name: default, queues: [{name: root, submitacl: '*', "
         "properties: {color: red, preemption.delay: 9s, priority.offset: 5}, queues: ["
@@ -233,8 +233,8 @@ def test_inherited_values_name_the_ancestor() -> None:
     assert ("root.c", "property color") not in found
 
 
-def test_defaults_are_those_in_force() -> None:
-    """The texts for missing properties are those with the same meaning."""
+def test_listed_defaults_are_those_in_force() -> None:
+    """Each listed default, written as a text, has the same effect as a missing property."""
     said = {key: value for key, value in PROPERTY_DEFAULTS.items() if value not in NO_VALUES}
     assert settings_of(said) == QueueSettings()
     unsaid: list[str] = []
@@ -246,8 +246,8 @@ NO_VALUES = {"none", "never", "off"}
 """Words for missing values."""
 
 
-def test_an_update_without_a_text_goes_back_to_the_default() -> None:
-    """The plan is that of the scheduler's default configuration."""
+def test_a_plan_without_a_text_is_that_of_the_default() -> None:
+    """An update without a text is planned with the scheduler's default configuration."""
     driver = settled("[{name: a}, {name: b}]")
     plan = plan_of(driver, UpdateConfiguration(rm_id=RmId("rm1")))
     assert {queue.path: queue.change for queue in plan.queues} == {
@@ -257,8 +257,8 @@ def test_an_update_without_a_text_goes_back_to_the_default() -> None:
     }
 
 
-def test_limits_exceeded_before_are_marked() -> None:
-    """A limit that was exceeded as much before is marked; one that becomes tighter is new."""
+def test_limits_that_were_exceeded_before_are_marked() -> None:
+    """A limit that was exceeded as much before is marked, and one that becomes tighter is new."""
     wanted = [*several("a", 2, vcore=2), *several("b", 1, vcore=2)]
     driver = settled("[{name: a}, {name: b}]", *wanted)
     driver.do(reload(config("[{name: a}, {name: b}]", rest=LIMITED)))
@@ -271,8 +271,8 @@ def test_limits_exceeded_before_are_marked() -> None:
         assert plan.counts.newly_exceeded == 1
 
 
-def test_queues_above_their_maxima_before_are_not_counted() -> None:
-    """A queue with the same excess as before is no worse off; with less room it is."""
+def test_queues_that_were_above_their_maxima_before_are_not_counted() -> None:
+    """A queue with the same excess as before does not count; one with less room does."""
     driver = settled("[{name: a}, {name: b}]", *several("a", 4, vcore=2))
     tight = "[{name: a, resources: {max: {vcore: %dm}}, properties: {color: %s}}, {name: b}]"
     driver.do(reload(config(tight % (6, "red"))))
@@ -285,8 +285,8 @@ def test_queues_above_their_maxima_before_are_not_counted() -> None:
     assert plan.counts.queues_over_max == 1
 
 
-def test_counts_continue_after_the_end_of_lists() -> None:
-    """Beyond a thousand changed queues, draining ones are still counted."""
+def test_changed_queues_are_counted_beyond_the_end_of_the_list() -> None:
+    """After a thousand listed queues, further drained ones are counted."""
     names = [f"q{i:04}" for i in range(MOST + 5)]
     queues = ", ".join(f"{{name: {name}}}" for name in names)
     driver = settled(f"[{queues}, {{name: y}}, {{name: z}}]")
@@ -298,15 +298,15 @@ def test_counts_continue_after_the_end_of_lists() -> None:
 
 
 def test_newly_blocked_asks_are_counted() -> None:
-    """Newly blocked are those that a check blocks now and none did before."""
+    """Newly blocked asks are those that a check blocks now, and none did before."""
     driver = settled("[{name: a}, {name: b}]")
     driver.send(asks(*several("a", 3, vcore=2)))
     plan = planned(driver, "[{name: a, resources: {max: {vcore: 3m}}}, {name: b}]")
     assert (plan.counts.blocked, plan.counts.newly_blocked) == (2, 2)
 
 
-def test_an_rm_on_hold_has_no_complete_plan() -> None:
-    """Nothing is scheduled for it, and the plan has the reason; its queues are listed all the same."""
+def test_a_plan_of_an_rm_on_hold_is_incomplete() -> None:
+    """The plan of an RM on hold has the reason, and lists its queues."""
     driver = settled("[{name: a, resources: {max: {vcore: 2m}}}, {name: b}]", *several("a", 2, vcore=2))
     driver.do(SetHold(rm_id=RmId(RM), hold=Hold.OUTBOX_FULL, on=True))
     plan = planned(driver, "[{name: a}, {name: b}]")

@@ -1,4 +1,4 @@
-"""Changes with which a waiting ask starts, each confirmed on a copy of its own."""
+"""Changes with which a waiting ask starts, each confirmed on a copy."""
 
 from copy import deepcopy
 from itertools import product
@@ -36,7 +36,7 @@ REST = "preemption: {enabled: false}"
 
 
 def begun(*sizes: int, running: tuple[str, int] = ("root.b", 1)) -> Driver:
-    """A core with nodes of these sizes in milli-cores, and an allocation of 1 milli-core on each or more."""
+    """A core with nodes of these milli-cores, and an allocation of 1 milli-core or more on each."""
     driver = Driver()
     driver.do(register(config(QUEUES, rest=REST)))
     driver.do(nodes(*(node(f"n{at}", vcore=size) for at, size in enumerate(sizes))))
@@ -46,8 +46,7 @@ def begun(*sizes: int, running: tuple[str, int] = ("root.b", 1)) -> Driver:
 
 
 def outcomes(driver: Driver, app_id: str, key: str) -> list[str]:
-    """The confirmed trials, the one that frees a node first; without other asks if none is confirmed with
-    them."""
+    """The confirmed trials, those that free a node first, or else those without other asks."""
     name = WaitingAskName(RmId("rm1"), "default", AppId(app_id), AllocationKey(key))
     confirmed: list[StartTrial] = []
     for alone, adds_node in product((False, True), repeat=2):
@@ -62,8 +61,8 @@ def outcomes(driver: Driver, app_id: str, key: str) -> list[str]:
     return [trial.text() for trial in confirmed]
 
 
-def test_a_start_reports_victims_and_an_unasked_rm() -> None:
-    """A start with victims is not immediate; an RM that judges nodes may refuse the found one."""
+def test_a_start_with_victims_or_an_unasked_rm_is_reported_as_such() -> None:
+    """A start with victims is not immediate; an RM that judges nodes may refuse the node."""
     trial = StartTrial(changes=(), node_id="n1", stopped=3, unasked=True)
     assert trial.text() == (
         "it starts without any change, on n1 once 3 allocations are stopped, if its RM accepts the node"
@@ -157,15 +156,15 @@ CASES = {
 def test_an_ask_starts_with_each_reported_change(
     world: tuple[tuple[int, ...], tuple[str, int]], wanted: tuple[str, list[int]], told: list[str]
 ) -> None:
-    """The last of the asks starts with each of the changes, and all printed changes were tried."""
+    """With each reported change the last ask starts, and every printed change was tried."""
     driver = begun(*world[0], running=world[1])
     queue, sizes = wanted
     driver.do(apps(app("new", queue)), asks(*(ask("new", f"w{at}", vcore=s) for at, s in enumerate(sizes))))
     assert outcomes(driver, "new", f"w{len(sizes) - 1}") == told
 
 
-def test_applications_that_start_before_it_count() -> None:
-    """As many applications have to be allowed as run when the ask starts."""
+def test_applications_that_start_earlier_are_allowed_for() -> None:
+    """The reported maximum allows as many applications as run when the ask starts."""
     driver = begun(10, running=("root.one", 1))
     for name in ("first", "new"):
         driver.do(apps(app(name, "root.one")), asks(ask(name, "w", vcore=1)))
@@ -180,8 +179,8 @@ def test_applications_that_start_before_it_count() -> None:
     [nodes(node("n1", action=NodeAction.DRAIN_NODE)), asks(foreign("other", "n1", vcore=2))],
     ids=["drained", "taken by another scheduler"],
 )
-def test_a_node_that_would_stay_closed_or_full_is_not_freed(change: Command) -> None:
-    """The node with fewer allocations has to take the ask once it is free of them."""
+def test_only_a_node_that_then_takes_the_ask_is_freed(change: Command) -> None:
+    """The freed node is the one with fewest allocations that takes the ask afterwards."""
     driver = begun(4, 3, running=("root.b", 7))
     driver.do(change, apps(app("new", "root.b")), asks(ask("new", "w", vcore=2)))
     assert "with node n0 free of its 4 allocations it starts at once on n0" in outcomes(driver, "new", "w")
@@ -207,7 +206,7 @@ LACKING = {
 def test_shortages_are_reported_without_a_trial(
     sizes: tuple[int, ...], running: tuple[str, int], wanted: int, told: str
 ) -> None:
-    """Each missing amount has the present one beside it; an ask that does not wait has none."""
+    """A shortage has the present amount beside the missing one; an ask that does not wait has none."""
     driver = begun(*sizes, running=running)
     driver.do(apps(app("new", running[0])))
     driver.scheduler.handle(asks(ask("new", "w", vcore=wanted)), driver.now)
@@ -222,7 +221,7 @@ def test_shortages_are_reported_without_a_trial(
 
 
 def test_shortages_are_those_at_the_end_of_the_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nodes removed during a pause are not named, and a removed ask has no answer."""
+    """Nodes removed during a pause are left out of shortages, and a removed ask gives None."""
     monkeypatch.setattr(starting, "STEP", 1)
     driver = begun(3, 4, running=("root.b", 7))
     driver.do(apps(app("new", "root.b")), asks(ask("new", "w", vcore=2)))

@@ -18,7 +18,7 @@ QUEUES = (
 
 
 def settled(rest: str = "", queues: str = QUEUES) -> Driver:
-    """A core with a node of 10 milli-cores, of which root.a has 8."""
+    """A core with a node of 10 milli-cores, 8 of which root.a uses."""
     driver = Driver()
     driver.do(register(config(queues, rest=rest)))
     driver.do(nodes(node("n", vcore=10)), apps(app("old", "root.a")))
@@ -32,8 +32,8 @@ def planned(driver: Driver, new: NewApplication, *wanted: Ask) -> SubmissionPlan
 
 
 @pytest.mark.row(120)
-def test_victims_are_those_for_the_application() -> None:
-    """They are stopped after the delay, and the beneficiary is placed then."""
+def test_a_plan_has_the_victims_for_the_application() -> None:
+    """Victims are stopped after the delay, and the application's ask is then placed."""
     plan = planned(settled(), app("new", "root.b"), ask("new", "w", policy="o", vcore=4))
     [victim] = plan.victims
     assert (victim.app_id, victim.rule, victim.beneficiary_key) == ("old", "guarantee", "w")
@@ -43,8 +43,8 @@ def test_victims_are_those_for_the_application() -> None:
     assert 3.0 <= victim.seconds <= plan.horizon == 8.0
 
 
-def test_a_plan_has_the_obstacle_of_an_ask_and_its_preemption() -> None:
-    """The plan has the check that blocks it, and the reason for no victims."""
+def test_a_plan_has_the_blocker_of_an_ask_and_its_preemption() -> None:
+    """The plan of an ask has the check that blocks it, and the reason why nothing is preempted."""
     plan = planned(settled(), app("new", "root.a"), ask("new", "w", policy="o", vcore=4))
     [waits] = plan.asks
     assert (waits.node_id, waits.code) == ("", "QUEUE_MAX_EXCEEDED")
@@ -80,15 +80,15 @@ def test_a_plan_has_the_obstacle_of_an_ask_and_its_preemption() -> None:
     ],
     ids=["none", "provided", "tag", "fixed", "default", "recovery"],
 )
-def test_the_placement_rule_is_reported(rules: str, new: NewApplication, queue: str, rule: str) -> None:
-    """The plan has the rule and its queue, which exists on the copy only."""
+def test_a_plan_has_the_placement_rule(rules: str, new: NewApplication, queue: str, rule: str) -> None:
+    """The plan has the rule and its queue, which is created on the copy only."""
     more = ", {name: default}" if rule == "default" else ""
     plan = planned(settled(rules, f"[{{name: a}}{more}]"), new)
     assert (plan.accepted, plan.queue, plan.rule) == (True, queue, rule)
 
 
-def test_a_rejected_application_has_its_reason() -> None:
-    """The reason is that for the RM, and the partition is included if known."""
+def test_a_plan_has_the_reason_of_a_rejection() -> None:
+    """The plan of a rejected application has the reason for the RM, and the partition if known."""
     plan = planned(settled(), app("old", "root.a"))
     assert plan == SubmissionPlan(
         accepted=False,
@@ -99,7 +99,7 @@ def test_a_rejected_application_has_its_reason() -> None:
 
 
 def test_a_gang_is_planned_with_the_quota_in_its_own_tags() -> None:
-    """The plan has the message for the RM, for the first gang of a namespace and for a later one."""
+    """The plan of a gang has the message for the RM, for the first gang of a namespace and later ones."""
     driver = settled("placementrules: [{name: tag, value: to, create: true}]", "[{name: a}]")
 
     def gang(app_id: str, wanted: int, quota: int) -> NewApplication:
@@ -117,7 +117,7 @@ def test_a_gang_is_planned_with_the_quota_in_its_own_tags() -> None:
 
 
 def test_a_core_is_copied_while_an_ask_waits_for_an_answer() -> None:
-    """The copy may encounter the ask as a dictionary key before all its attributes exist."""
+    """A copy succeeds although an ask is a dictionary key before all its attributes are copied."""
     driver = Driver()
     driver.do(register(config("[{name: a}]"), predicates=PredicatePolicy()))
     driver.do(nodes(node("n", vcore=5)), apps(app("old", "root.a")))

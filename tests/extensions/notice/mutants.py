@@ -83,7 +83,7 @@ NOTICES = (
         "is_useful",
         without("room_shortage"),
         "a victim is stopped though the ask will not fit on the node",
-        ("core/handlers/test_stale_stops::test_room_taken_by_others_is_noticed_at_the_deadline",),
+        ("core/handlers/test_stale_stops::test_a_notice_without_use_is_withdrawn_at_the_deadline",),
     ),
     Defect(
         "stopped-for-a-full-queue",

@@ -3,7 +3,7 @@
 from mutants.defect import Defect
 from mutants.operators import drop, never, swap, without
 
-_NOTICE = "core/handlers/test_stale_stops::test_a_notice_for_a_maximum_ends_with_its_reason"
+_NOTICE = "core/handlers/test_stale_stops::test_a_notice_for_a_maximum_ends_with_the_maximum"
 
 QUOTA_CHANGE = (
     Defect(

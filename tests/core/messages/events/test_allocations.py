@@ -1,4 +1,4 @@
-"""Events of asks, allocations and waits (spec §§ 4.12, 12.1)."""
+"""Events of asks, allocations and waiting asks (spec §§ 4.12, 12.1)."""
 
 import pytest
 
@@ -32,7 +32,7 @@ NAMED = {
 
 @pytest.fixture
 def driver() -> Driver:
-    """A core with a node of 4 and an application of a limited group; all events so far are read."""
+    """A core with a node of 4 and an application of a limited group; all events so far were read."""
     driver = Driver()
     driver.do(
         register(config(LIMITED)), nodes(node("n1", memory=4)), apps(app("app", "root.a", groups=["ops"]))
@@ -41,8 +41,8 @@ def driver() -> Driver:
     return driver
 
 
-def test_events_of_an_existing_allocation(driver: Driver) -> None:
-    """It had no ask, and its application passes through Accepted."""
+def test_events_of_a_replayed_allocation(driver: Driver) -> None:
+    """A replayed allocation has no events of an ask, and its application becomes Accepted, then Running."""
     driver.send(asks(ask("app", "k1", on_node="n1", memory=1)))
     assert heard(driver) == [
         "APP app SET APP_ACCEPTED: runApplication",
@@ -55,8 +55,8 @@ def test_events_of_an_existing_allocation(driver: Driver) -> None:
 
 
 @pytest.mark.parametrize("why", NAMED, ids=lambda why: why.name)
-def test_a_release_says_why_an_allocation_ended(driver: Driver, why: TerminationType) -> None:
-    """In order: user and group, state with the last allocation, application, node, and finally the ask."""
+def test_the_events_of_a_release_are_ordered(driver: Driver, why: TerminationType) -> None:
+    """A release has events of user and group, application state, application, node and ask, in this order."""
     driver.do(asks(ask("app", "k1", memory=1)))
     driver.facts.clear()
     driver.send(releases(release("app", "k1", why=why)))
@@ -70,8 +70,8 @@ def test_a_release_says_why_an_allocation_ended(driver: Driver, why: Termination
     ]
 
 
-def test_an_application_completes_with_its_last_allocation_only(driver: Driver) -> None:
-    """Of several allocations released at once, the last one has APP_COMPLETING."""
+def test_only_the_last_released_allocation_completes_the_application(driver: Driver) -> None:
+    """Of several allocations released at once, only the last one has the event APP_COMPLETING."""
     driver.do(asks(ask("app", "k1", memory=1), ask("app", "k2", memory=1)))
     driver.facts.clear()
     driver.send(releases(release("app")))
@@ -80,8 +80,8 @@ def test_an_application_completes_with_its_last_allocation_only(driver: Driver) 
     assert found[3] == "APP app REMOVE ALLOC_CANCEL k2 memory=1"
 
 
-def test_a_cancelled_ask_may_complete_its_application(driver: Driver) -> None:
-    """REQUEST_CANCEL, then the state that follows; an unknown key causes no event."""
+def test_the_events_of_a_cancelled_ask(driver: Driver) -> None:
+    """REQUEST_CANCEL precedes the state change of the application; an unknown key causes no event."""
     driver.send(asks(ask("app", "k1", memory=1)))
     driver.facts.clear()
     driver.send(releases(release("app", "k1"), release("app", "unknown")))
@@ -91,8 +91,8 @@ def test_a_cancelled_ask_may_complete_its_application(driver: Driver) -> None:
     ]
 
 
-def test_an_allocation_that_failed_on_the_rm_is_still_asked_for(driver: Driver) -> None:
-    """The allocation is cancelled, but not the ask."""
+def test_an_allocation_that_failed_at_the_rm_keeps_its_ask(driver: Driver) -> None:
+    """A failure at the RM has an event of the cancelled allocation, and none of a cancelled ask."""
     driver.do(asks(ask("app", "k1", memory=1)))
     driver.facts.clear()
     why = TerminationType.SCHEDULING_FAILED_ON_RM
@@ -100,8 +100,8 @@ def test_an_allocation_that_failed_on_the_rm_is_still_asked_for(driver: Driver) 
     assert heard(driver, "APP") == ["APP app REMOVE ALLOC_CANCEL k1 memory=1"]
 
 
-def test_a_resized_allocation_changes_usage_of_user_and_group(driver: Driver) -> None:
-    """The difference is the event: an increase as added, a decrease as removed, the same size none."""
+def test_a_resize_has_an_event_of_the_difference(driver: Driver) -> None:
+    """An increase has an added amount, a decrease a removed one, and an equal size no event."""
     driver.send(asks(ask("app", "k1", on_node="n1", memory=1, vcore=5)))
     driver.facts.clear()
     driver.send(asks(ask("app", "k1", memory=3, vcore=1)))
@@ -115,8 +115,8 @@ def test_a_resized_allocation_changes_usage_of_user_and_group(driver: Driver) ->
     assert heard(driver) == []
 
 
-def test_an_ask_that_the_rm_placed_itself_is_an_allocation(driver: Driver) -> None:
-    """An existing ask becomes an allocation without being cancelled; a resize causes no event."""
+def test_an_ask_that_the_rm_places_is_not_cancelled(driver: Driver) -> None:
+    """An ask placed by the RM has events of an allocation, and a resize of it has none."""
     driver.send(asks(ask("app", "k1", memory=9)))
     driver.send(asks(ask("app", "k1", memory=8)))
     driver.facts.clear()
@@ -128,8 +128,8 @@ def test_an_ask_that_the_rm_placed_itself_is_an_allocation(driver: Driver) -> No
     ]
 
 
-def test_reasons_of_refusals_are_counted_by_name() -> None:
-    """The event of a request has the number of refused nodes for each reason, in the order of the reasons."""
+def test_refusals_are_counted_by_reason() -> None:
+    """The event of a request has the number of refused nodes for each reason, ordered by reason."""
     record = predicates_refused(1.0, ask("app", "k", memory=1), {"taint": 2, "no answer": 1})
     assert shown(record) == (
         "REQUEST k NONE DETAILS_NONE app memory=1: Unschedulable request 'k': no answer (1x); taint (2x);"
@@ -142,7 +142,7 @@ QUEUE_MAX = "[{name: a, resources: {max: {memory: 3}}}]"
 
 
 def waiting(queues: str) -> Driver:
-    """A core with these queues and a large node; all events so far are read."""
+    """A core with these queues and a large node; all events so far were read."""
     driver = Driver()
     driver.do(register(config(queues)), nodes(node("n1", memory=100)))
     driver.facts.clear()
@@ -150,18 +150,18 @@ def waiting(queues: str) -> Driver:
 
 
 def submit(driver: Driver, app_id: str, user: str = "ann") -> None:
-    """An application of root.a with one ask of its name."""
+    """Submit an application to root.a with one ask of the same name."""
     driver.do(apps(app(app_id, "root.a", user=user)), asks(ask(app_id, app_id, memory=1)))
 
 
 def requests(driver: Driver) -> list[EventRecord]:
-    """The events about single requests since last time."""
+    """The events about requests since the previous call."""
     return [record for record in records(driver) if record.type is EventType.REQUEST]
 
 
 @pytest.mark.row(91)
-def test_a_waiting_application_is_reported_once() -> None:
-    """More asks, more nodes and more waiting cause no further event."""
+def test_a_waiting_application_has_one_event() -> None:
+    """More asks, more nodes and a longer wait cause no second event of a waiting application."""
     driver = waiting("[{name: a, maxapplications: 1}]")
     submit(driver, "one")
     submit(driver, "two")
@@ -171,8 +171,8 @@ def test_a_waiting_application_is_reported_once() -> None:
     assert heard(driver, *BOUNDS) == []
 
 
-def test_queue_and_quota_have_separate_events() -> None:
-    """An application may exceed both limits, and become runnable for one after the other."""
+def test_a_queue_and_a_quota_have_separate_events() -> None:
+    """An application above two maxima may become runnable for each of them separately."""
     limit = "limits: [{limit: l, users: [ann], maxapplications: 1}]"
     driver = waiting(f"[{{name: a, maxapplications: 1, {limit}}}]")
     submit(driver, "one")
@@ -182,8 +182,8 @@ def test_queue_and_quota_have_separate_events() -> None:
     assert heard(driver, *BOUNDS) == ["APP two NONE APP_RUNNABLE_QUEUE"]
 
 
-def test_a_full_cluster_is_a_lack_of_room_in_the_queue() -> None:
-    """Root's maximum is the size of the cluster; a type that no node has is not available."""
+def test_an_ask_exceeds_the_queue_in_a_full_cluster() -> None:
+    """The maximum of root is the size of the cluster, so a type that no node has exceeds the queue."""
     driver = waiting("[{name: a}]")
     driver.do(apps(app("app", "root.a")), asks(ask("app", "k", memory=101, gpu=1)))
     [refused] = requests(driver)
@@ -193,8 +193,8 @@ def test_a_full_cluster_is_a_lack_of_room_in_the_queue() -> None:
     )
 
 
-def test_an_ask_too_large_for_its_user_is_reported_once_until_it_fits() -> None:
-    """The quota is that of the user, whatever the room in the queue."""
+def test_an_ask_above_the_quota_of_its_user_has_one_event() -> None:
+    """An ask above its user's quota has one event until it fits, whatever the room in the queue."""
     driver = waiting(USER_LIMIT % "maxresources: {memory: 3}")
     driver.do(apps(app("app", "root.a")), asks(ask("app", "k1", memory=2)))
     driver.do(asks(ask("app", "k2", memory=2)), nodes(node("n2", memory=1)))
@@ -207,8 +207,8 @@ def test_an_ask_too_large_for_its_user_is_reported_once_until_it_fits() -> None:
     assert fits.message == "Request 'k2' fits in the available user quota"
 
 
-def test_new_asks_of_an_earlier_size_cause_an_event_again() -> None:
-    """After the last ask of a size was removed, the next one that does not fit causes an event again."""
+def test_a_new_ask_of_a_former_size_has_an_event_again() -> None:
+    """After the last ask of a size was removed, the next one that does not fit has an event again."""
     driver = waiting(QUEUE_MAX)
     driver.do(apps(app("app", "root.a")), asks(ask("app", "k1", memory=2)))
     driver.do(asks(ask("app", "k2", memory=2)), releases(release("app", "k2")))

@@ -23,7 +23,7 @@ OPS = "[{name: a, limits: [{limit: l, groups: [%s], maxresources: {memory: 9}}]}
 
 
 def started(queues: str = "[{name: a}]") -> Driver:
-    """A core with these queues and a node of 4; all events so far are read."""
+    """A core with these queues and a node of 4; all events so far were read."""
     driver = Driver()
     driver.do(register(config(queues)), nodes(node("n1", memory=4)))
     driver.facts.clear()
@@ -31,7 +31,7 @@ def started(queues: str = "[{name: a}]") -> Driver:
 
 
 def told(effects: list[Effect]) -> list[str]:
-    """The state changes sent to the RM, in the form of events."""
+    """The state changes that were sent to the RM, in the form of events."""
     return [
         f"APP {update.app_id} SET APP_{update.state.upper()}: {update.message}"
         for effect in effects
@@ -40,8 +40,8 @@ def told(effects: list[Effect]) -> list[str]:
     ]
 
 
-def test_a_reload_that_moves_an_application_to_another_group_has_events() -> None:
-    """The link changes, and the application's usage moves with it; a kept group causes no event."""
+def test_a_reload_that_changes_the_group_of_an_application_has_events() -> None:
+    """A changed group has events of the link and of the moved usage; a kept group has none."""
     driver = started(OPS % "ops")
     driver.do(apps(app("app", "root.a", groups=["dev", "ops"])), asks(ask("app", "k", memory=1)))
     driver.facts.clear()
@@ -60,15 +60,15 @@ def test_a_reload_that_moves_an_application_to_another_group_has_events() -> Non
     "refused", [app("app", "root.b"), app("", "root.a"), app("app", "root.a", partition="none")]
 )
 def test_a_rejected_application_has_an_event_with_its_reason(refused: object) -> None:
-    """APP_REJECT set, and nothing else; the reason is the one that the RM reads."""
+    """A rejected application has exactly one event, APP_REJECT, with the reason sent to the RM."""
     driver = started()
     effects = driver.send(apps(refused))  # type: ignore[arg-type]
     (app_id, reason), *_ = refused_apps(effects).items()
     assert heard(driver) == [f"APP {app_id} SET APP_REJECT: {reason}"]
 
 
-def test_every_state_has_an_event_with_the_rms_message() -> None:
-    """From Accepted to Expired, RM and events have the same states, in the same order."""
+def test_events_and_updates_have_the_same_states() -> None:
+    """Events and updates to the RM have the same states in the same order, from Accepted to Expired."""
     driver = started()
     effects = driver.do(apps(app("app", "root.a")), asks(ask("app", "k", memory=1)))
     effects += driver.do(releases(release("app")))

@@ -24,15 +24,15 @@ from support.core.driver import Driver, heard, records
 
 @pytest.fixture
 def driver() -> Driver:
-    """A core with one queue, a node of 4 and another of 8; all events so far are read."""
+    """A core with one queue, a node of 4 and one of 8; all events so far were read."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")), nodes(node("n1", memory=4), node("n2", memory=8)))
     driver.facts.clear()
     return driver
 
 
-def test_a_node_created_drained_is_not_schedulable(driver: Driver) -> None:
-    """It counts in the cluster all the same."""
+def test_a_node_that_is_created_drained_counts_in_the_cluster(driver: Driver) -> None:
+    """A node that is created drained has the event NODE_SCHEDULABLE, and counts in the cluster's size."""
     driver.send(nodes(node("n3", NodeAction.CREATE_DRAIN, memory=1)))
     assert heard(driver)[:2] == [
         "NODE n3 SET NODE_SCHEDULABLE: schedulable: false",
@@ -50,8 +50,8 @@ def test_a_rejected_node_has_no_event(driver: Driver) -> None:
     ("action", "message"),
     [(NodeAction.DRAIN_NODE, "schedulable: false"), (NodeAction.DRAIN_TO_SCHEDULABLE, "schedulable: true")],
 )
-def test_draining_has_one_event(driver: Driver, action: NodeAction, message: str) -> None:
-    """NODE_SCHEDULABLE is set when the flag changes; a repetition causes no event."""
+def test_a_drained_node_has_one_event(driver: Driver, action: NodeAction, message: str) -> None:
+    """A change of the flag has an event NODE_SCHEDULABLE, and a repetition has none."""
     if action is NodeAction.DRAIN_TO_SCHEDULABLE:
         driver.send(nodes(node("n1", NodeAction.DRAIN_NODE)))
         driver.facts.clear()
@@ -59,8 +59,8 @@ def test_draining_has_one_event(driver: Driver, action: NodeAction, message: str
     assert heard(driver) == [f"NODE n1 SET NODE_SCHEDULABLE: {message}"]
 
 
-def test_foreign_amounts_on_a_node_are_its_occupied_sum(driver: Driver) -> None:
-    """NODE_OCCUPIED has all occupied amounts, after each change and for each affected node."""
+def test_the_occupied_amount_is_the_sum_of_foreign_allocations(driver: Driver) -> None:
+    """NODE_OCCUPIED has the sum of foreign amounts, after each change, for each affected node."""
     driver.send(asks(foreign("f1", "n1", memory=1), foreign("f2", "n1", memory=2)))
     driver.send(asks(foreign("f1", "n1", memory=2)))
     driver.send(asks(foreign("f1", "n2", memory=3)))
@@ -80,22 +80,22 @@ LIMITED = "[{name: a, limits: [{limit: l, users: [ann, bob], groups: [ops], maxr
 
 
 def started(text: str) -> Driver:
-    """A core with that configuration; all events so far are read."""
+    """A core with that configuration; all events so far were read."""
     driver = Driver()
     driver.do(register(text))
     driver.facts.clear()
     return driver
 
 
-def test_a_refused_registration_has_no_event() -> None:
-    """A partition that was not built causes no event."""
+def test_a_refused_registration_has_no_event_of_queues() -> None:
+    """A registration that is refused causes no event of queues."""
     driver = Driver()
     driver.send(register("partitions: [{name: default, queues: [{name: root}, {name: root}]}]"))
     assert heard(driver) == []
 
 
-def test_a_queue_made_by_placement_is_dynamic_until_it_is_cleaned_away() -> None:
-    """QUEUE add and remove carry QUEUE_DYNAMIC; parents are added first and removed last."""
+def test_a_queue_created_by_placement_has_the_detail_dynamic() -> None:
+    """Creation and removal have QUEUE_DYNAMIC; parents are added first and removed last."""
     driver = started(config("[{name: p, parent: true}]", rest=CREATE))
     driver.do(apps(app("app", "root.p.x.y")))
     assert heard(driver, "QUEUE_DYNAMIC") == [
@@ -108,8 +108,8 @@ def test_a_queue_made_by_placement_is_dynamic_until_it_is_cleaned_away() -> None
     assert heard(driver) == ["QUEUE root.p.x.y REMOVE QUEUE_DYNAMIC", "QUEUE root.p.x REMOVE QUEUE_DYNAMIC"]
 
 
-def test_tags_of_a_namespace_set_the_sizes_of_its_queue() -> None:
-    """QUEUE_MAX and QUEUE_GUARANTEED follow QUEUE_APP; the same tags again change nothing."""
+def test_the_tags_of_a_namespace_have_events_of_its_queue() -> None:
+    """New sizes in tags have QUEUE_MAX and QUEUE_GUARANTEED after QUEUE_APP; equal ones have no event."""
     driver = started(config("[{name: p, parent: true}]", rest=CREATE))
     tags = {
         "namespace.resourcequota": '{"resources":{"memory":{"value":8}}}',
@@ -127,8 +127,8 @@ def test_tags_of_a_namespace_set_the_sizes_of_its_queue() -> None:
     assert heard(driver) == ["APP two ADD APP_NEW", "QUEUE root.p.x ADD QUEUE_APP two"]
 
 
-def test_a_reload_has_events_of_changes_only() -> None:
-    """New queues, other types and other sizes cause events; unchanged ones do not."""
+def test_a_reload_has_events_of_changed_queues_only() -> None:
+    """New queues, types and sizes have events, and unchanged ones do not."""
     driver = started(config("[{name: a, resources: {max: {memory: 4}}}, {name: b}, {name: c}]"))
     driver.do(
         reload(
@@ -146,8 +146,8 @@ def test_a_reload_has_events_of_changes_only() -> None:
     ]
 
 
-def test_a_queue_that_left_the_configuration_is_removed_when_it_is_empty() -> None:
-    """QUEUE remove is sent by the cleaner; a parent without children is a leaf then."""
+def test_a_queue_missing_in_a_reload_has_an_event_once_it_is_empty() -> None:
+    """The event of removal has the time of the cleaning; a parent without children is then a leaf."""
     driver = started(config("[{name: p, queues: [{name: a}]}]"))
     driver.do(reload(config("[{name: p}]")))
     assert heard(driver) == []
@@ -182,15 +182,15 @@ def test_a_queue_that_left_the_configuration_is_removed_when_it_is_empty() -> No
     ],
     ids=["same", "changed", "gone"],
 )
-def test_a_reload_says_which_limits_changed(after: str, expected: list[str]) -> None:
-    """UG_USER_LIMIT and UG_GROUP_LIMIT are set for new or changed limits, and removed for missing ones."""
+def test_a_reload_has_events_of_changed_limits(after: str, expected: list[str]) -> None:
+    """New and changed limits have UG_USER_LIMIT or UG_GROUP_LIMIT set, missing ones removed."""
     driver = started(config(LIMITED % "{memory: 2}"))
     driver.do(reload(config(after, rest="preemption: {enabled: false}")))
     assert heard(driver) == expected
 
 
-def test_limits_are_removed_with_their_queue() -> None:
-    """A drained queue's limits hold until it is removed, and are removed with it."""
+def test_limits_are_removed_together_with_their_queue() -> None:
+    """The limits of a drained queue hold until the queue is removed, and then have events."""
     driver = started(config(LIMITED % "{memory: 2}"))
     driver.do(reload(config("[{name: b}]")))
     assert heard(driver) == ["QUEUE root.b ADD DETAILS_NONE"]
@@ -204,7 +204,7 @@ def test_limits_are_removed_with_their_queue() -> None:
 
 
 def test_a_removed_partition_has_events_for_all_its_objects() -> None:
-    """Applications, nodes and queues are removed, children first, the size of the cluster with the nodes."""
+    """A removed partition has events of applications, nodes, the cluster's size, and queues from below."""
     two = config("[{name: a}]") + config("[{name: a}]", name="second").removeprefix("partitions:\n")
     driver = started(two)
     driver.do(
@@ -236,7 +236,7 @@ Change = tuple[EventChange, str, float]
 
 
 def reservations(driver: Driver, begin: float) -> list[Change]:
-    """The events of reservations since the last call, with seconds after `begin`."""
+    """The events of reservations since the previous call, with seconds after `begin`."""
     return [
         (record.change, record.reference_id, record.time - begin)
         for record in records(driver)
@@ -258,7 +258,7 @@ ENDS: dict[str, Command] = {
 
 @pytest.mark.parametrize("command", ENDS.values(), ids=ENDS.keys())
 def test_events_of_reservations_have_the_time_of_the_command(command: Command) -> None:
-    """Both records bear the time of the command that made or ended the reservation."""
+    """The events of a reservation's start and end have the times of the commands that caused them."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")), nodes(node("n", memory=4), node("m", memory=3)))
     driver.do(apps(app("job", "root.a")), asks(ask("job", "small", on_node="n", memory=1)))

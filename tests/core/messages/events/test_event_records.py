@@ -1,4 +1,4 @@
-"""Whether events are recorded, for whom, and in which form (spec § 12.1.1-2)."""
+"""Which events are recorded, for which RM, and in which form (spec § 12.1.1-2)."""
 
 import pytest
 
@@ -12,8 +12,8 @@ OFF = {"event.trackingEnabled": "false"}
 ON = {"event.trackingEnabled": "true"}
 
 
-def test_nothing_is_noted_while_tracking_is_off() -> None:
-    """An RM that registers with event.trackingEnabled false has no events at all."""
+def test_an_rm_without_tracking_has_no_events() -> None:
+    """An RM that registers with event.trackingEnabled false has no events."""
     driver = Driver()
     driver.do(register(config("[{name: a, maxapplications: 1}]"), extra=OFF))
     driver.do(nodes(node("n1", memory=2)), apps(app("one", "root.a"), app("two", "root.a")))
@@ -23,8 +23,8 @@ def test_nothing_is_noted_while_tracking_is_off() -> None:
     assert driver.facts == []
 
 
-def test_tracking_is_switched_at_runtime() -> None:
-    """An update of the extra configuration is in force at once, both ways, for this RM only."""
+def test_tracking_can_be_changed_while_the_rm_runs() -> None:
+    """An update switches tracking on or off at once, for this RM only."""
     driver = Driver()
     text = config("[{name: a}]")
     driver.do(register(text), register(text, rm="rm2"), nodes(node("n1", memory=9)))
@@ -66,8 +66,8 @@ def test_each_rm_gets_its_own_events() -> None:
     assert isinstance(effects[-1], Happened)
 
 
-def test_an_allocation_is_one_fact() -> None:
-    """However many events it causes, one small object is kept for it, in the order of decisions."""
+def test_the_events_of_an_allocation_are_one_object() -> None:
+    """The events of an allocation are stored as one small object, in the order of decisions."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")), nodes(node("n1", memory=9)))
     driver.do(apps(app("app", "root.a")))
@@ -80,8 +80,8 @@ def test_an_allocation_is_one_fact() -> None:
     assert keys == [allocation.key for effect in made for allocation in effect.allocations]
 
 
-def test_events_carry_the_time_at_which_they_happened() -> None:
-    """Times are in unix seconds; a recorded event is unchanged when its object changes later."""
+def test_events_have_the_time_of_their_change() -> None:
+    """Events have unix seconds, and do not change when their object changes later."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")), nodes(node("n1", memory=4)))
     start = driver.now
@@ -95,7 +95,7 @@ def test_events_carry_the_time_at_which_they_happened() -> None:
 
 
 def test_a_long_message_is_cut() -> None:
-    """A refusal's reason is cut to 1024 characters (spec § 12.1.1)."""
+    """A reason is cut to 1024 characters in an event (spec § 12.1.1)."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")))
     driver.facts.clear()
@@ -105,7 +105,7 @@ def test_a_long_message_is_cut() -> None:
     assert refusal.object_id == "x" * 3000
 
 
-def test_numbers_are_those_of_the_wire() -> None:
+def test_events_have_the_published_numbers() -> None:
     """Types, changes and details have the published names and numbers (spec § 1.4)."""
     types = {kind.name: kind.value for kind in EventType}
     assert {**types, "UNKNOWN_EVENTRECORD_TYPE": 0} == dict(si.EventRecord.Type.items())

@@ -1,4 +1,4 @@
-"""Tables of states: applications, requests, placeholders with their real requests (spec §§ 5, 6, 9)."""
+"""State tables of applications, requests, and pairs of placeholder and real request (spec §§ 5, 6, 9)."""
 
 import ast
 import re
@@ -21,7 +21,7 @@ BOOKS_ROOM = {RequestEvent.ASSUME, RequestEvent.ALLOCATE, RequestEvent.KEEP_ROOM
 
 
 def reachable_from(start: Any, transitions: Mapping[tuple[Any, Any], Any]) -> set[Any]:
-    """Every state that some sequence of events leads to, the first one included."""
+    """Every state that a sequence of events can reach from this state, which is included."""
     found = {start}
     while True:
         more = {to for (state, _), to in transitions.items() if state in found} - found
@@ -38,13 +38,13 @@ def reachable_from(start: Any, transitions: Mapping[tuple[Any, Any], Any]) -> se
     ],
 )
 def test_every_state_and_event_is_used(first: Any, every: Any, transitions: Any, events: Any) -> None:
-    """Every state can be reached from the first one, and every event is used in some state."""
+    """Every state is reachable from the first one, and every event is used in a row of the table."""
     assert reachable_from(first, transitions) == set(every)
     assert {event for _, event in transitions} == set(events)
 
 
-def test_final_states_are_final() -> None:
-    """A terminated application can only expire, and a released request is final."""
+def test_final_states_have_no_way_out() -> None:
+    """A terminated application can only expire, and a released request has no further step."""
     for state in (AppState.COMPLETED, AppState.FAILED, AppState.REJECTED):
         assert reachable_from(state, states.TRANSITIONS) == {state, AppState.EXPIRED}
     assert reachable_from(RequestState.RELEASED, TRANSITIONS) == {RequestState.RELEASED}
@@ -53,8 +53,8 @@ def test_final_states_are_final() -> None:
 
 
 @pytest.mark.parametrize(("state", "event"), [*product(RequestState, RequestEvent)])
-def test_an_event_leads_where_the_table_says_or_is_refused(state: RequestState, event: RequestEvent) -> None:
-    """A step that is not in the table raises KeyError and leaves the request as it was."""
+def test_a_step_outside_of_the_table_is_refused(state: RequestState, event: RequestEvent) -> None:
+    """A step that is not in the table raises KeyError, and leaves the request unchanged."""
     request = Request(ask("app", "k", vcore=1), 0.0, 1)
     assert request.is_pending
     request.state = state
@@ -67,8 +67,8 @@ def test_an_event_leads_where_the_table_says_or_is_refused(state: RequestState, 
         assert request.state is state
 
 
-def test_events_that_end_a_request_and_events_that_restart_it() -> None:
-    """A release leads to the end from wherever it is allowed, the other two back to the start."""
+def test_releases_end_a_request_and_other_ends_restart_it() -> None:
+    """A release leads to the final state from every state, a failure and a roll-back to the first one."""
     ends = {RequestEvent.RELEASE: RequestState.RELEASED}
     again = (RequestEvent.ROLL_BACK, RequestEvent.ASK_BACK)
     ends |= dict.fromkeys(again, RequestState.PENDING)
@@ -76,8 +76,8 @@ def test_events_that_end_a_request_and_events_that_restart_it() -> None:
         assert event not in ends or to is ends[event], (state, event)
 
 
-def test_booked_states_take_room_on_a_node() -> None:
-    """Such a state is entered by a booking, and left by its end or a wait for a placeholder's end."""
+def test_only_a_booking_leads_to_a_booked_state() -> None:
+    """A booked state is entered by a booking, and left by its end or by a wait for a placeholder."""
     for (state, event), to in TRANSITIONS.items():
         if state is RequestState.PENDING:
             assert (to in requests.BOOKED) == (event in BOOKS_ROOM), event
@@ -87,7 +87,7 @@ def test_booked_states_take_room_on_a_node() -> None:
         assert (to in requests.TO_REPLACE) == waits, (state, event)
 
 
-def test_the_docstring_names_the_states_that_there_are() -> None:
+def test_the_docstring_lists_all_states() -> None:
     """The docstring has each state, in the order of the code."""
     # A compiled module has no docstring.
     source = Path(__file__).parents[4] / "core/licorne_core/model/apps/requests.py"
@@ -97,8 +97,10 @@ def test_the_docstring_names_the_states_that_there_are() -> None:
 
 
 @pytest.mark.parametrize("row", PAIRS, ids=" ".join)
-def test_both_of_a_pair_can_take_the_step(row: tuple[RequestState, RequestState, PairEvent]) -> None:
-    """No row moves a placeholder or a real request in a way that its own table forbids."""
+def test_both_requests_of_a_pair_can_take_each_step(
+    row: tuple[RequestState, RequestState, PairEvent],
+) -> None:
+    """Each step of a pair is allowed by the tables of the placeholder and of the real request."""
     placeholder, real, _ = row
     step = PAIRS[row]
     assert (real, step.real) in TRANSITIONS
@@ -106,7 +108,7 @@ def test_both_of_a_pair_can_take_the_step(row: tuple[RequestState, RequestState,
 
 
 def test_asks_are_ordered_by_priority_then_age_then_arrival() -> None:
-    """The highest priority is first, of equal ones the oldest, then the first to arrive."""
+    """Asks are ordered by priority, then by age, then by arrival."""
     late, soon, old, high = (
         Request(ask("app", key, priority=priority, vcore=1), created, arrival).place
         for key, priority, created, arrival in (

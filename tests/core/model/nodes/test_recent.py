@@ -1,4 +1,4 @@
-"""The log of changes: each reader gets all changes, and nothing else."""
+"""The log of changes gives each reader all changes, and nothing else."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +15,7 @@ changes = st.lists(st.tuples(st.sampled_from(["note", "note", "forget"]), st.int
 def test_a_reader_gets_the_objects_changed_since(
     before: list[tuple[str, int]], after: list[tuple[str, int]]
 ) -> None:
-    """Each object is included once, the latest change first, without removed ones."""
+    """A reader gets each object changed since its last read once, the latest first, without removed ones."""
     log: Recent[int] = Recent()
     follow(log, before)
     read = log.count
@@ -25,7 +25,7 @@ def test_a_reader_gets_the_objects_changed_since(
 
 
 def follow(log: Recent[int], changes: list[tuple[str, int]]) -> list[int]:
-    """Apply the changes; return the changed and existing objects, the latest last."""
+    """Apply the changes; returns the changed objects that exist, the latest last."""
     changed: list[int] = []
     for what, thing in changes:
         if thing in changed:
@@ -39,7 +39,7 @@ def follow(log: Recent[int], changes: list[tuple[str, int]]) -> list[int]:
 
 
 def test_a_removed_node_is_forgotten() -> None:
-    """No log keeps former nodes of a cluster."""
+    """The log keeps no removed nodes."""
     book = NodeBook(NodeSortPolicy())
     stays, goes = (Node(NodeId(name), {}, {}, schedulable=True) for name in ("n1", "n2"))
     book.add(stays)

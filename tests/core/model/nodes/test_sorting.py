@@ -1,4 +1,4 @@
-"""The orders of nodes: scores, and whose scores a change makes void (spec § 7.5)."""
+"""Node orders: scores, and the nodes whose scores a change makes void (spec § 7.5)."""
 
 import pytest
 from hypothesis import given
@@ -16,7 +16,7 @@ SPREAD = NodeSortPolicy(type=NodeSortType.SPREAD, attribute="zone")
 
 
 def nodes_of(policy: NodeSortPolicy, *zones: str, vcore: int = 10) -> tuple[NodeBook, list[Node]]:
-    """One node of 10 vcore and 10 memory in each of these zones; an empty name is none."""
+    """One node of 10 vcore and 10 memory in each of these zones; an empty name is no zone."""
     book = NodeBook(policy)
     for number, zone in enumerate(zones):
         capacity = {"vcore": vcore, "memory": 10}
@@ -26,7 +26,7 @@ def nodes_of(policy: NodeSortPolicy, *zones: str, vcore: int = 10) -> tuple[Node
 
 
 def fill(book: NodeBook, node: Node, **amounts: int) -> list[Node]:
-    """Book on a node; the nodes whose scores are void."""
+    """Book an amount on a node; returns the nodes whose scores are void."""
     book_on_node(tuple(amounts.items()), node)
     return list(book.order.voids(node))
 
@@ -40,7 +40,7 @@ def by_score(book: NodeBook) -> list[str]:
 
 
 def test_utilization_is_the_weighted_mean_of_taken_shares() -> None:
-    """A type counts by its weight; a type that the node lacks does not count."""
+    """Utilization is the weighted mean of the used shares of the types that a node has."""
     _, (node,) = nodes_of(FAIR, "")
     book_on_node((("vcore", 5), ("gpu", 3)), node)
     assert utilization(node, FAIR) == 0.25
@@ -51,14 +51,14 @@ def test_utilization_is_the_weighted_mean_of_taken_shares() -> None:
 
 
 def test_foreign_allocations_count_as_taken() -> None:
-    """A foreign allocation makes a node as full as one of ours (spec § 7.3)."""
+    """A foreign allocation makes a node as full as an own allocation (spec § 7.3)."""
     _, (node,) = nodes_of(FAIR, "")
     book_foreign((), (("memory", 10),), node)
     assert utilization(node, FAIR) == 0.5
 
 
 def test_fair_takes_the_emptiest_node_first() -> None:
-    """Equally empty nodes are ordered by their ids."""
+    """The order `fair` takes the emptiest node first, and equally empty nodes by their ids."""
     book, (n0, n1, _) = nodes_of(FAIR, "", "", "")
     fill(book, n0, vcore=4)
     assert by_score(book) == ["n1", "n2", "n0"]
@@ -67,7 +67,7 @@ def test_fair_takes_the_emptiest_node_first() -> None:
 
 
 def test_bin_packing_takes_the_fullest_node_first() -> None:
-    """Equally full nodes are ordered by their ids."""
+    """The order `binpacking` takes the fullest node first, and equally full nodes by their ids."""
     book, (_, n1, n2) = nodes_of(PACKING, "", "", "")
     fill(book, n2, vcore=4)
     assert by_score(book) == ["n2", "n0", "n1"]
@@ -76,14 +76,14 @@ def test_bin_packing_takes_the_fullest_node_first() -> None:
 
 
 @pytest.mark.parametrize("policy", [FAIR, PACKING])
-def test_without_groups_a_change_voids_the_node_only(policy: NodeSortPolicy) -> None:
-    """Under fair and bin packing a score depends on its own node."""
+def test_a_change_without_groups_voids_the_score_of_its_node_only(policy: NodeSortPolicy) -> None:
+    """Under `fair` and `binpacking` a change makes the score of its own node void."""
     book, (n0, _) = nodes_of(policy, "east", "east")
     assert fill(book, n0, vcore=1) == [n0]
 
 
-def test_spread_takes_the_emptiest_zone_first_and_in_it_the_emptiest_node() -> None:
-    """Zones are compared by the mean over their nodes; nodes without the attribute form one."""
+def test_spread_takes_the_emptiest_zone_first() -> None:
+    """Zones are ordered by the mean over their nodes; nodes without the attribute form a further zone."""
     book, (e0, _, w2, _, none4) = nodes_of(SPREAD, "east", "east", "west", "west", "", vcore=8)
     fill(book, e0, vcore=4)
     fill(book, w2, vcore=1)
@@ -94,8 +94,8 @@ def test_spread_takes_the_emptiest_zone_first_and_in_it_the_emptiest_node() -> N
     assert by_score(book) == ["n3", "n2", "n4", "n1", "n0"]
 
 
-def test_a_change_in_a_zone_voids_and_moves_its_mates() -> None:
-    """An unchanged node is ordered later because its zone became fuller."""
+def test_a_change_in_a_zone_voids_the_scores_of_the_zone() -> None:
+    """An unchanged node moves back in the order when its zone becomes fuller."""
     book, (e0, e1, w2) = nodes_of(SPREAD, "east", "east", "west")
     fill(book, w2, vcore=1)
     assert by_score(book) == ["n0", "n1", "n2"]
@@ -105,8 +105,8 @@ def test_a_change_in_a_zone_voids_and_moves_its_mates() -> None:
     assert by_score(book) == ["n2", "n1", "n0"]
 
 
-def test_added_and_removed_nodes_change_the_mean_of_their_zone() -> None:
-    """Before it was noted a zone has no mean, and with its last node it is forgotten."""
+def test_added_and_removed_nodes_change_the_mean_of_a_zone() -> None:
+    """A zone has a mean from its first node until its last one is removed."""
     book, (e0, e1, _) = nodes_of(SPREAD, "east", "east", "west")
     fill(book, e0, vcore=10)
     assert book.order.score(e1) == (0.25, 0.0)
@@ -122,8 +122,8 @@ def test_added_and_removed_nodes_change_the_mean_of_their_zone() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(-9, 9)), max_size=40))
-def test_cached_scores_equal_fresh_ones(steps: list[tuple[int, int]]) -> None:
-    """Recomputing only the voided scores keeps all scores right."""
+def test_cached_scores_equal_new_ones(steps: list[tuple[int, int]]) -> None:
+    """Scores are right if only the void ones are computed again."""
     zones = ("east", "east", "west", "west", "")
     book, nodes = nodes_of(SPREAD, *zones, vcore=1000)
     kept = {}

@@ -1,4 +1,4 @@
-"""The cost of comparing the queues of two moments."""
+"""The cost of the comparison of the queues at two moments."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from support.core.trees import reload_tree, whole_tree
 
 
 class Counted(dict[str, int]):
-    """Amounts that count how often they are compared."""
+    """Amounts that count their comparisons."""
 
     compared = 0
 
@@ -30,7 +30,7 @@ def limited(description: str, amount: int) -> QueueConfig:
 
 
 def facts(before: QueueConfig, after: QueueConfig) -> list[str]:
-    """The names whose limit was set, from one configuration to the other."""
+    """The names whose limit was set, by a change from one configuration to the other."""
     tree = whole_tree(before)
     earlier = snapshot(tree.root)
     reload_tree(tree, after)
@@ -38,8 +38,8 @@ def facts(before: QueueConfig, after: QueueConfig) -> list[str]:
     return [record.object_id for record in found if record.detail is EventDetail.UG_USER_LIMIT]
 
 
-def test_two_limits_are_compared_once_for_all_their_names() -> None:
-    """The work grows as the number of names, whether the limit changed or not."""
+def test_a_limit_is_compared_once_for_all_its_names() -> None:
+    """The work grows linearly with the number of names, whether the limit changed or not."""
     Counted.compared = 0
     assert facts(limited("old", 1), limited("new", 1)) == []
     assert len(facts(limited("old", 1), limited("new", 2))) == 1_000

@@ -25,7 +25,7 @@ maxima = st.none() | sizes.map(max_in_force)
 
 
 def line(*levels: tuple[Resources | None, Resources]) -> Queue:
-    """The lowest of a line of queues from root down, each with its maximum and its usage."""
+    """The leaf of a chain of queues from root down, each with its maximum and its usage."""
     queue: Queue | None = None
     for depth, (limit, allocated) in enumerate(levels):
         queue = Queue(f"q{depth}", queue, is_leaf=depth == len(levels) - 1, managed=True)
@@ -37,42 +37,42 @@ def line(*levels: tuple[Resources | None, Resources]) -> Queue:
 
 @pytest.mark.row(34)
 @pytest.mark.parametrize("size", [None, {}])
-def test_no_type_is_no_maximum(size: Resources | None) -> None:
+def test_an_empty_maximum_limits_nothing(size: Resources | None) -> None:
     """A maximum that is unset or empty limits nothing."""
     assert max_in_force(size) is None
 
 
 @pytest.mark.row(33)
 def test_a_maximum_of_zeros_is_in_force() -> None:
-    """A maximum of nothing but zeros leaves no room for its types, and does not limit others."""
+    """A maximum of zeros only leaves no room for its types, and does not limit others."""
     assert max_in_force({"memory": 0, "gpu": 0}) == {"memory": 0, "gpu": 0}
 
 
 @pytest.mark.parametrize("size", [None, {}, {"memory": 0}, {"memory": 0, "gpu": 0}])
-def test_no_amount_is_no_guarantee(size: Resources | None) -> None:
-    """A guarantee that is unset, empty or nothing but zeros promises nothing."""
+def test_a_guarantee_of_zeros_is_none(size: Resources | None) -> None:
+    """A guarantee that is unset, empty or of zeros only counts as none."""
     assert guaranteed_in_force(size) is None
 
 
 @pytest.mark.row(33)
-def test_zero_beside_an_amount_is_enforced() -> None:
-    """With an amount of another type, zero means that nothing of it may be used."""
+def test_a_zero_beside_an_amount_is_in_force() -> None:
+    """A zero beside an amount of another type forbids its type."""
     tree = tree_of("- {name: a, resources: {max: {memory: 10, gpu: 0}}}")
     tree.root.max = {"memory": 100, "gpu": 8}
     assert headroom(queue_at(tree, "root.a")) == {"memory": 10, "gpu": 0}
 
 
 @pytest.mark.row(34)
-def test_undefined_type_is_limited_by_the_cluster_only() -> None:
-    """A maximum of memory leaves vcore to the limits of the ancestors."""
+def test_a_type_without_a_maximum_is_bounded_by_the_ancestors() -> None:
+    """A maximum of memory does not bound vcore, which the maxima of the ancestors do."""
     tree = tree_of("- {name: a, resources: {max: {memory: 10}}}")
     tree.root.max = {"memory": 100, "vcore": 5000}
     leaf = queue_at(tree, "root.a")
     assert headroom(leaf) == {"memory": 10, "vcore": 5000}
 
 
-def test_headroom_is_the_tightest_of_the_lineage() -> None:
-    """Each type is limited by the queue with the least of it left."""
+def test_the_headroom_is_the_least_on_the_way_to_root() -> None:
+    """The headroom of each type is that of the queue with the least room on the way to root."""
     leaf = line(
         ({"memory": 100, "vcore": 100}, {"memory": 60}),
         ({"memory": 80}, {"memory": 50}),
@@ -82,7 +82,7 @@ def test_headroom_is_the_tightest_of_the_lineage() -> None:
 
 
 @given(st.lists(st.tuples(maxima, sizes), min_size=1, max_size=4), sizes)
-def test_headroom_admits_what_every_level_admits(
+def test_an_ask_fits_in_the_headroom_if_it_fits_at_every_level(
     levels: list[tuple[Resources | None, Resources]], ask: Resources
 ) -> None:
     """An ask is within the headroom exactly if it is within the maximum at every level."""
@@ -98,8 +98,8 @@ def test_headroom_admits_what_every_level_admits(
     )
 
 
-def test_fair_max_is_the_cluster_overridden_downwards() -> None:
-    """Root's zeros are left out; a queue's own maximum replaces those above, zero or larger."""
+def test_the_fair_maximum_is_the_nearest_maximum() -> None:
+    """A queue's own maximum, even zero, replaces those above; zeros of root's are left out."""
     leaf = line(
         ({"memory": 100, "vcore": 50, "gpu": 0}, {}), ({"memory": 40}, {}), ({"memory": 60, "vcore": 0}, {})
     )
@@ -108,8 +108,8 @@ def test_fair_max_is_the_cluster_overridden_downwards() -> None:
     assert fair_max(leaf) == {"memory": 60, "vcore": 0}
 
 
-def test_guaranteed_comes_before_fair_max() -> None:
-    """Where a queue has a guarantee of the type, the share is measured by that."""
+def test_the_share_is_measured_by_the_guarantee() -> None:
+    """The share of a type with a guarantee is its usage divided by that, instead of the fair maximum."""
     leaf = line(({"memory": 100, "vcore": 50}, {}), (None, {"memory": 30, "vcore": 10}))
     leaf.guaranteed = {"memory": 40}
     assert denominators(leaf) == {"memory": 40, "vcore": 50}
@@ -130,13 +130,15 @@ def test_guaranteed_comes_before_fair_max() -> None:
         ({"memory": -5}, {"memory": 10}, []),
     ],
 )
-def test_shares(allocated: Resources, divisors: Resources, expected: list[float]) -> None:
-    """The largest quotient is first; zero of zero is no share, a positive amount of zero is 1."""
+def test_the_share_is_the_largest_quotient(
+    allocated: Resources, divisors: Resources, expected: list[float]
+) -> None:
+    """The largest quotient comes first; zero of zero is no share, and a positive amount of zero is 1."""
     assert quotients(dict(allocated), dict(divisors)) == expected
 
 
 def priority(inside: int | None, **settings: bool | int) -> int:
-    """The priority of a queue with these settings, with an ask of that priority or none inside."""
+    """The priority of a queue with these settings, and with an ask of this priority or none."""
     queue = Queue("a", None, is_leaf=True, managed=True)
     queue.settings = QueueSettings(**settings)  # type: ignore[arg-type]
     if inside is not None:
@@ -148,12 +150,12 @@ def priority(inside: int | None, **settings: bool | int) -> int:
     ("inside", "offset", "expected"),
     [(5, -7, -2), (5, INT32_MAX, INT32_MAX), (-5, INT32_MIN, INT32_MIN), (None, 7, NO_PRIORITY)],
 )
-def test_the_highest_inside_is_offset_within_int32(inside: int | None, offset: int, expected: int) -> None:
-    """An offset stops at the ends of int32, and does nothing for a queue without asks."""
+def test_a_priority_offset_stays_within_int32(inside: int | None, offset: int, expected: int) -> None:
+    """An offset stops at the ends of int32, and has no effect on a queue without asks."""
     assert priority(inside, priority_offset=offset) == expected
 
 
-def test_a_fence_shows_the_offset_only() -> None:
-    """Priorities inside a fence do not matter outside; without asks there is no priority at all."""
+def test_a_fence_has_the_offset_as_its_priority() -> None:
+    """The priority of a fence is its offset, whatever its asks; without asks it has no priority."""
     assert priority(100, priority_fence=True, priority_offset=3) == 3
     assert priority(None, priority_fence=True, priority_offset=3) == NO_PRIORITY

@@ -26,13 +26,13 @@ NOW = 1.0
 
 
 def of_namespaces(names: Sequence[str]) -> list[Command]:
-    """An application for each, whose queue is made and sized for it, with an ask that waits."""
+    """Applications of as many namespaces, each with a queue created and sized for it, and a waiting ask."""
     new = [app(name, "", tags={"namespace": name, **SIZES}) for name in names]
     return [apps(*new), asks(*(ask(name, name, vcore=8) for name in names))]
 
 
 def costs(beside: int) -> list[int]:
-    """The lines for creating a queue, for the next turn, and for its end, beside others."""
+    """The executed lines for creating a queue, for the next turn, and for its removal, beside others."""
     scheduler = Scheduler()
     for command in (
         register(CONFIG),
@@ -52,7 +52,7 @@ def costs(beside: int) -> list[int]:
 
 
 def test_a_short_lived_queue_costs_the_same_beside_very_many() -> None:
-    """Neither the command, nor the next turn, examines the queues of other namespaces."""
+    """Neither the creation of a queue nor the next turn examines the queues of other namespaces."""
     few, many = costs(10), costs(300)
     for one, other in zip(few, many, strict=True):
         assert abs(other - one) < 250, (few, many)

@@ -1,4 +1,4 @@
-"""Following a new configuration while applications run."""
+"""Changes of a queue tree by a reload, while applications run."""
 
 import pytest
 
@@ -17,7 +17,7 @@ ONLY_A = "- {name: root, submitacl: '*', queues: [{name: a}]}"
 
 
 def follow(tree: QueueTree, queues: str) -> None:
-    """Reload as the partition does: check first, then apply."""
+    """Reload as the partition does: check first, then apply the change."""
     root = root_config(queues)
     assert check_reload(tree, root) == []
     tree.shares_stale = False
@@ -28,7 +28,7 @@ def follow(tree: QueueTree, queues: str) -> None:
 
 @pytest.mark.row(49)
 def test_reload_keeps_common_queues() -> None:
-    """Queues that are in both configurations are the same queues, with their applications."""
+    """Queues in both configurations remain the same objects, with their applications."""
     tree = tree_of(TWO)
     leaf = queue_at(tree, "root.a")
     app = enter(leaf)
@@ -38,8 +38,8 @@ def test_reload_keeps_common_queues() -> None:
 
 
 @pytest.mark.row(52)
-def test_reload_changes_settings_live() -> None:
-    """Sizes, applications, access and properties follow the new text, also back to none."""
+def test_a_reload_changes_settings_of_running_queues() -> None:
+    """Sizes, applications, access and properties are those of the new text, even where that has none."""
     tree = tree_of(TWO)
     leaf = queue_at(tree, "root.a")
     follow(
@@ -61,8 +61,8 @@ def test_reload_changes_settings_live() -> None:
     assert leaf.settings.priority_offset == 0
 
 
-def test_reload_leaves_root_alone() -> None:
-    """Root's maximum is the cluster's size and its applications are set once, at creation."""
+def test_a_reload_keeps_the_size_of_root() -> None:
+    """Root keeps the cluster's size as its maximum, and its number of applications from its creation."""
     tree = tree_of("- {name: root, maxapplications: 5, queues: [{name: a, maxapplications: 1}]}")
     tree.root.max = {"memory": 100}
     follow(tree, "- {name: root, maxapplications: 9, queues: [{name: a, maxapplications: 1}]}")
@@ -71,8 +71,8 @@ def test_reload_leaves_root_alone() -> None:
 
 
 @pytest.mark.row(50)
-def test_missing_queue_drains() -> None:
-    """A queue that is missing in the configuration drains with all managed queues below it."""
+def test_a_missing_queue_drains() -> None:
+    """A queue that is missing in the configuration drains, with all managed queues below it."""
     tree = tree_of(TWO)
     enter(queue_at(tree, "root.b.x"))
     follow(tree, ONLY_A)
@@ -90,8 +90,8 @@ def test_missing_queue_drains() -> None:
 
 
 @pytest.mark.row(51)
-def test_draining_queue_comes_back() -> None:
-    """A draining queue that is in the configuration again is active again, and not removed."""
+def test_a_draining_queue_that_is_configured_again_is_active() -> None:
+    """A draining queue that is configured again is active, and is not removed."""
     tree = tree_of(TWO)
     queue = queue_at(tree, "root.b.x")
     follow(tree, ONLY_A)
@@ -101,8 +101,8 @@ def test_draining_queue_comes_back() -> None:
     assert tree.clean() == []
 
 
-def test_dynamic_queue_becomes_managed() -> None:
-    """A dynamic queue that the configuration names follows that, not its template, from now on."""
+def test_a_dynamic_queue_that_is_configured_becomes_managed() -> None:
+    """A dynamic queue that the configuration names has its settings instead of the template's."""
     tree = tree_of("- {name: root, submitacl: '*', childtemplate: {maxapplications: 2}, queues: [{name: a}]}")
     leaf = tree.create(QueuePath("root.users.ann"), ANN)
     enter(leaf)
@@ -113,7 +113,7 @@ def test_dynamic_queue_becomes_managed() -> None:
 
 
 def test_dynamic_queues_below_a_draining_one_are_cleaned() -> None:
-    """Dynamic children do not drain, but do not outlive their applications either."""
+    """Dynamic queues below a draining one do not drain, but are removed once they are empty."""
     tree = tree_of("- {name: root, submitacl: '*', queues: [{name: users, parent: true}, {name: a}]}")
     leaf = tree.create(QueuePath("root.users.ann"), ANN)
     enter(leaf)
@@ -125,8 +125,8 @@ def test_dynamic_queues_below_a_draining_one_are_cleaned() -> None:
     assert [queue.path for queue in tree.clean()] == ["root.users.ann", "root.users"]
 
 
-def test_leaf_with_applications_stays_a_leaf() -> None:
-    """A used leaf that would become a parent is refused with its place in the text; nothing changes."""
+def test_a_leaf_with_applications_stays_a_leaf() -> None:
+    """A leaf in use that would become a parent is refused with its place in the text."""
     tree = tree_of(TWO)
     enter(queue_at(tree, "root.a"))
     enter(queue_at(tree, "root.b.x"), "app-2")
@@ -145,7 +145,7 @@ def test_leaf_with_applications_stays_a_leaf() -> None:
 
 @pytest.mark.row(27)
 def test_parent_becomes_a_leaf_when_its_children_are_gone() -> None:
-    """A parent that the configuration makes a leaf waits for its children to be cleaned."""
+    """A parent that becomes a leaf waits until its children are removed."""
     tree = tree_of(TWO)
     enter(queue_at(tree, "root.b.x"))
     as_leaf = TWO.replace(", queues: [{name: x}, {name: y}]", "")
@@ -159,8 +159,8 @@ def test_parent_becomes_a_leaf_when_its_children_are_gone() -> None:
     assert outline(tree)[-1] == "root.b leaf managed Active"
 
 
-def test_parent_stays_a_parent_when_the_configuration_wants_it_back() -> None:
-    """A later configuration with children overrules the wish for a leaf."""
+def test_a_later_reload_keeps_a_parent_a_parent() -> None:
+    """A later configuration with children cancels the change of a parent into a leaf."""
     tree = tree_of(TWO)
     enter(queue_at(tree, "root.b.x"))
     follow(tree, TWO.replace(", queues: [{name: x}, {name: y}]", ""))
@@ -170,8 +170,8 @@ def test_parent_stays_a_parent_when_the_configuration_wants_it_back() -> None:
     assert outline(tree)[-2:] == ["root.b parent managed Active", "root.b.z leaf managed Active"]
 
 
-def test_a_stopped_queue_stays_stopped_as_long_as_it_exists() -> None:
-    """A configuration that keeps a queue, or a dynamic one, does not start it."""
+def test_a_stopped_queue_stays_stopped_after_a_reload() -> None:
+    """A reload that keeps a queue does not start it, and neither does one with a dynamic queue."""
     tree = tree_of(TWO)
     tree.create(QueuePath("root.users.ann"), ANN)
     stop(tree)
@@ -179,8 +179,8 @@ def test_a_stopped_queue_stays_stopped_as_long_as_it_exists() -> None:
     assert all(line.endswith("Stopped") for line in outline(tree))
 
 
-def test_a_stopped_queue_that_leaves_the_configuration_drains() -> None:
-    """It must be able to end; if it returns it is active."""
+def test_a_stopped_queue_that_is_missing_drains() -> None:
+    """A stopped queue that is missing in a reload drains, and is active if it is configured again."""
     tree = tree_of("- {name: a}\n- {name: b}")
     stop(tree)
     follow(tree, "- {name: b}")

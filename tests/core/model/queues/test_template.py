@@ -1,4 +1,4 @@
-"""Settings of queues from configuration, parents and templates."""
+"""Settings of queues by configuration, parents and templates."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from licorne_core.model.queues.tree import QueueTree
 from licorne_core.values.ids import QueuePath
 from support.core.trees import ANN, queue_at, reload_tree, root_config, tree_of
 
-# The sample of the queue configuration guide: a template at root and one further down.
+# The example of the guide for queue configurations: a template at root, and one further down.
 TEMPLATES = """
 - name: root
   submitacl: '*'
@@ -31,13 +31,13 @@ CORES = 1000
 
 
 def created(tree: QueueTree, path: str) -> Queue:
-    """A new dynamic queue."""
+    """Create a dynamic queue; returns it."""
     return tree.create(QueuePath(path), ANN)
 
 
 @pytest.mark.row(46, 47)
-def test_dynamic_leaf_takes_the_nearest_template() -> None:
-    """Without a template on the parent, root's counts; one nearer by replaces it whole."""
+def test_a_dynamic_leaf_has_the_nearest_template() -> None:
+    """A dynamic leaf has the nearest template above it, which replaces those further up as a whole."""
     tree = tree_of(TEMPLATES)
     far = created(tree, "root.notemplate.sales")
     assert far.max == {"vcore": 20000 * CORES, "memory": 600000}
@@ -52,8 +52,8 @@ def test_dynamic_leaf_takes_the_nearest_template() -> None:
 
 
 @pytest.mark.row(47)
-def test_dynamic_parent_only_hands_the_template_on() -> None:
-    """Between template and leaf, created parents have no limits of their own."""
+def test_dynamic_parents_have_no_settings_of_the_template() -> None:
+    """Dynamic parents between the template and a leaf have no limits of their own."""
     tree = tree_of(TEMPLATES)
     leaf = created(tree, "root.parent.region.sales")
     parent = queue_at(tree, "root.parent.region")
@@ -64,8 +64,8 @@ def test_dynamic_parent_only_hands_the_template_on() -> None:
 
 
 @pytest.mark.row(33, 46)
-def test_template_of_zeros() -> None:
-    """In a template, a maximum of zeros forbids its types, and a guarantee of zeros is none."""
+def test_zeros_in_a_template() -> None:
+    """A maximum of zeros in a template forbids its types, and a guarantee of zeros counts as none."""
     tree = tree_of(
         "- {name: root, submitacl: '*', childtemplate: "
         "{maxapplications: 1, resources: {max: {memory: 0}, guaranteed: {memory: 0}}}, "
@@ -76,8 +76,8 @@ def test_template_of_zeros() -> None:
 
 
 @pytest.mark.row(46)
-def test_template_is_not_for_managed_leaves() -> None:
-    """A configured leaf uses nothing of a template."""
+def test_a_managed_leaf_ignores_the_template() -> None:
+    """A configured leaf has no setting of a template."""
     tree = tree_of(TEMPLATES.replace("- name: notemplate\n    parent: true", "- name: plain"))
     leaf = queue_at(tree, "root.plain")
     assert leaf.max is None
@@ -86,8 +86,8 @@ def test_template_is_not_for_managed_leaves() -> None:
 
 
 @pytest.mark.row(46)
-def test_dynamic_leaf_inherits_no_properties() -> None:
-    """A dynamic leaf has the template's properties and none of its parent's."""
+def test_a_dynamic_leaf_inherits_no_properties() -> None:
+    """A dynamic leaf has the template's properties, and none of its parent's."""
     tree = tree_of(
         "- {name: a, parent: true, submitacl: '*', properties: {application.sort.policy: fair, color: red}}"
     )
@@ -97,8 +97,8 @@ def test_dynamic_leaf_inherits_no_properties() -> None:
 
 
 @pytest.mark.row(52)
-def test_reload_reaches_dynamic_leaves_through_the_template() -> None:
-    """A changed template applies to existing dynamic leaves."""
+def test_a_changed_template_applies_to_existing_leaves() -> None:
+    """A reload with another template changes existing dynamic leaves."""
     tree = tree_of(TEMPLATES)
     leaf = created(tree, "root.parent.region.sales")
     reload_tree(tree, root_config(TEMPLATES.replace("memory: 610000", "memory: 700000")))
@@ -110,8 +110,8 @@ def test_reload_reaches_dynamic_leaves_through_the_template() -> None:
 
 
 @pytest.mark.row(33, 34)
-def test_zeros_of_a_managed_queue() -> None:
-    """In a managed queue, a maximum of zeros is in force, and a guarantee of zeros is none."""
+def test_zeros_in_a_managed_queue() -> None:
+    """A maximum of zeros in a managed queue forbids its types, and a guarantee of zeros counts as none."""
     tree = tree_of("- {name: a, resources: {max: {memory: 0}, guaranteed: {memory: 0}}}")
     leaf = queue_at(tree, "root.a")
     assert leaf.max == {"memory": 0}

@@ -1,4 +1,4 @@
-"""The tree: building, finding, creating and cleaning; and access to its queues."""
+"""The queue tree: building, lookup, creation, cleaning, and access to queues."""
 
 import pytest
 
@@ -19,12 +19,12 @@ OPEN = """
 
 
 def create(tree: QueueTree, path: str, user: UserGroup = ANN) -> str:
-    """Create a queue; its path."""
+    """Create a queue; returns its path."""
     return tree.create(QueuePath(path), user).path
 
 
 def refusal(tree: QueueTree, path: str, user: UserGroup = ANN) -> str:
-    """The text with which a creation is refused; the tree is unchanged."""
+    """The reason for which a creation is refused; the tree is unchanged."""
     before = outline(tree)
     with pytest.raises(Rejected) as refused:
         tree.create(QueuePath(path), user)
@@ -33,8 +33,8 @@ def refusal(tree: QueueTree, path: str, user: UserGroup = ANN) -> str:
 
 
 @pytest.mark.row(27)
-def test_walk_shows_the_tree_from_the_top() -> None:
-    """Parents precede children, children by name; a queue with children or a `parent` flag is a parent."""
+def test_a_walk_has_parents_before_children() -> None:
+    """A walk has parents before children, and children by name; children or a flag make a parent."""
     tree = tree_of(OPEN)
     check_tree(tree)
     assert outline(tree) == [
@@ -47,7 +47,7 @@ def test_walk_shows_the_tree_from_the_top() -> None:
     assert [leaf.path for leaf in tree.leaves()] == ["root.b.a", "root.b.z"]
 
 
-def test_lookup_ignores_case() -> None:
+def test_a_lookup_ignores_case() -> None:
     """A path is found in any case; a missing one is not found."""
     tree = tree_of(OPEN)
     assert tree.get("ROOT.B.Z") is queue_at(tree, "root.b.z")
@@ -55,22 +55,22 @@ def test_lookup_ignores_case() -> None:
         assert tree.get(missing) is None
 
 
-def test_nearest_is_the_last_existing_queue_of_a_path() -> None:
-    """For a path that leads beyond the tree, nearest is where the tree ends."""
+def test_nearest_gives_the_last_existing_queue_of_a_path() -> None:
+    """For a path beyond the tree, `nearest` gives the last queue on it that exists."""
     tree = tree_of(OPEN)
     assert tree.nearest("root.b.z").path == "root.b.z"
     assert tree.nearest("root.b.y.z").path == "root.b"
     assert tree.nearest("root.c").path == "root"
 
 
-def test_the_text_of_a_tree_names_its_queues() -> None:
-    """The text of a tree names its queues."""
+def test_the_text_of_a_tree_lists_its_queues() -> None:
+    """The text of a tree lists the names of its queues."""
     assert repr(tree_of("- {name: a}\n- {name: b}")) == "<QueueTree: root root.a root.b>"
 
 
 @pytest.mark.row(46)
-def test_create_adds_level_by_level() -> None:
-    """The missing parents are created with the leaf, all dynamic; no share changes."""
+def test_missing_parents_are_created_with_a_leaf() -> None:
+    """The missing parents of a leaf are created with it, as dynamic queues; no share changes."""
     tree = tree_of(OPEN)
     tree.shares_stale = False
     assert create(tree, "root.A.users.Ann") == "root.a.users.ann"
@@ -84,7 +84,7 @@ def test_create_adds_level_by_level() -> None:
 
 
 @pytest.mark.row(39)
-def test_create_needs_access() -> None:
+def test_creation_needs_submit_access() -> None:
     """Without submit access to the nearest queue nothing is created."""
     tree = tree_of("- {name: a, parent: true, submitacl: bob}")
     assert refusal(tree, "root.a.x.y") == (
@@ -94,7 +94,7 @@ def test_create_needs_access() -> None:
 
 
 @pytest.mark.row(81)
-def test_create_stops_at_a_leaf() -> None:
+def test_nothing_is_created_below_a_leaf() -> None:
     """A leaf gets no children."""
     assert refusal(tree_of(OPEN), "root.b.z.new.one") == (
         "creation of queue root.b.z.new.one failed parent is already a leaf: root.b.z"
@@ -102,8 +102,8 @@ def test_create_stops_at_a_leaf() -> None:
 
 
 @pytest.mark.row(50)
-def test_create_stops_at_a_draining_queue() -> None:
-    """A draining parent gets no children, nor does a dynamic one below it."""
+def test_nothing_is_created_below_a_draining_queue() -> None:
+    """A draining parent gets no children, and neither does a dynamic queue below it."""
     tree = tree_of(OPEN)
     enter(queue_at(tree, create(tree, "root.a.users.ann")))
     reload_tree(tree, root_config("- {name: root, submitacl: '*', queues: [{name: b}]}"))
@@ -113,7 +113,7 @@ def test_create_stops_at_a_draining_queue() -> None:
 
 
 def test_depth_and_length_of_a_path_are_bounded() -> None:
-    """Depth and length of a path have limits; a path at the limit is created."""
+    """The depth and the length of a path are bounded, and a path at both bounds is created."""
     tree = tree_of(OPEN)
     deepest = ".".join(["root", *["x"] * (MAX_LEVELS - 1)])
     assert create(tree, deepest) == deepest
@@ -124,8 +124,8 @@ def test_depth_and_length_of_a_path_are_bounded() -> None:
 
 
 @pytest.mark.row(84)
-def test_recovery_queue_needs_no_access() -> None:
-    """The recovery queue is created for whoever is forced into it: fifo, no limits, no template."""
+def test_the_recovery_queue_is_created_without_access() -> None:
+    """A forced application creates the recovery queue as a fifo leaf without limits and template."""
     tree = tree_of(
         """
         - name: root
@@ -149,8 +149,8 @@ def test_recovery_queue_needs_no_access() -> None:
 
 
 @pytest.mark.row(104)
-def test_clean_removes_empty_dynamic_queues() -> None:
-    """Empty dynamic queues are removed, leaf and parents in one pass, without a trace."""
+def test_cleaning_removes_empty_dynamic_queues() -> None:
+    """One cleaning removes empty dynamic leaves and their empty parents, without a trace."""
     tree = tree_of(OPEN)
     ann = queue_at(tree, create(tree, "root.a.users.ann"))
     bob = queue_at(tree, create(tree, "root.a.users.bob"))
@@ -165,8 +165,8 @@ def test_clean_removes_empty_dynamic_queues() -> None:
     assert tree.clean() == []
 
 
-def test_clean_removes_a_queue_from_the_ranking() -> None:
-    """A removed queue is no candidate any more, active or set aside."""
+def test_a_removed_queue_leaves_the_ranking() -> None:
+    """A removed queue, active or set aside, is no longer ranked among its siblings."""
     tree = tree_of(OPEN)
     for name in ("x", "y"):
         child = queue_at(tree, create(tree, f"root.a.{name}"))
@@ -176,8 +176,8 @@ def test_clean_removes_a_queue_from_the_ranking() -> None:
     assert len(queue_at(tree, "root.a").ranking) == 0
 
 
-def test_stop_reaches_every_queue() -> None:
-    """All queues of a stopped partition are Stopped, and nothing can be created."""
+def test_a_stop_of_the_tree_reaches_every_queue() -> None:
+    """All queues of a stopped partition are Stopped, and none can be created."""
     tree = tree_of(OPEN)
     create(tree, "root.a.x")
     stop(tree)
@@ -190,7 +190,7 @@ BOB = UserGroup("bob", ("guests",))
 
 @pytest.mark.row(40)
 def test_administrators_may_submit() -> None:
-    """A user in the administration list only, even that of a parent, may submit too."""
+    """A user in the administration list of a queue, or of a parent, may submit to the queue."""
     tree = tree_of("- {name: a, adminacl: ann, queues: [{name: b, submitacl: bob}]}")
     leaf = queue_at(tree, "root.a.b")
     assert may_submit(leaf, ANN)
@@ -199,7 +199,7 @@ def test_administrators_may_submit() -> None:
 
 @pytest.mark.row(84)
 def test_nobody_may_submit_to_the_recovery_queue() -> None:
-    """The recovery queue is closed to all, however open root is."""
+    """Nobody may submit to the recovery queue, even if root is open to all."""
     tree = tree_of("- {name: root, submitacl: '*', adminacl: '*', queues: [{name: a}]}")
     leaf = tree.create(RECOVERY_PATH, ANN, recovery=True)
     assert may_submit(tree.root, ANN)
@@ -207,7 +207,7 @@ def test_nobody_may_submit_to_the_recovery_queue() -> None:
 
 
 def test_only_active_leaves_accept_applications() -> None:
-    """A parent accepts none, nor does a leaf that drains or has a draining ancestor."""
+    """A parent, a draining leaf, and a leaf with a draining ancestor accept no applications."""
     tree = tree_of("- {name: root, submitacl: '*', queues: [{name: a, parent: true}, {name: b}]}")
     below = tree.create(QueuePath("root.a.x"), ANN)
     assert takes_applications(below)
@@ -218,7 +218,7 @@ def test_only_active_leaves_accept_applications() -> None:
     assert takes_applications(queue_at(tree, "root.c"))
 
 
-def test_one_queue_too_many_is_refused() -> None:
+def test_a_path_above_the_cap_of_queues_is_not_created() -> None:
     """Placement creates queues up to the cap of the RM, and no part of a path that would exceed it."""
     holdings = Holdings("rm", RmCaps(queues=4))
     tree = tree_of("- {name: root, submitacl: '*'}", holdings)

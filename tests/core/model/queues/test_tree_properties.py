@@ -22,7 +22,7 @@ paths = st.lists(names, min_size=1, max_size=4).map(lambda parts: ".".join(["roo
 
 
 def queue_configs(name: str, levels: int) -> st.SearchStrategy[QueueConfig]:
-    """Configurations of a queue with up to this number of levels below it."""
+    """Random configurations of a queue with up to this number of levels below it."""
     if levels == 0:
         below: st.SearchStrategy[tuple[QueueConfig, ...]] = st.just(())
     else:
@@ -61,7 +61,7 @@ def configured_paths(root: QueueConfig) -> set[str]:
 
 
 def follow(tree: QueueTree, root: QueueConfig) -> None:
-    """Reload if nothing prevents it; the managed active queues are then those of the configuration."""
+    """Reload if nothing prevents it; then the active managed queues are those of the configuration."""
     before = outline(tree)
     problems = check_reload(tree, root)
     assert outline(tree) == before
@@ -75,7 +75,7 @@ def follow(tree: QueueTree, root: QueueConfig) -> None:
 
 
 def create(tree: QueueTree, path: str, user: UserGroup) -> None:
-    """Create the missing queues: the whole path, or nothing."""
+    """Create the missing queues of a path, either all or none."""
     if tree.get(path) is not None:
         return
     before = outline(tree)
@@ -95,7 +95,7 @@ def create(tree: QueueTree, path: str, user: UserGroup) -> None:
 
 
 def clean(tree: QueueTree) -> None:
-    """Clean: the removed queues are empty and unwanted, and no such queue remains."""
+    """Clean the tree: the removed queues are empty and not configured, and no such queue remains."""
     before = {queue.path for queue in tree.walk()}
     removed = [queue.path for queue in tree.clean()]
     assert before - {queue.path for queue in tree.walk()} == set(removed)
@@ -106,15 +106,15 @@ def clean(tree: QueueTree) -> None:
 
 
 def nth_leaf(tree: QueueTree, number: int) -> Queue | None:
-    """Some leaf, if any."""
+    """A leaf of the tree, if there is one."""
     leaves = list(tree.leaves())
     return leaves[number % len(leaves)] if leaves else None
 
 
 @pytest.mark.slow
 @given(roots, st.lists(steps, max_size=12))
-def test_a_tree_stays_a_tree(root: QueueConfig, history: list[tuple[str, object]]) -> None:
-    """Any history of a tree keeps its links, kinds and states in order."""
+def test_any_history_leaves_a_valid_tree(root: QueueConfig, history: list[tuple[str, object]]) -> None:
+    """After any history the links, kinds and states of queues are valid."""
     tree = whole_tree(root)
     check_tree(tree)
     for number, (what, operand) in enumerate(history):
@@ -138,8 +138,8 @@ def test_a_tree_stays_a_tree(root: QueueConfig, history: list[tuple[str, object]
 
 @pytest.mark.slow
 @given(roots, roots)
-def test_reload_of_an_unused_tree_ends_like_a_new_one(old: QueueConfig, new: QueueConfig) -> None:
-    """Without applications, reload and clean lead to the tree of the new configuration."""
+def test_a_reload_of_an_empty_tree_equals_a_new_tree(old: QueueConfig, new: QueueConfig) -> None:
+    """A reload and a cleaning without applications give the tree of the new configuration."""
     tree = whole_tree(old)
     assert check_reload(tree, new) == []
     reload_tree(tree, new)

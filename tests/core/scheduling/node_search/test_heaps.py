@@ -30,10 +30,10 @@ steps = st.lists(
 
 
 class Nodes:
-    """Nodes with scores that the test sets, as the node index does."""
+    """Nodes with scores set by the test, in place of the node index."""
 
     def __init__(self, count: int, vcore: int = 8, part: int = 1_000_000) -> None:
-        """All nodes are open, empty and in order; `part` is the cost of filling a heap at a time."""
+        """All nodes are open, empty and in order; `part` is the number of nodes examined per fill step."""
         self.book = NodeBook(NodeSortPolicy())
         for number in range(count):
             node = Node(NodeId(f"n{number:03}"), {"vcore": vcore}, {}, schedulable=True)
@@ -43,27 +43,27 @@ class Nodes:
         self.heaps = NodeHeaps(self.book, part)
 
     def set_score(self, node: Node, score: int) -> None:
-        """Set the score of the node; only a better score is logged."""
+        """Set the score of a node; only a better score is logged."""
         before, node.score = node.score, score
         node.version += 1
         if score < before:
             self.heaps.write(node)
 
     def set_open(self, node: Node, *, is_open: bool) -> None:
-        """Drain the node, or open it again."""
+        """Drain or open a node."""
         node.set_schedulable(schedulable=is_open)
         node.version += 1
         if is_open:
             self.heaps.write(node)
 
     def in_order(self, supply: Supply) -> list[Node]:
-        """The nodes of the supply in order, by an examination of all nodes."""
+        """The nodes of the supply in node order, found by a scan of all nodes."""
         taken = [node for node in self.all if supply.takes(node)]
         return sorted(taken, key=lambda node: (supply.rank(node), node.node_id))
 
 
 class CountedWalks(dict[NodeId, Node]):
-    """Nodes by id, with the number of iterations over all of them."""
+    """Nodes by id, with a count of the iterations over all of them."""
 
     walks = 0
 
@@ -84,10 +84,10 @@ def has_heap(supply: Supply) -> bool:
 
 
 @given(steps, st.integers(1, 6), st.sampled_from([1, 2, 1_000_000]))
-def test_the_first_nodes_are_those_of_a_sorted_list(
+def test_the_first_node_of_a_supply_is_that_of_a_sorted_list(
     history: list[tuple[str, int, int]], vcore: int, part: int
 ) -> None:
-    """With a heap of its own or without, a supply has the first node of a sorted list after any history."""
+    """A supply, with or without a heap, has the first node of a sorted list after any history."""
     nodes = Nodes(10, part=part)
     few, every, kept = supply_of(vcore), supply_of(1), supply_of(vcore, ReservableSupply)
     for what, number, value in history:
@@ -111,8 +111,8 @@ def test_the_first_nodes_are_those_of_a_sorted_list(
                 assert nodes.heaps.first(supply) is (expected[0] if expected else None)
 
 
-def test_a_supply_that_fits_on_the_first_nodes_gets_no_heap() -> None:
-    """A supply that fits on one of the first nodes costs no work."""
+def test_a_supply_that_fits_on_one_of_the_first_nodes_gets_no_heap() -> None:
+    """A search that succeeds on one of the first nodes creates no heap."""
     nodes = Nodes(node_index.PROBES + 2)
     for node in nodes.all[: node_index.PROBES]:
         book_on_node((("vcore", 4),), node)
@@ -129,8 +129,8 @@ def test_a_supply_that_fits_on_the_first_nodes_gets_no_heap() -> None:
 
 
 @pytest.mark.parametrize("kind", [Supply, ReservableSupply])
-def test_sizes_that_no_node_has_are_refused_without_a_search(kind: type[Supply]) -> None:
-    """Sizes beyond the largest node cost no search, however many they are."""
+def test_sizes_above_the_largest_node_are_refused_without_a_search(kind: type[Supply]) -> None:
+    """A size above the greatest amounts of all nodes is refused without a search."""
     nodes = Nodes(2 * node_index.PROBES)
     supplies = [supply_of(vcore, kind) for vcore in range(9, 40)]
     assert [nodes.heaps.first(supply) for supply in supplies] == [None] * len(supplies)
@@ -138,8 +138,8 @@ def test_sizes_that_no_node_has_are_refused_without_a_search(kind: type[Supply])
     assert not any(map(has_heap, supplies))
 
 
-def test_a_failed_search_restores_the_greatest_amounts() -> None:
-    """After all nodes were filled, only the first failing size costs a search."""
+def test_a_failed_search_lowers_the_greatest_amounts() -> None:
+    """After all nodes were filled, only the first size that fails costs a search."""
     nodes = Nodes(2 * node_index.PROBES)
     for node in nodes.all:
         book_on_node((("vcore", 5),), node)
@@ -153,8 +153,8 @@ def test_a_failed_search_restores_the_greatest_amounts() -> None:
     assert nodes.heaps.first(supply_of(3)) is nodes.all[0]
 
 
-def test_a_failed_search_rules_out_larger_shapes() -> None:
-    """A failed search rules out larger shapes even where no single type does."""
+def test_a_failed_search_rules_out_larger_requests() -> None:
+    """A failed search rules out larger requests, even if every type alone is available."""
     nodes = Nodes(2 * node_index.PROBES)
     for number, node in enumerate(nodes.all):
         nodes.book.resize(node, {"vcore": 8 * (number % 2), "memory": 8 * (1 - number % 2)})
@@ -184,8 +184,8 @@ def test_a_failed_search_rules_out_larger_shapes() -> None:
     assert not pool.rules_out(fits.wanted)
 
 
-def test_a_size_that_was_ruled_out_is_found_on_a_node_that_has_grown() -> None:
-    """The greatest amounts rise with a grown node, although another reader has read the log before."""
+def test_a_grown_node_accepts_sizes_that_were_ruled_out() -> None:
+    """The greatest amounts rise with a node's growth, even after another reader has read the log."""
     nodes = Nodes(2 * node_index.PROBES)
     assert nodes.heaps.first(supply_of(9)) is None
     grown = nodes.all[-1]
@@ -196,8 +196,8 @@ def test_a_size_that_was_ruled_out_is_found_on_a_node_that_has_grown() -> None:
     assert nodes.heaps.first(supply_of(11)) is None
 
 
-def test_a_heap_is_filled_part_by_part() -> None:
-    """Each search costs about one part, and the last one finds the node."""
+def test_a_heap_is_filled_in_steps() -> None:
+    """Each search fills one part of a heap, and the last one finds the node."""
     nodes = Nodes(40, part=8)
     supply = supply_of(1, ReservableSupply)
     asked = 0
@@ -212,8 +212,8 @@ def test_a_heap_is_filled_part_by_part() -> None:
     assert asked >= 4
 
 
-def test_a_look_ahead_is_not_made_in_parts() -> None:
-    """`ahead` fills the heap at once."""
+def test_a_look_ahead_fills_a_heap_at_once() -> None:
+    """`ahead` fills the whole heap in one call."""
     nodes = Nodes(40, part=1)
     for node in nodes.all[:20]:
         book_on_node((("vcore", 4),), node)
@@ -221,7 +221,7 @@ def test_a_look_ahead_is_not_made_in_parts() -> None:
 
 
 def test_the_least_recently_used_heaps_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beyond `MAX_HEAPS`, the least recently used half of the heaps is dropped, but not the newest."""
+    """Above `MAX_HEAPS` the less recently used half of the heaps is dropped, but not the newest heap."""
     monkeypatch.setattr(supply_module, "MAX_HEAPS", 4)
     nodes = Nodes(4)
     supplies = [supply_of(vcore, ReservableSupply) for vcore in range(1, 6)]
@@ -233,8 +233,8 @@ def test_the_least_recently_used_heaps_are_dropped(monkeypatch: pytest.MonkeyPat
     assert [has_heap(supply) for supply in supplies] == [True, False, False, True, True]
 
 
-def test_few_heaps_are_filled_at_a_time() -> None:
-    """Only the latest started heaps are kept, and they share one list of nodes."""
+def test_few_heaps_are_filled_at_the_same_time() -> None:
+    """Of unfinished heaps only the latest are kept, and they share one list of nodes."""
     nodes = Nodes(40, part=8)
     counted = nodes.book.by_id = CountedWalks(nodes.book.by_id)
     supplies = [supply_of(1 + number % 8, ReservableSupply) for number in range(30)]
@@ -245,8 +245,8 @@ def test_few_heaps_are_filled_at_a_time() -> None:
     assert counted.walks == 1
 
 
-def test_a_heap_started_later_has_nodes_added_meanwhile() -> None:
-    """The shared list of nodes is rebuilt after the addition of a node."""
+def test_a_heap_includes_nodes_added_during_its_filling() -> None:
+    """A heap that is started after the addition of a node has that node."""
     nodes = Nodes(40, part=8)
     early, late = supply_of(1, ReservableSupply), supply_of(2, ReservableSupply)
     with suppress(StillLooking):
@@ -266,8 +266,8 @@ def test_a_heap_started_later_has_nodes_added_meanwhile() -> None:
     assert found == [new, new]
 
 
-def test_heaps_that_are_not_full_yet_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A started heap counts against `MAX_HEAPS` before it is full."""
+def test_unfinished_heaps_count_against_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A heap counts against `MAX_HEAPS` from its start on."""
     monkeypatch.setattr(supply_module, "MAX_HEAPS", 2)
     nodes = Nodes(40, part=8)
     supplies = [supply_of(vcore, ReservableSupply) for vcore in (1, 2, 3)]
@@ -279,7 +279,7 @@ def test_heaps_that_are_not_full_yet_count(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize(("bound", "most"), [("MAX_FILL", 3), ("MAX_ENTRIES", 63)])
 def test_the_entries_of_all_heaps_are_bounded(bound: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beyond the bound on entries, the least recently used half of the other heaps is dropped."""
+    """Above the bound on entries the less recently used half of the other heaps is dropped."""
     monkeypatch.setattr(supply_module, bound, most)
     nodes = Nodes(20)
     supplies = [supply_of(vcore, ReservableSupply) for vcore in (1, 2, 3, 4)]
@@ -291,7 +291,7 @@ def test_the_entries_of_all_heaps_are_bounded(bound: str, most: int, monkeypatch
 
 
 def test_entries_added_from_the_log_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Entries that a heap adds from the log count against the bound on entries."""
+    """Entries that a heap adds from the log of changes count against the bound on entries."""
     monkeypatch.setattr(supply_module, "MAX_ENTRIES", 63)
     nodes = Nodes(20)
     old, asked = supply_of(1, ReservableSupply), supply_of(2, ReservableSupply)
@@ -307,7 +307,7 @@ def test_entries_added_from_the_log_count(monkeypatch: pytest.MonkeyPatch) -> No
     assert (kept, has_heap(old)) == ([True, True, False], False)
 
 
-def test_another_order_of_all_nodes_voids_every_heap() -> None:
+def test_a_new_node_order_voids_every_heap() -> None:
     """After a change of the node order every search follows the new order."""
     nodes = Nodes(4)
     supply = supply_of(1, ReservableSupply)
@@ -322,7 +322,7 @@ def test_another_order_of_all_nodes_voids_every_heap() -> None:
 
 
 def test_the_heap_of_a_short_supply_has_changed_nodes_only() -> None:
-    """A short supply fills its heap from changed nodes only."""
+    """The heap of a short supply is filled from changed nodes only."""
     nodes = Nodes(20)
     supply = supply_of(9)
     assert nodes.heaps.first(supply) is None
@@ -338,8 +338,8 @@ def test_the_heap_of_a_short_supply_has_changed_nodes_only() -> None:
     assert nodes.heaps.work - worked <= 3
 
 
-def test_no_change_is_lost_when_the_log_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All heaps read the log to its end before it is emptied."""
+def test_a_full_log_is_read_by_all_heaps_before_it_is_emptied(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All heaps read the log of changes to its end before it is emptied."""
     monkeypatch.setattr(node_index, "LOG_SLACK", 0)
     nodes = Nodes(12)
     supply = supply_of(2, ReservableSupply)

@@ -33,12 +33,12 @@ ORDERS = [(kind, None) for kind in NodeSortType] + [(NodeSortType.AUTO, ZONES)]
 
 
 def policy_of(kind: NodeSortType) -> NodeSortPolicy:
-    """An order of this type, by zones if it has an attribute."""
+    """A node order of this type, with zones as the groups if it has an attribute."""
     return NodeSortPolicy(type=kind, attribute="zone" if kind is NodeSortType.SPREAD else "")
 
 
 def book_of(kind: NodeSortType, *capacities: dict[str, int], packs: Packing | None = None) -> NodeBook:
-    """Nodes n0, n1, … of these capacities, in two alternating zones, the first nodes in racks."""
+    """Nodes n0, n1, … of these capacities, in two alternating zones; the first nodes are in racks."""
     book = NodeBook(policy_of(kind))
     book.reorder(book.order.policy, packs)
     for number, capacity in enumerate(capacities):
@@ -47,7 +47,7 @@ def book_of(kind: NodeSortType, *capacities: dict[str, int], packs: Packing | No
 
 
 def node_of(number: int, capacity: dict[str, int]) -> Node:
-    """Node of this number."""
+    """The node of this number."""
     where = {"zone": f"z{number % 2}", "rack": f"r{number // 4}" if number < 20 else ""}
     return Node(NodeId(f"n{number}"), capacity, where, schedulable=True)
 
@@ -61,13 +61,13 @@ def index_of(book: NodeBook) -> NodeIndex:
 
 
 def node_for(index: NodeIndex, ask_class: AskClass) -> Node | None:
-    """The node of the index for an ask of the class, if any."""
+    """The node that the index returns for an ask of the class, if any."""
     found = index.best(ask_class)
     return found if isinstance(found, Node) else None
 
 
 def by_scan(book: NodeBook, ask_class: AskClass) -> Node | None:
-    """The first of all nodes that take an ask of the class, by present score and name."""
+    """The first node in node order that takes an ask of the class, found by a scan."""
     fitting = [node for node in book.by_id.values() if node.takes(ask_class)]
     return min(fitting, key=lambda node: (book.order.score(node), node.node_id), default=None)
 
@@ -84,12 +84,12 @@ steps = st.lists(
 
 @pytest.mark.pure
 @given(st.sampled_from(ORDERS), st.sampled_from([2, MOST_MATES]), steps)
-def test_index_and_scan_agree(
+def test_index_and_scan_find_the_same_node(
     order: tuple[NodeSortType, Packing | None], mates: int, history: list[tuple[str, int, int]]
 ) -> None:
-    """After any history of nodes, index and scan find the same node for every class in every node order.
+    """After any history, index and scan find the same node for every class in every node order.
 
-    So they do where groups become too large to be compared, and small enough again.
+    The same holds while groups become too large to be compared, and small enough again.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(book_of_nodes, "MOST_MATES", mates)
@@ -97,7 +97,7 @@ def test_index_and_scan_agree(
 
 
 def agree(order: tuple[NodeSortType, Packing | None], history: list[tuple[str, int, int]]) -> None:
-    """Play a history of nodes."""
+    """Play a history of nodes, and compare index and scan after each step."""
     sizes = [{"vcore": 4, "memory": 4 + n, "gpu": n // 4} for n in range(5)]
     book = book_of(order[0], *sizes, packs=order[1])
     index = index_of(book)
@@ -133,8 +133,8 @@ def agree(order: tuple[NodeSortType, Packing | None], history: list[tuple[str, i
         index.improved(node)
 
 
-def test_a_change_of_order_scores_each_node_once() -> None:
-    """A change to the spread order computes one score for each node, however large the groups."""
+def test_a_change_to_spread_scores_each_node_once() -> None:
+    """A change to the order `spread` computes one score for each node, however large the groups are."""
     count = 40 * WORK_OF_A_TRY
     book = book_of(NodeSortType.FAIR, *[{"vcore": 4}] * count)
     index = index_of(book)
@@ -149,10 +149,10 @@ def test_a_change_of_order_scores_each_node_once() -> None:
     st.tuples(st.sampled_from(ORDERS), st.sampled_from(ORDERS)),
     st.lists(st.integers(0, 39), max_size=60),
 )
-def test_nodes_may_change_while_another_order_is_put_in_force(
+def test_nodes_may_change_during_a_change_of_order(
     kinds: tuple[tuple[NodeSortType, Packing | None], tuple[NodeSortType, Packing | None]], changed: list[int]
 ) -> None:
-    """After the last step, nodes are in the same order as in a new index of the same nodes.
+    """After a change of order, during which nodes changed, the nodes are in the order of a new index.
 
     Meanwhile nodes have changed, were removed, or came again.
     """
@@ -194,7 +194,7 @@ def test_nodes_may_change_while_another_order_is_put_in_force(
 
 
 def test_voided_scores_count_as_work() -> None:
-    """Scores voided by a change count as work of the turn."""
+    """Scores that a change makes void count as work of the turn."""
     book = book_of(NodeSortType.SPREAD, *[{"vcore": 4}] * 40)
     index = index_of(book)
     before = index.heaps.work // WORK_OF_A_TRY
@@ -207,7 +207,7 @@ BIG = AskClass.of({"vcore": 3})
 
 
 def short_of_big() -> tuple[NodeBook, NodeIndex, Node, Supply]:
-    """A node that is too small for the class, and the supply that is short of it."""
+    """A node that is too small for the class, and the supply that is short because of it."""
     book = book_of(NodeSortType.FAIR, {"vcore": 2})
     index = index_of(book)
     supply = index.best(BIG)
@@ -215,8 +215,8 @@ def short_of_big() -> tuple[NodeBook, NodeIndex, Node, Supply]:
     return book, index, book.by_id[NodeId("n0")], supply
 
 
-def test_a_fitting_node_may_open_a_short_supply() -> None:
-    """The first change that makes a node fit reports the supply that was short."""
+def test_a_change_that_makes_a_node_fit_opens_a_short_supply() -> None:
+    """The first change with which a node fits reports the supply that was short."""
     book, index, node, supply = short_of_big()
     assert index.improved(node) == []
     assert not supply.lets_through()
@@ -226,8 +226,8 @@ def test_a_fitting_node_may_open_a_short_supply() -> None:
     assert index.best(BIG) is node
 
 
-def test_a_supply_is_closed_once_the_room_is_taken() -> None:
-    """A supply lets no ask through once the only suitable node is full again."""
+def test_a_supply_is_shut_once_its_room_is_used() -> None:
+    """A supply lets no ask through once its only suitable node is full again."""
     book, index, node, supply = short_of_big()
     book.resize(node, {"vcore": 3})
     index.improved(node)
@@ -237,8 +237,8 @@ def test_a_supply_is_closed_once_the_room_is_taken() -> None:
     assert index.best(BIG) is supply
 
 
-def test_a_change_is_not_lost_with_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A changed node is found although the log was cleared before the search."""
+def test_a_change_is_found_after_the_log_is_cleared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A changed node is found by a search after the log of changes was cleared."""
     monkeypatch.setattr(node_index, "LOG_SLACK", -1000)
     book, index, node, supply = short_of_big()
     book.resize(node, {"vcore": 3})
@@ -248,7 +248,7 @@ def test_a_change_is_not_lost_with_the_log(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize("cap", ["MAX_HEAPS", "MAX_FILL"])
-def test_more_classes_than_heaps(cap: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_classes_than_heaps_are_served(cap: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """More classes than the bound on heaps are all served."""
     monkeypatch.setattr(supply_module, cap, 3)
     small = [{"vcore": 1}] * (2 * node_index.PROBES)
@@ -261,8 +261,8 @@ def test_more_classes_than_heaps(cap: str, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize("policy", NodeSortType)
-def test_the_heap_drops_removed_nodes(policy: NodeSortType) -> None:
-    """A removed node is in no heap, even if it never was the first one."""
+def test_a_removed_node_is_in_no_heap(policy: NodeSortType) -> None:
+    """A removed node is in no heap, even if it was never the first one."""
     book = book_of(policy, {"vcore": 8}, {"vcore": 8})
     index = index_of(book)
     taken = (("vcore", -1 if policy is NodeSortType.BINPACKING else 1),)
@@ -288,14 +288,16 @@ def test_the_heap_drops_removed_nodes(policy: NodeSortType) -> None:
         ({}, {"a": 5}, 1.0),
     ],
 )
-def test_fit_score(available: dict[str, int], wanted: dict[str, int], score: float) -> None:
-    """Each wanted type adds its missing fraction, at most 1 (spec § 8.5)."""
+def test_the_shortage_of_a_node_is_summed_over_types(
+    available: dict[str, int], wanted: dict[str, int], score: float
+) -> None:
+    """Each requested type adds its missing fraction, which is at most 1 (spec § 8.5)."""
     node = Node(NodeId("n"), available, {}, schedulable=True)
     assert fit_score(node, tuple(wanted.items())) == score
 
 
-def test_a_new_node_has_a_score_before_heaps_read_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A new node that changes the scores of its zone is found while the log is full."""
+def test_a_new_node_is_found_while_the_log_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new node that changes the scores of its zone is found although the log is full."""
     monkeypatch.setattr(node_index, "LOG_SLACK", -1000)
     book = book_of(NodeSortType.SPREAD, {"vcore": 4}, {"vcore": 4}, {"vcore": 4})
     index = index_of(book)

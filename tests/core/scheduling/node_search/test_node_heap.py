@@ -14,7 +14,7 @@ TYPES = ["vcore", "memory", "gpu"]
 
 
 class Lacking(NamedTuple):
-    """An item that requests amounts; items of the same number are equal."""
+    """An item that requests amounts; items of equal numbers are equal."""
 
     number: int
     items: tuple[tuple[str, int], ...]
@@ -25,7 +25,7 @@ rooms = st.dictionaries(st.sampled_from(TYPES), st.integers(-2, 8), max_size=3)
 
 
 def fits(items: tuple[tuple[str, int], ...], room: Mapping[str, int], *, strict: bool) -> bool:
-    """True if the amounts fit; a type that is not named is unlimited, or with `strict` zero."""
+    """True if the amounts fit; a type without an entry is unlimited, or with `strict` zero."""
     return all(amount <= room.get(name, 0) for name, amount in items if strict or name in room)
 
 
@@ -34,10 +34,10 @@ def fits(items: tuple[tuple[str, int], ...], room: Mapping[str, int], *, strict:
     room=rooms,
     strict=st.booleans(),
 )
-def test_no_fitting_item_is_left_out(
+def test_the_index_finds_a_fitting_item_if_there_is_one(
     history: list[dict[str, int] | int], room: dict[str, int], *, strict: bool
 ) -> None:
-    """After any additions and removals, a scan finds no other fitting item (a number is a removal)."""
+    """After any additions and removals (negative numbers), a scan finds no other fitting item."""
     index = FittingIndex()
     known: list[Lacking] = []
     for number, step in enumerate(history):
@@ -75,7 +75,7 @@ def test_items_are_found_by_their_most_selective_resource_type() -> None:
 
 
 def test_successive_nodes_of_one_id_are_distinguished() -> None:
-    """Entries of equal rank and id are ordered by birth, without comparing nodes."""
+    """Entries of equal rank and id are ordered by birth, without a comparison of their nodes."""
     heap = NodeHeap()
     old, new = (Node(NodeId("n"), {"vcore": 1}, {}, schedulable=True) for _ in range(2))
     for birth, node in enumerate((old, new)):
@@ -87,8 +87,8 @@ def test_successive_nodes_of_one_id_are_distinguished() -> None:
     assert heap.best() is new
 
 
-def test_a_heap_gives_its_first_nodes_without_losing_them() -> None:
-    """`first` leaves the heap unchanged."""
+def test_reading_the_first_nodes_leaves_the_heap_unchanged() -> None:
+    """`first` does not change the heap."""
     nodes = [Node(NodeId(f"n{number}"), {"vcore": 1}, {}, schedulable=True) for number in range(6)]
     for number, node in enumerate(nodes):
         node.score = number

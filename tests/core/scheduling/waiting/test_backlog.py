@@ -1,4 +1,4 @@
-"""Every waiting ask for a node is considered, however many leaves, applications and groups there are."""
+"""Every ask that waits for a node is considered, however many leaves, applications and groups exist."""
 
 import pytest
 
@@ -17,16 +17,16 @@ MANY = 40
 
 
 def crowd(leaves: int, applications: int, groups: int) -> Driver:
-    """Node n1 is reserved for a borrower, and the last of many asks below their guarantee fits on it.
+    """Node n1, reserved for a borrower; only the last of many asks below their guarantee fits on it.
 
-    In each leaf are a number of applications, each with asks of a number of sizes. No other ask fits on any
+    Each leaf has a number of applications, each with asks of a number of sizes. No other ask fits on any
     node.
     """
     core = Driver()
     queues = ", ".join(f"{{name: l{n}, {DUE}}}" for n in range(leaves))
     queues = f"[{{name: base}}, {{name: other}}, {queues}]"
     core.do(register(config(queues, properties=MANY_RESERVED)))
-    # The drained one counts: the cluster is not full as a whole.
+    # The drained node counts, so that the cluster is not full as a whole.
     core.do(nodes(node("n1", vcore=10), node("n2", NodeAction.CREATE_DRAIN, vcore=1000)))
     core.do(apps(app("base", "root.base"), app("other", "root.other")))
     core.do(asks(ask("base", "b1", vcore=4, on_node="n1"), ask("other", "big", vcore=8)))
@@ -43,17 +43,17 @@ def crowd(leaves: int, applications: int, groups: int) -> Driver:
 @pytest.mark.parametrize(
     "ways", [(MANY, 1, 1), (1, MANY, 1), (1, 1, MANY)], ids=["leaves", "applications", "groups"]
 )
-def test_every_group_of_the_backlog_is_considered_in_turn(
+def test_reviews_consider_all_groups_in_turn(
     ways: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A review considers eight groups, the next one those after them: the last gets its room."""
+    """A review considers eight groups, and the next one those after them, until the last gets its room."""
     monkeypatch.setattr(review, "MOST_GROUPS", 8)
     core = crowd(*ways)
     assert [key for _, key, _ in placed(core.wait(MANY / 8 + 1))] == ["last"]
 
 
-def test_the_work_of_a_review_counts_in_its_turn() -> None:
-    """Groups in a review count as tried, so that other partitions have their turns in time."""
+def test_a_review_counts_as_work_of_its_turn() -> None:
+    """Groups in a review count as tried, so that other partitions get their turns in time."""
     core = crowd(1, MANY, 1)
     partition = core.partition
     search = review_of(partition).search
@@ -63,8 +63,8 @@ def test_the_work_of_a_review_counts_in_its_turn() -> None:
     assert partition.effort.cost >= search.work // search.of_a_try
 
 
-def test_a_group_that_is_tried_again_keeps_its_place() -> None:
-    """Groups that are tried repeatedly are considered in the order in which they began to wait."""
+def test_a_group_keeps_its_place_in_the_backlog_when_it_is_tried_again() -> None:
+    """Groups are considered in the order in which they began to wait, even if they are tried again."""
     backlog = Backlog()
     groups = [AskGroup(None, (AskClass.of({"vcore": n}), "", False)) for n in range(1, 6)]
     for group in groups:
@@ -77,8 +77,8 @@ def test_a_group_that_is_tried_again_keeps_its_place() -> None:
     assert heard == groups * 2
 
 
-def test_a_placed_group_is_not_considered() -> None:
-    """Its entry is dropped at its turn, and a new one is added when it is noted again."""
+def test_a_placed_group_is_dropped_from_the_backlog() -> None:
+    """The entry of a placed group is dropped at its turn; a group that waits again gets a new entry."""
     backlog = Backlog()
     first, second = (AskGroup(None, (AskClass.of({"vcore": n}), "", False)) for n in (1, 2))
     for group in (first, second):

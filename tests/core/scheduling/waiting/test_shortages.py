@@ -1,4 +1,4 @@
-"""Work is bounded, however many nodes are released and however many asks wait for them (§ 9.2)."""
+"""Work is bounded, however many nodes are released and however many asks wait for nodes (§ 9.2)."""
 
 from itertools import count
 
@@ -22,7 +22,7 @@ NOW, LATER = 100.0, 115.0
 
 @pytest.fixture
 def leaf() -> Queue:
-    """A leaf for asks that differ."""
+    """A leaf for distinct asks."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")))
     partition = driver.partition
@@ -30,26 +30,26 @@ def leaf() -> Queue:
 
 
 def waits(known: ReservedNodeWaits, leaf: Queue, size: int) -> NodesReserved:
-    """Asks of that size wait for reserved nodes from now on, and one is parked."""
+    """Park an ask of that size, which waits for reserved nodes from now on."""
     kept = known.note(leaf, wanting(size), REFUSAL, NOW, LATER)
     kept.waiting += 1
     return kept
 
 
 def wanting(size: int) -> Request:
-    """A pending ask of a size."""
+    """A pending ask of that size."""
     return Request(ask("app", f"k{size}", vcore=size), NOW, 1)
 
 
 def small(number: int) -> Node:
-    """A node that has room for none of them."""
+    """A node without room for any of the asks."""
     return Node(NodeId(f"n{number}"), {"vcore": 1}, {}, schedulable=True)
 
 
 @pytest.mark.pure
 @pytest.mark.parametrize("many", [1_000, 4_000])
-def test_a_node_is_offered_to_a_bounded_number_of_sizes(leaf: Queue, many: int) -> None:
-    """Asks of ever more sizes wait; those beyond the bound search again at their interval."""
+def test_a_bounded_number_of_sizes_waits_for_a_node(leaf: Queue, many: int) -> None:
+    """Of asks of very many sizes, those above the bound search again at an interval."""
     known = ReservedNodeWaits()
     for size in range(2, many):
         waits(known, leaf, size)
@@ -61,7 +61,7 @@ def test_a_node_is_offered_to_a_bounded_number_of_sizes(leaf: Queue, many: int) 
 
 @pytest.mark.pure
 @pytest.mark.parametrize("many", [1_000, 4_000])
-def test_a_waiting_ask_examines_a_bounded_number_of_nodes(leaf: Queue, many: int) -> None:
+def test_a_waiting_ask_examines_a_bounded_number_of_released_nodes(leaf: Queue, many: int) -> None:
     """Of very many released nodes only the latest are examined."""
     known = ReservedNodeWaits()
     waits(known, leaf, 2)
@@ -71,8 +71,8 @@ def test_a_waiting_ask_examines_a_bounded_number_of_nodes(leaf: Queue, many: int
     assert lines.total() <= 20 * shortages.MOST_GIVEN_UP
 
 
-def test_an_ask_that_missed_a_node_searches_again(leaf: Queue) -> None:
-    """A dropped node may be of use; a search after it is valid for as long as any other."""
+def test_an_ask_that_missed_a_released_node_searches_again(leaf: Queue) -> None:
+    """An ask for which a released node was dropped searches once more, with the usual validity."""
     known = ReservedNodeWaits()
     first = waits(known, leaf, 2)
     numbers = count()

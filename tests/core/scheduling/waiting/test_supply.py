@@ -27,12 +27,12 @@ CLASSES = [
 
 
 def node_of(number: int = 0, **capacity: int) -> Node:
-    """A node without anything on it."""
+    """An empty node."""
     return Node(NodeId(f"n{number}"), capacity, {}, schedulable=True)
 
 
 def run_short(ask_class: AskClass = CLASSES[0]) -> Supply:
-    """A supply after a search of all nodes in vain."""
+    """A supply after a failed search of all nodes."""
     supply = Supply(ask_class.shape, NodePool(Supply.amounts))
     assert not supply.is_short
     supply.run_short()
@@ -40,15 +40,15 @@ def run_short(ask_class: AskClass = CLASSES[0]) -> Supply:
 
 
 def test_a_short_supply_lets_no_ask_through() -> None:
-    """However often it runs short."""
+    """A short supply lets no ask through, however often it runs short."""
     supply = run_short()
     supply.run_short()
     assert supply.is_short
     assert not supply.lets_through()
 
 
-def test_a_node_that_could_help_opens_the_pool() -> None:
-    """A node with less than any waiting ask of a short supply needs is not even noted."""
+def test_a_node_that_could_help_opens_the_node_pool() -> None:
+    """A node too small for every waiting ask of a short supply is not recorded, and others are."""
     supply = run_short()
     pool = supply.nodes
     roomy, other, full = node_of(0, vcore=5), node_of(1, vcore=5), node_of(2, vcore=2)
@@ -59,15 +59,15 @@ def test_a_node_that_could_help_opens_the_pool() -> None:
     assert supply.lets_through()
 
 
-def test_nothing_is_noted_while_no_supply_is_short() -> None:
-    """Changes of nodes have no effect then."""
+def test_no_node_is_recorded_while_no_supply_is_short() -> None:
+    """Changes of nodes have no effect while no supply is short."""
     pool = NodePool(Supply.amounts)
     assert pool.improved(node_of(0, vcore=5)) == []
     assert not pool.rooms
 
 
-def test_lost_room_lets_no_ask_through() -> None:
-    """A changed node is worth a try only as long as it has enough room."""
+def test_a_changed_node_without_room_lets_no_ask_through() -> None:
+    """A changed node lets asks through only as long as it has enough room."""
     supply = run_short()
     pool = supply.nodes
     first, second = node_of(0, vcore=5), node_of(1, vcore=5)
@@ -87,7 +87,7 @@ def test_lost_room_lets_no_ask_through() -> None:
 
 
 def test_a_node_large_enough_for_the_smallest_waiting_ask_is_recorded() -> None:
-    """A node that is too small for one supply may have room for another one of the pool."""
+    """A node that is too small for one supply may be large enough for another of the same pool."""
     large = run_short()
     pool = large.nodes
     small = Supply(AskClass.of({"vcore": 2}).shape, pool)
@@ -98,7 +98,7 @@ def test_a_node_large_enough_for_the_smallest_waiting_ask_is_recorded() -> None:
 
 
 def test_a_refusal_by_the_rm_rules_out_no_other_class() -> None:
-    """A class whose nodes are all refused says nothing about classes with larger requests."""
+    """Refusals of all nodes by the RM for one class rule out no class with larger requests."""
     pool = NodePool(Supply.amounts)
     Supply(CLASSES[2], pool).run_short()
     assert not pool.rules_out(Shape({"vcore": 3}))
@@ -106,8 +106,8 @@ def test_a_refusal_by_the_rm_rules_out_no_other_class() -> None:
     assert pool.rules_out(Shape({"vcore": 3}))
 
 
-def test_a_search_for_longer_asks_rules_no_shorter_ones_out() -> None:
-    """Room may be held for later: then a larger ask fits that ends before, and a smaller one does not."""
+def test_a_search_for_longer_asks_rules_out_no_shorter_ones() -> None:
+    """Where room is held for later, a failed search for long asks rules out no larger but shorter ask."""
     pool = NodePool(Supply.amounts)
     Supply(Shape({"vcore": 2}, runtime=60.0), pool).run_short()
     assert pool.rules_out(Shape({"vcore": 3}, runtime=60.0))
@@ -116,7 +116,7 @@ def test_a_search_for_longer_asks_rules_no_shorter_ones_out() -> None:
 
 
 def test_after_a_failed_try_only_a_change_lets_an_ask_through() -> None:
-    """This holds whatever the state of the nodes: a pass tries no ask twice."""
+    """A pass tries no ask twice without a change, whatever the state of the nodes is."""
     supply = run_short()
     pool = supply.nodes
     pool.improved(node_of(0, vcore=5))
@@ -127,7 +127,7 @@ def test_after_a_failed_try_only_a_change_lets_an_ask_through() -> None:
 
 
 def test_a_supply_without_waiting_asks_is_not_short_after_the_pass() -> None:
-    """The changed nodes are dropped then, though the supply might have used one of them."""
+    """After the pass a supply without waiting asks is not short, and its changed nodes are dropped."""
     supply = run_short()
     supply.nodes.end_pass()
     assert supply.is_short
@@ -138,7 +138,7 @@ def test_a_supply_without_waiting_asks_is_not_short_after_the_pass() -> None:
 
 
 def test_a_supply_with_waiting_asks_stays_short() -> None:
-    """The pass has shown that no waiting ask could use the changes."""
+    """After the pass a supply whose waiting asks could not use the changed nodes is still short."""
     supply = run_short()
     supply.waiting = 1
     supply.nodes.improved(node_of(0, vcore=5))
@@ -154,7 +154,7 @@ def test_a_supply_with_waiting_asks_stays_short() -> None:
 
 
 def test_a_drained_node_opens_only_the_pool_of_asks_that_require_it() -> None:
-    """It accepts no other asks (spec § 7.4)."""
+    """A drained node opens only the pool of asks that require it, as it accepts no others (spec § 7.4)."""
     drained = node_of(1, vcore=5)
     drained.set_schedulable(schedulable=False)
     for ask_class in (CLASSES[0], CLASSES[4]):
@@ -166,8 +166,8 @@ def test_a_drained_node_opens_only_the_pool_of_asks_that_require_it() -> None:
         assert supply.lets_through() is required
 
 
-def test_capacity_decides_whether_a_node_may_be_reserved() -> None:
-    """A node may be full, but neither drained, reserved already, nor too small (spec § 8.5)."""
+def test_a_full_node_may_be_reserved() -> None:
+    """A node may be reserved unless it is drained, reserved already or too small (spec § 8.5)."""
     supply = ReservableSupply(CLASSES[0], NodePool(ReservableSupply.amounts))
     node = node_of(0, vcore=5)
     book_on_node((("vcore", 5),), node)
@@ -187,8 +187,8 @@ def test_capacity_decides_whether_a_node_may_be_reserved() -> None:
     assert not supply.takes(node)
 
 
-def test_a_required_node_may_be_reserved_whatever_it_holds() -> None:
-    """Its amounts do not count, and no other node does (spec § 8.7)."""
+def test_a_required_node_may_be_reserved_whatever_it_has() -> None:
+    """A required node may be reserved whatever amounts it has, and no other one may (spec § 8.7)."""
     supply = ReservableSupply(CLASSES[4], NodePool(ReservableSupply.amounts))
     node = node_of(1, vcore=1)
     node.set_schedulable(schedulable=False)
@@ -209,14 +209,14 @@ def test_a_required_node_may_be_reserved_whatever_it_holds() -> None:
         ({}, 2.0),
     ],
 )
-def test_the_shortage_of_a_node_is_the_sum_over_types(left: Mapping[str, int], score: float) -> None:
-    """Zero for a type that fits, one for a type of which there is nothing (spec § 8.5)."""
+def test_the_shortage_is_the_sum_over_types(left: Mapping[str, int], score: float) -> None:
+    """A type that fits adds zero to the shortage, and a type without any room adds one (spec § 8.5)."""
     node = node_of(0, **left)
     assert fit_score(node, (("memory", 8), ("vcore", 4))) == score
 
 
 def test_the_node_with_the_least_shortage_is_reserved() -> None:
-    """The shortage precedes the utilization of the node."""
+    """The node with the least shortage is reserved, whatever the scores of the nodes are."""
     supply = ReservableSupply(CLASSES[0], NodePool(ReservableSupply.amounts))
     empty_small, full = node_of(0, vcore=3), node_of(1, vcore=30)
     book_on_node((("vcore", 1),), empty_small)
@@ -227,8 +227,8 @@ def test_the_node_with_the_least_shortage_is_reserved() -> None:
     assert supply.rank(full) < supply.rank(empty_small)
 
 
-def test_an_ask_without_a_node_to_reserve_waits_for_a_large_enough_one() -> None:
-    """The node may be full: asks that search for a node to reserve wait for another supply (spec § 8.5)."""
+def test_an_ask_without_a_reservable_node_waits_for_a_large_enough_one() -> None:
+    """An ask that searches for a node to reserve waits for a large enough one, even if full (spec § 8.5)."""
     book = NodeBook(NodeSortPolicy())
     node = node_of(0, vcore=4)
     book.add(node)
@@ -267,7 +267,7 @@ steps = st.lists(
 
 
 class Cluster:
-    """Four nodes, an index over them, and the short supplies."""
+    """Four nodes, an index over them, and their short supplies."""
 
     def __init__(self) -> None:
         """Nodes of 1 to 4 vcore, the last one with a gpu."""
@@ -280,7 +280,7 @@ class Cluster:
         self.booked: dict[Node, list[Items]] = {node: [] for node in self.nodes}
 
     def look(self, what: str, ask_class: AskClass) -> None:
-        """Search for a node to reserve, or for a node to place an ask on, and place it."""
+        """Search for a node to reserve, or for a node on which an ask is placed."""
         look = self.index.to_reserve if what == "reserve" else self.index.best
         found = look(ask_class)
         if isinstance(found, Supply):

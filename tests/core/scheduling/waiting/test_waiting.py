@@ -20,7 +20,7 @@ from support.core.trees import NODE, QUOTAS, World
 
 
 def in_order(world: World, items: list[Any]) -> list[Any]:
-    """Items by their places; an application precedes its contents."""
+    """Items by their places; an application precedes the items in it."""
     return sorted(items, key=world.place)
 
 
@@ -36,11 +36,11 @@ ops = st.one_of(
 
 
 def carry_out(world: World, what: str, which: int, value: int) -> None:
-    """Apply one change, in the way of the rankings and the parking."""
+    """Apply one change through the rankings and the parking."""
     line = world.waiting
     match what:
         case "park":
-            # Nobody looks into an application that is parked, or at what is parked already.
+            # Items in a parked application, and parked items, are not examined.
             if world.groups[which].app.blocker is None and world.groups[which].blocker is None:
                 line.park(world.groups[which], world.limit(value))
         case "park app":
@@ -66,7 +66,7 @@ def carry_out(world: World, what: str, which: int, value: int) -> None:
 
 
 def expected_of(world: World, opened: set[int]) -> list[Parked]:
-    """The active or passed items with their contents, by an examination of all items in order."""
+    """The active or passed items and those inside them, found by a scan of all items in order."""
     room = {n: world.quotas[n].max_applications - 1 for n in range(QUOTAS)}
     found: list[Parked] = []
     for app in in_order(world, world.apps):
@@ -95,12 +95,12 @@ COSTS = [0, waiting.HEAD_COST, 1000]
 
 
 @given(st.lists(st.lists(ops, max_size=25), max_size=4), st.sampled_from(COSTS))
-def test_a_pass_examines_the_items_of_an_exhaustive_search(
+def test_a_pass_examines_the_items_of_a_full_scan(
     rounds: list[list[tuple[str, int, int]]], cost: int
 ) -> None:
-    """The pass gets active items and those that an open blocker lets through, in order, and no others.
+    """A pass examines the active items and those that an open blocker lets through, in order.
 
-    Each of them uses the blocker's room, and is parked with one that is shut.
+    Each of them uses the blocker's room, and is parked with a blocker that is shut.
     """
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(waiting, "HEAD_COST", cost)
@@ -137,7 +137,7 @@ def _compare_passes(rounds: list[list[tuple[str, int, int]]]) -> None:
         for _ in world.visit(world.tree.root, try_item):
             world.check()
         world.waiting.end_pass()
-        # An application that leads to nobody any more may be looked at once; nothing is tried.
+        # An application without items that can be tried may be examined once; none of its items is tried.
         idle = {item for item in tried if item not in expected}
         assert all(isinstance(item, Application) and blockers[item] is None for item in idle)
         assert [item for item in tried if item not in idle] == expected
@@ -145,7 +145,7 @@ def _compare_passes(rounds: list[list[tuple[str, int, int]]]) -> None:
 
 
 def test_only_the_first_waiting_item_is_woken() -> None:
-    """A change with room for one ask lets only one through: the first in the global order."""
+    """A change with room for one ask lets only the first waiting item through."""
     world = World()
     for group in world.groups:
         world.waiting.park(group, world.limit(0))
@@ -156,10 +156,8 @@ def test_only_the_first_waiting_item_is_woken() -> None:
 
 
 @pytest.mark.parametrize("cost", COSTS)
-def test_an_item_let_through_during_a_pass_precedes_later_ones(
-    cost: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The order is correct although another blocker opens, and a key becomes smaller, during the pass."""
+def test_an_item_let_through_during_a_pass_has_its_place(cost: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The order is right although another blocker opens, and a key decreases, during the pass."""
     monkeypatch.setattr(waiting, "HEAD_COST", cost)
     world = World()
     root, first, last = world.tree.root, world.groups[0], world.groups[-1]
@@ -179,7 +177,7 @@ def test_an_item_let_through_during_a_pass_precedes_later_ones(
 
 
 @pytest.mark.parametrize("cost", COSTS)
-def test_active_items_precede_waiting_ones_behind_them(cost: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_items_do_not_overtake_active_ones(cost: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """An open blocker lets no item overtake active items ahead of it."""
     monkeypatch.setattr(waiting, "HEAD_COST", cost)
     world = World()
@@ -195,8 +193,8 @@ def test_active_items_precede_waiting_ones_behind_them(cost: int, monkeypatch: p
     assert first.blocker is None
 
 
-def test_an_open_blocker_that_lets_no_item_through_is_shut() -> None:
-    """The blocker is checked before any item is examined, and its items remain parked."""
+def test_an_open_blocker_without_suitable_items_is_shut() -> None:
+    """A blocker is checked before its items; if it lets none through, they remain parked."""
     world = World()
     world.waiting.park(world.groups[0], world.limit(0))
     world.free(0, 1)
@@ -207,8 +205,8 @@ def test_an_open_blocker_that_lets_no_item_through_is_shut() -> None:
     assert _pass(world) == []
 
 
-def test_an_item_parked_twice_waits_for_the_second_blocker_only() -> None:
-    """The first blocker drops the item, and is retired if it blocks no other."""
+def test_an_item_waits_for_its_last_blocker_only() -> None:
+    """The first blocker of an item parked twice drops the item, and is removed if it has no other."""
     world = World()
     world.waiting.park(world.groups[0], world.limit(0))
     world.waiting.park(world.groups[0], world.limit(1))
@@ -220,8 +218,8 @@ def test_an_item_parked_twice_waits_for_the_second_blocker_only() -> None:
     assert world.groups[0] in _pass(world)
 
 
-def test_a_blocker_is_retained_while_it_blocks_an_item() -> None:
-    """It is retired with its last waiting item, an ask group or a reserved ask."""
+def test_a_blocker_exists_while_it_has_an_item() -> None:
+    """A blocker is removed with its last waiting item, an ask group or a reserved ask."""
     world = World()
     limit = world.limit(0)
     reservation = Reservation(AppId("x"), AllocationKey("k"), NODE, 0.0, required=False, items=())  # type: ignore[arg-type]
@@ -241,7 +239,7 @@ def test_a_blocker_is_retained_while_it_blocks_an_item() -> None:
 
 
 def test_the_contents_of_a_parked_application_are_not_examined() -> None:
-    """Its contents are not examined; once it is unparked, all of them are tried."""
+    """The items in a parked application are not examined, and are tried once it is unparked."""
     world = World()
     app = world.apps[0]
     inside = [group for group in world.groups if group.app is app]
@@ -257,7 +255,7 @@ def test_the_contents_of_a_parked_application_are_not_examined() -> None:
 
 
 def test_an_unparked_item_unparks_its_application() -> None:
-    """An application that waits beside its own items is tried again as well."""
+    """An application that waits itself is tried again when an item in it is unparked."""
     world = World()
     app, group = world.apps[0], world.groups[0]
     world.waiting.park(app, world.limit(0))
@@ -269,7 +267,7 @@ def test_an_unparked_item_unparks_its_application() -> None:
 
 
 def test_a_change_requests_a_pass() -> None:
-    """Even without waiting items the change requests a pass."""
+    """A change requests a pass, even without waiting items."""
     world = World()
     assert not world.waiting.runnable
     world.waiting.changed(world.limit(0))
@@ -277,7 +275,7 @@ def test_a_change_requests_a_pass() -> None:
 
 
 def test_the_end_of_a_pass_shuts_open_blockers() -> None:
-    """The end of a pass closes it; the next change opens it again."""
+    """The end of a pass shuts open blockers, and the next change opens them again."""
     world = World()
     world.waiting.park(world.groups[0], world.limit(0))
     world.free(0, 3)
@@ -287,8 +285,8 @@ def test_the_end_of_a_pass_shuts_open_blockers() -> None:
     assert world.groups[0] in _pass(world)
 
 
-def test_groups_have_keys_of_their_own() -> None:
-    """Two asks of one class are one group: both wait for the same."""
+def test_asks_of_one_class_have_one_group() -> None:
+    """Two asks of one class are one group, which waits as a whole."""
     one, two = ask("a", "1", vcore=1), ask("a", "2", vcore=1, priority=9)
     assert group_key(one) == group_key(two) != group_key(ask("a", "3", vcore=2))
 

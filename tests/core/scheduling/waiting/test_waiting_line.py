@@ -1,4 +1,4 @@
-"""The path to the items of one blocker, in one ranking."""
+"""The line of items that wait for one blocker, in one ranking."""
 
 from typing import Any
 
@@ -13,19 +13,19 @@ from licorne_core.values.resources import Items
 
 
 def key_of(line: WaitingLine, ranking: Ranking[Any], limit: Ranked | None = None) -> Any:
-    """The key of the first item; None for none."""
+    """The key of the first item, or None."""
     entry = line.first(ranking, limit)
     return None if entry is None else entry.key
 
 
 def item_of(line: WaitingLine, ranking: Ranking[Any]) -> Any:
-    """The first item; None for none."""
+    """The first item, or None."""
     entry = line.first(ranking)
     return None if entry is None else entry.item
 
 
 class Sizes(LineOwner):
-    """Items that request vcore and memory, of a room of a given size.
+    """Items that request vcore and memory, and the room for them.
 
     It inherits from the core, so tests with it are for the pure form.
     """
@@ -38,7 +38,7 @@ class Sizes(LineOwner):
         self.asked = 0
 
     def wanted_by(self, item: int) -> Items:
-        """The requested amounts, without zeros."""
+        """The amounts that an item requests, without zeros."""
         pairs = zip(("vcore", "memory"), self.wanted[item], strict=True)
         return tuple((name, value) for name, value in pairs if value)
 
@@ -63,8 +63,8 @@ steps = st.lists(
 
 
 @given(steps)
-def test_the_first_is_the_member_with_the_smallest_key(steps: list[tuple[str, int, int]]) -> None:
-    """After any changes of keys and members, and whether the members are set aside or not."""
+def test_the_first_item_of_a_line_has_the_smallest_key(steps: list[tuple[str, int, int]]) -> None:
+    """After any changes of keys and members, the first item has the smallest key, set aside or not."""
     ranking: Ranking[int] = Ranking()
     keys = {item: 2 * item for item in range(5)}
     reasons = dict.fromkeys(keys, 1)
@@ -96,8 +96,8 @@ def test_the_first_is_the_member_with_the_smallest_key(steps: list[tuple[str, in
 
 
 @pytest.mark.parametrize("every", [1, 2, 3, 20, 30, 37])
-def test_smaller_keys_are_read_after_any_pause(every: int) -> None:
-    """The line is correct even if the ranking has dropped old changes: it is rebuilt from its members."""
+def test_a_line_is_right_after_a_pause(every: int) -> None:
+    """If the ranking has dropped old changes, the line is rebuilt from its members."""
     ranking: Ranking[str] = Ranking()
     for number, item in enumerate("abcd"):
         ranking.put(item, (1000 + number,))
@@ -113,8 +113,8 @@ def test_smaller_keys_are_read_after_any_pause(every: int) -> None:
             assert item_of(line, ranking) == item
 
 
-def test_a_member_for_two_reasons_remains_for_the_second() -> None:
-    """An application may be blocked itself and lead to a blocked item inside."""
+def test_an_application_remains_in_a_line_for_an_item_in_it() -> None:
+    """An application that is no longer blocked itself remains in the line for a blocked item in it."""
     ranking: Ranking[str] = Ranking()
     ranking.put("app", (1,))
     line = WaitingLine(ranking, LineOwner())
@@ -126,8 +126,8 @@ def test_a_member_for_two_reasons_remains_for_the_second() -> None:
     assert not line.members
 
 
-def test_a_waiting_line_finds_the_remaining_items() -> None:
-    """After a thousand removals the items behind are still found."""
+def test_a_line_finds_items_after_many_removals() -> None:
+    """After a thousand removals the remaining items are found."""
     ranking: Ranking[int] = Ranking()
     for item in range(2):
         ranking.put(item, (item,))
@@ -157,7 +157,7 @@ sized = st.lists(
 def test_the_first_fitting_item_is_that_of_a_full_scan(
     history: list[tuple[str, int, int, int]], chunk: int
 ) -> None:
-    """Before a limit or without one, after any history of sizes, keys and rooms."""
+    """The first fitting item is that of a full scan, with or without a limit, after any history."""
     ranking: Ranking[int] = Ranking()
     owner = Sizes()
     with pytest.MonkeyPatch.context() as patched:
@@ -177,7 +177,7 @@ def test_the_first_fitting_item_is_that_of_a_full_scan(
                 owner.room = {"vcore": first, "memory": second}
                 owner.changes += 1
             elif what != "add":
-                # It may become less without a word.
+                # The limit may decrease without a report.
                 owner.room = {name: left - (first == 0) for name, left in owner.room.items()}
             assert all(line.knows(member, owner.wanted_by(member)) for member in line.members)
             entries = [ranking.entry(member) for member in line.members if owner.passes(member)]
@@ -190,8 +190,8 @@ def test_the_first_fitting_item_is_that_of_a_full_scan(
 
 
 @pytest.mark.pure
-def test_of_very_many_sizes_few_are_compared() -> None:
-    """If all unsuitable items are in front, one comparison skips very many of them."""
+def test_few_of_many_sizes_are_compared() -> None:
+    """One comparison rules out very many sizes that precede the fitting one."""
     ranking: Ranking[int] = Ranking()
     owner = Sizes()
     line = WaitingLine(ranking, owner)
@@ -213,7 +213,7 @@ def test_of_very_many_sizes_few_are_compared() -> None:
 
 @pytest.mark.pure
 def test_a_waiting_line_drops_removed_items() -> None:
-    """After any number of additions and removals, it is as small as its contents."""
+    """After any number of additions and removals, the memory of a line is that of its items."""
     ranking: Ranking[int] = Ranking()
     owner = Sizes()
     line = WaitingLine(ranking, owner)
@@ -228,8 +228,8 @@ def test_a_waiting_line_drops_removed_items() -> None:
 
 
 @pytest.mark.pure
-def test_a_removed_small_item_has_no_effect() -> None:
-    """The neighbours of a removed small item are not compared one by one for ever."""
+def test_a_removed_small_item_costs_nothing_later() -> None:
+    """After the removal of a small item, its neighbours are not compared one by one."""
     ranking: Ranking[int] = Ranking()
     owner = Sizes()
     line = WaitingLine(ranking, owner)

@@ -1,4 +1,4 @@
-"""Wake-ups from outside: a change serves the first item that it helps, and no other."""
+"""Wake-ups by changes: a change serves the first item that it helps, and no other."""
 
 from collections.abc import Callable
 
@@ -48,7 +48,7 @@ def started(
 
 
 def refusal(check: AskedCheck, *refused: str) -> Command:
-    """Refuse these nodes, as the RM."""
+    """Refuse these nodes in place of the RM."""
     return answering(check, [NodeRefusal(node_id=NodeId(name), reason="no") for name in refused])
 
 
@@ -57,7 +57,7 @@ def tried(core: Driver) -> int:
     return core.partition.counters.asks_tried
 
 
-# Many who wait
+# Many waiting items
 
 
 def waiting_in_one_application() -> Driver:
@@ -70,12 +70,12 @@ def waiting_in_one_application() -> Driver:
 
 
 def waiting_in_many_applications() -> Driver:
-    """Each size belongs to another application; the largest is that of the first."""
+    """Each size belongs to an application of its own; the first one has the largest."""
     core = started(config("[{name: a}, {name: f}]"), apps(app("fill", "root.f")))
     core.do(nodes(node("n", vcore=1000)), asks(ask("fill", "f", vcore=990)))
     core.do(asks(ask("fill", "g", vcore=10)))
     core.do(apps(*(app(f"app-{size}", "root.a") for size in SIZES)))
-    # An application is as old as its oldest ask.
+    # The age of an application is that of its oldest ask.
     core.do(
         asks(*(ask(f"app-{n}", f"k{n}", vcore=n, created=START - n) for n in SIZES)),
     )
@@ -83,7 +83,7 @@ def waiting_in_many_applications() -> Driver:
 
 
 def waiting_in_many_queues() -> Driver:
-    """Each size is in another queue; of equal shares the queue with the larger request is first."""
+    """Each size is in a queue of its own; of equal shares the queue with the larger request is first."""
     queues = ", ".join(f"{{name: q{size}}}" for size in SIZES)
     core = started(config(f"[{queues}, {{name: f}}]"), apps(app("fill", "root.f")))
     core.do(nodes(node("n", vcore=1000)), asks(ask("fill", "f", vcore=990)))
@@ -96,14 +96,14 @@ def waiting_in_many_queues() -> Driver:
 @pytest.mark.parametrize(
     "waiting", [waiting_in_one_application, waiting_in_many_applications, waiting_in_many_queues]
 )
-def test_of_three_hundred_sizes_a_release_serves_the_first_that_fits(
+def test_a_release_serves_the_first_of_three_hundred_sizes_that_fits(
     waiting: Callable[[], Driver],
 ) -> None:
-    """Larger sizes precede it and do not fit, smaller ones follow; few are tried at all."""
+    """Larger sizes before the first fitting one are skipped; few of all sizes are tried."""
     core = waiting()
     before = tried(core)
     assert keys(core.do(releases(release("fill", "g")))) == ["k10"]
-    # The one that is served, those that its room could have been for, and its queues.
+    # The served size, the sizes that were checked for its room, and their queues.
     assert tried(core) - before <= 20
     assert keys(core.do(releases(release("fill", "f")))) == [
         *(f"k{size}" for size in (300, 299, 298)),
@@ -114,8 +114,8 @@ def test_of_three_hundred_sizes_a_release_serves_the_first_that_fits(
 # Reserved asks
 
 
-def test_room_in_a_queue_wakes_a_reserved_ask() -> None:
-    """Its reserved node has room already; nothing else happens on it."""
+def test_room_in_a_queue_wakes_its_reserved_ask() -> None:
+    """A reserved ask is placed on its node as soon as its queue has room."""
     core = started(
         config("[{name: a, resources: {max: {vcore: 12m}}}, {name: f}]"),
         nodes(node("n1", vcore=10), node("n2", vcore=10)),
@@ -129,8 +129,8 @@ def test_room_in_a_queue_wakes_a_reserved_ask() -> None:
     assert placed(core.do(releases(release("own", "other")))) == [("own", "big", "n1")]
 
 
-def test_room_of_its_user_wakes_a_reserved_ask() -> None:
-    """Usage that another application of the same user frees in another queue suffices."""
+def test_room_of_a_user_wakes_its_reserved_ask() -> None:
+    """Usage that another application of the user frees in another queue wakes a reserved ask."""
     limit = "limits: [{limit: of ann, users: [ann], maxresources: {vcore: 12m}}]"
     core = started(
         config("[{name: a}, {name: b}, {name: f}]", rest=limit),
@@ -145,8 +145,8 @@ def test_room_of_its_user_wakes_a_reserved_ask() -> None:
     assert placed(core.do(releases(release("also", "other")))) == [("own", "big", "n1")]
 
 
-def test_a_reserved_ask_precedes_asks_that_wait_for_the_same_room() -> None:
-    """The others are first in the order of queues, but the reserved pass precedes (§ 8.6)."""
+def test_a_reserved_ask_precedes_others_that_wait_for_the_same_room() -> None:
+    """The reserved pass precedes asks that are first in the order of queues (§ 8.6)."""
     queues = "[{name: a}, {name: p, resources: {max: {vcore: 14m}}, queues: [{name: x}, {name: y}]}]"
     core = started(
         config(queues),
@@ -162,8 +162,8 @@ def test_a_reserved_ask_precedes_asks_that_wait_for_the_same_room() -> None:
     assert [k for _, k, _ in placed(core.do(releases(release("own", "other"))))][:1] == ["big"]
 
 
-def test_a_reserved_ask_takes_another_node_before_asks_that_wait_for_it() -> None:
-    """Items that are first in the order of queues follow it (spec § 8.6)."""
+def test_a_reserved_ask_takes_a_node_before_others_that_wait_for_it() -> None:
+    """A reserved ask takes another node before items that are first in the order of queues (spec § 8.6)."""
     core = started(
         config("[{name: a}, {name: b}, {name: f}]"),
         nodes(node("n1", vcore=10), node("n2", vcore=10)),
@@ -179,8 +179,8 @@ def test_a_reserved_ask_takes_another_node_before_asks_that_wait_for_it() -> Non
 # Placeholders
 
 
-def test_a_gang_without_real_asks_waits_for_no_node() -> None:
-    """Its ask was refused beside the placeholder and removed: others of the size are placed."""
+def test_asks_of_a_refused_replacements_size_are_placed() -> None:
+    """After a refused replacement is removed, other asks of its size are placed."""
     core = started(
         config("[{name: a}, {name: b, resources: {max: {vcore: 1m}}}]"),
         nodes(node("n1", vcore=1), node("n2", vcore=2)),
@@ -197,7 +197,7 @@ def test_a_gang_without_real_asks_waits_for_no_node() -> None:
 
 
 def test_a_refused_replacement_is_tried_again_when_the_node_changes() -> None:
-    """The RM may agree to the placeholder's node, though there is no more room than before."""
+    """A refused replacement is tried again when its node changes, even without more room."""
     core = started(
         config("[{name: a}]"),
         nodes(node("n1", vcore=1)),
@@ -211,11 +211,11 @@ def test_a_refused_replacement_is_tried_again_when_the_node_changes() -> None:
     assert again.nodes == ["n1"]
 
 
-# What could not be run
+# Asks that could not be run
 
 
-def test_an_ask_that_could_not_be_run_waits_behind_its_equals() -> None:
-    """The next ask uses the room, and then those that arrived meanwhile."""
+def test_an_ask_that_could_not_be_run_waits_behind_others_of_its_class() -> None:
+    """Room is used by the next ask of the class, and then by those that arrived meanwhile."""
     core = started(
         config("[{name: a}]"),
         nodes(node("n", vcore=1)),
@@ -229,11 +229,11 @@ def test_an_ask_that_could_not_be_run_waits_behind_its_equals() -> None:
     assert keys(core.wait(1.0)) == ["k1"]
 
 
-# Turns that are cut short
+# Turns that end early
 
 
-def test_a_woken_item_is_served_after_a_turn_without_tries_left() -> None:
-    """The turn has used its tries before it reaches the item; the next one continues."""
+def test_a_woken_item_is_served_in_the_next_turn_if_no_tries_are_left() -> None:
+    """A turn that has used its tries before a woken item leaves the item to the next turn."""
     core = started(
         config("[{name: a}, {name: b, resources: {max: {vcore: 1m}}}, {name: f}]"),
         nodes(node("n1", vcore=500), node("n2", vcore=500)),
@@ -248,12 +248,12 @@ def test_a_woken_item_is_served_after_a_turn_without_tries_left() -> None:
     assert keys(core.run(decisions=1)) == ["w"]
 
 
-# Who may start
+# Applications that may start
 
 
 @pytest.mark.parametrize("bound", ["queue", "user"])
-def test_a_rolled_back_ask_lets_the_next_application_start(bound: str) -> None:
-    """While the RM was asked about the ask, its application counted as about to run, in the only place."""
+def test_a_roll_back_lets_the_next_application_start(bound: str) -> None:
+    """While its only ask is assumed, an application counts as running; its roll-back lets another start."""
     one = "maxapplications: 1"
     limit = f"limits: [{{limit: one, users: ['*'], {one}}}]" if bound == "user" else ""
     leaf = f"{{name: a, {one}}}" if bound == "queue" else "{name: a}"
@@ -268,8 +268,8 @@ def test_a_rolled_back_ask_lets_the_next_application_start(bound: str) -> None:
     assert placed(core.do(refusal(check, "n1"))) == [("two", "t", "n1")]
 
 
-def test_the_end_of_an_application_lets_the_first_waiting_one_start() -> None:
-    """One end lets one application start: the first in order, whatever its queue."""
+def test_the_end_of_an_application_starts_the_first_waiting_one() -> None:
+    """One end lets one application start: the first in the global order, whatever its queue."""
     leaves = ", ".join(f"{{name: {name}, maxapplications: 1}}" for name in "xy")
     core = started(
         config(f"[{{name: p, maxapplications: 1, queues: [{leaves}]}}]"),
@@ -289,7 +289,7 @@ def test_the_end_of_an_application_lets_the_first_waiting_one_start() -> None:
 
 @pytest.mark.parametrize("how", ["its ask is released", "all is released", "it is removed"])
 def test_the_next_accepted_application_is_tried_after_the_end_of_the_older_one(how: str) -> None:
-    """An older application whose ask fits nowhere blocks the younger application until then."""
+    """In a state-aware leaf the end of an older application that fits nowhere unblocks the younger one."""
     core = started(AWARE, nodes(node("n", vcore=10)))
     for app_id in ("old", "young"):
         core.do(apps(app(app_id, "root.a")))
@@ -306,9 +306,7 @@ def test_the_next_accepted_application_is_tried_after_the_end_of_the_older_one(h
 
 @pytest.mark.parametrize("how", ["second allocation", "release", "removal", "five minutes"])
 def test_the_next_accepted_application_is_tried_after_the_start_of_the_older_one(how: str) -> None:
-    """One application starts at a time; its start ends with a second allocation, by its own end or by
-    time.
-    """
+    """The start of an application ends with its second allocation, with its own end, or by time."""
     core = started(AWARE, nodes(node("n", vcore=10)))
     for app_id in ("old", "young"):
         core.do(apps(app(app_id, "root.a")))
@@ -328,7 +326,7 @@ def test_the_next_accepted_application_is_tried_after_the_start_of_the_older_one
     assert ("young", "y", "n") in placed(effects)
 
 
-def test_an_older_application_that_comes_to_a_state_aware_leaf_is_the_next() -> None:
+def test_an_older_application_is_the_next_in_a_state_aware_leaf() -> None:
     """An ask with an old creation time makes its application the oldest (spec § 5.2)."""
     core = started(AWARE, nodes(node("n", vcore=10)))
     core.do(apps(app("starts", "root.a"), app("young", "root.a"), app("old", "root.a")))
@@ -341,8 +339,8 @@ def test_an_older_application_that_comes_to_a_state_aware_leaf_is_the_next() -> 
 # Back-off
 
 
-def test_the_end_of_a_back_off_is_a_try_for_the_whole_application() -> None:
-    """Its earlier blockers do not count any more: all of its contents are tried again."""
+def test_all_asks_of_an_application_are_tried_after_its_back_off() -> None:
+    """After a back-off all items of the application are tried again, whatever blocked them before."""
     properties = "{application.unschedasks.backoff: '2', application.unschedasks.backoff.delay: 5s}"
     core = started(
         config(f"[{{name: a, properties: {properties}}}, {{name: f}}]"),
@@ -360,8 +358,8 @@ def test_the_end_of_a_back_off_is_a_try_for_the_whole_application() -> None:
 # Settings
 
 
-def test_items_allowed_by_a_new_configuration_are_tried_at_once() -> None:
-    """Items that wait for a maximum, for a start and for a back-off are all served."""
+def test_items_that_a_reload_allows_are_tried_at_once() -> None:
+    """Items that wait for a maximum, a start or a back-off are all served after the reload."""
     tight = config("[{name: a, maxapplications: 1}, {name: b, resources: {max: {vcore: 1m}}}]")
     core = started(
         tight,

@@ -1,4 +1,4 @@
-"""The check of the books detects each kind of fault."""
+"""The check of the books detects every kind of fault."""
 
 from collections.abc import Callable
 
@@ -29,7 +29,7 @@ Slip = Callable[[Partition], object]
 
 @pytest.fixture
 def scheduler() -> Scheduler:
-    """One allocation and one waiting ask, in two RMs."""
+    """Two RMs, one of which has an allocation and a waiting ask."""
     driver = Driver()
     for rm in ("rm1", "rm2"):
         driver.do(register(config(QUEUES), rm=rm))
@@ -39,18 +39,18 @@ def scheduler() -> Scheduler:
 
 
 def group_of(partition: Partition) -> AskGroup:
-    """The only group of asks."""
+    """The only ask group."""
     (group,) = partition.applications[APP].groups.values()
     return group
 
 
 def user_at_root(partition: Partition) -> Tracker:
-    """The user's usage in all queues, without a limit."""
+    """The total usage of the user at root, without a limit."""
     return partition.limits.users["ann"][ROOT]
 
 
 def enter_new(partition: Partition) -> None:
-    """Count the application as new, though it has allocations."""
+    """Count the application as new, although it has allocations."""
     owner = partition.applications[APP]
     partition.tally.moved(owner.state.value, AppState.NEW.value)
     owner.state = AppState.NEW
@@ -100,23 +100,23 @@ SLIPS: dict[str, tuple[str, Slip]] = {
 
 
 @pytest.mark.parametrize(("rule", "slip"), SLIPS.values(), ids=SLIPS.keys())
-def test_a_fault_is_noticed(scheduler: Scheduler, rule: str, slip: Slip) -> None:
-    """Inconsistent books are reported with the broken rule."""
+def test_a_fault_of_the_books_is_detected(scheduler: Scheduler, rule: str, slip: Slip) -> None:
+    """Inconsistent books are reported with the violated rule."""
     check_invariants(scheduler)
     slip(scheduler.partitions[ONE])
     with pytest.raises(InvariantBroken, match=rule):
         check_invariants(scheduler)
 
 
-def test_a_removed_partition_on_the_agenda_is_noticed(scheduler: Scheduler) -> None:
-    """A partition on the agenda has to belong to an RM."""
+def test_a_removed_partition_on_the_agenda_is_detected(scheduler: Scheduler) -> None:
+    """A partition on the agenda that belongs to no RM is reported."""
     del scheduler.partitions[ONE]
     with pytest.raises(InvariantBroken, match=r"L3: the agenda has .*\[rm1\]default"):
         check_invariants(scheduler)
 
 
-def test_shared_state_is_noticed(scheduler: Scheduler) -> None:
-    """Two RMs that share as much as a table of nodes are reported, each by its partition."""
+def test_state_shared_by_rms_is_detected(scheduler: Scheduler) -> None:
+    """Two RMs that share an object, even one table of nodes, are reported by partition."""
     one, two = scheduler.partitions.values()
     two.nodes = one.nodes
     with pytest.raises(InvariantBroken, match=r"R1: owner of NodeBook: .*\[rm2\].*\[rm1\]"):

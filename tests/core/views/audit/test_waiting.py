@@ -1,4 +1,4 @@
-"""The rules of the waiting relation detect each kind of fault."""
+"""The check of waiting items detects every kind of fault."""
 
 from collections.abc import Callable
 from typing import Any
@@ -25,7 +25,7 @@ Slip = Callable[[Partition], object]
 def core() -> Driver:
     """Two nodes with room for 5 each, and three waiting asks.
 
-    One requests 6, one more than the maximum of its queue, and one waits for another to end.
+    One requests 6, one exceeds the maximum of its queue by one, and one waits for the end of another.
     """
     driver = Driver()
     leaves = "[{name: a}, {name: b, resources: {max: {vcore: 1m}}}, {name: c, maxapplications: 1}]"
@@ -47,7 +47,7 @@ def group_of(partition: Partition, app_id: str) -> AskGroup:
 
 
 def leaf_of(partition: Partition, path: str) -> Queue:
-    """The leaf of that path."""
+    """The leaf of this path."""
     leaf = partition.tree.get(path)
     assert leaf is not None
     return leaf
@@ -62,12 +62,12 @@ def blocker_of(partition: Partition, app_id: str) -> Blocker:
 
 
 def grow(partition: Partition) -> None:
-    """A node gets more room without a mark."""
+    """Enlarge a node without a mark."""
     partition.nodes.resize(partition.nodes.by_id[NodeId("n1")], {"vcore": 20})
 
 
 def off_waiting_line(app_id: str, level: int) -> Slip:
-    """An item is parked, but its path is missing in the blocker's lines on one level."""
+    """Remove the path of a parked item from the blocker's lines on one level."""
 
     def slip(partition: Partition) -> None:
         rankings = [
@@ -81,17 +81,17 @@ def off_waiting_line(app_id: str, level: int) -> Slip:
 
 
 def activate(partition: Partition) -> None:
-    """An item is active although it cannot be served."""
+    """Make an item active that cannot be served."""
     partition.applications[AppId("over")].ranking.activate(group_of(partition, "over"))
 
 
 def raise_maximum(partition: Partition) -> None:
-    """A queue loses its maximum without a mark."""
+    """Remove the maximum of a queue without a mark."""
     leaf_of(partition, "root.b").max = None
 
 
 def misplace(partition: Partition) -> None:
-    """An application refers to a blocker that does not list it."""
+    """Let an application refer to a blocker that does not list it."""
     partition.applications[APP].blocker = blocker_of(partition, "starts")
 
 
@@ -116,8 +116,8 @@ SLIPS: dict[str, tuple[str, Slip]] = {
 
 
 @pytest.mark.parametrize(("rule", "slip"), SLIPS.values(), ids=SLIPS.keys())
-def test_a_fault_is_noticed(core: Driver, rule: str, slip: Slip) -> None:
-    """An item without a blocker, or unknown to its blocker, is reported with the rule."""
+def test_a_fault_of_waiting_items_is_detected(core: Driver, rule: str, slip: Slip) -> None:
+    """An item without a blocker, or one that its blocker does not list, is reported with the rule."""
     partition = core.partition
     check_waiting(partition)
     slip(partition)
@@ -125,8 +125,8 @@ def test_a_fault_is_noticed(core: Driver, rule: str, slip: Slip) -> None:
         check_waiting(partition)
 
 
-def test_a_reserved_ask_that_could_be_served_is_noticed(core: Driver) -> None:
-    """Asks with a node of their own are checked one by one, not only the first of a group."""
+def test_a_reserved_ask_that_could_be_served_is_detected(core: Driver) -> None:
+    """Reserved asks are checked one by one, not only the first of each group."""
     core.do(asks(ask("large", "other", vcore=7)))
     core.wait(3)
     partition = core.partition
@@ -137,16 +137,16 @@ def test_a_reserved_ask_that_could_be_served_is_noticed(core: Driver) -> None:
         check_waiting(partition)
 
 
-def test_waiting_during_work_is_no_fault(core: Driver) -> None:
-    """Until the next turn an item that could be served may wait; only in an idle partition it is a fault."""
+def test_an_item_that_could_be_served_is_a_fault_only_when_idle(core: Driver) -> None:
+    """An item that could be served may wait until the next turn, but not in an idle partition."""
     partition = core.partition
     grow(partition)
     partition.wakeups.waiting.runnable = True
     check_waiting(partition)
 
 
-def test_the_check_of_the_books_includes_these_rules(core: Driver) -> None:
-    """The check of the books includes that of the waiting relation."""
+def test_the_check_of_the_books_includes_waiting_items(core: Driver) -> None:
+    """The check of the books includes the check of waiting items."""
     partition = core.partition
     partition.wakeups.blockers.get(RunningLimit, partition.tree.root)
     with pytest.raises(InvariantBroken, match="W3: "):
