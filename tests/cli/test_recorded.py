@@ -25,7 +25,7 @@ from licorne_cli.output import marks
 from licorne_cli.parsing.parser import ForCommands, commands_of
 from licorne_server.testing import VirtualClock
 from support.peers.scenes import FILES, SCENES
-from support.recorded import Scene, compact, compare, scenes
+from support.recorded import Answers, Scene, compare, scenes
 
 RECORDED = scenes("commands", "$ ")
 NOT_RECORDED = {
@@ -81,10 +81,12 @@ async def test_commands_print_as_recorded(
     monkeypatch.setenv(PATH_VARIABLE, str(files / "contexts.yaml"))
     async with SCENES[scene.place](clock) as target:
         monkeypatch.setenv(VARIABLES["target"], target)
-        await scene.replay(partial(played, monkeypatch, capsys), rewrite=rewrite)
+        await scene.replay(partial(played, monkeypatch, capsys, scene.answers), rewrite=rewrite)
 
 
-async def played(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], line: str) -> list[str]:
+async def played(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], answers: Answers, line: str
+) -> list[str]:
     """What a line prints; words before `licorne` are variables of its environment."""
     variables, _, words = line[2:].partition("licorne ")
     with monkeypatch.context() as environment:
@@ -93,7 +95,7 @@ async def played(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[
         capsys.readouterr()
         code = await asyncio.to_thread(exit_code, shlex.split(words))
     captured = capsys.readouterr()
-    return list(printed(code, captured.out, captured.err))
+    return list(printed(code, captured.out, captured.err, answers))
 
 
 def exit_code(words: Sequence[str]) -> int | str | None:
@@ -104,14 +106,15 @@ def exit_code(words: Sequence[str]) -> int | str | None:
         return ended.code
 
 
-def printed(code: int | str | None, out: str, err: str) -> Iterator[str]:
+def printed(code: int | str | None, out: str, err: str, answers: Answers) -> Iterator[str]:
     """The output of a command, without the parts that differ between runs; lines of stderr have a mark."""
     for mark, text in (("", out), ("! ", err)):
         steady = re.sub(r"127\.0\.0\.1:\d+", "HOST:PORT", text).replace(str(Path.cwd()), "HERE")
         for pattern, name in BUILD.items():
             steady = re.sub(pattern, name, steady)
-        shown = compact(json.loads(steady)) if steady.startswith(("{", "[")) else steady
-        yield from (f"{mark}{line}".rstrip() for line in shown.splitlines())
+        is_json = steady.startswith(("{", "["))
+        shown = answers.show(json.loads(steady)) if is_json else steady.splitlines()
+        yield from (f"{mark}{line}".rstrip() for line in shown)
         if text and not text.endswith("\n"):
             yield f"{mark}(no newline)"
     if code:
@@ -135,20 +138,30 @@ def test_every_command_is_recorded_or_left_out() -> None:
 def test_help_is_as_recorded(rewrite: bool) -> None:
     """The accepted words and options of each command, and their descriptions, are those of the recording."""
     said: list[str] = []
+    known: dict[tuple[str, ...], str] = {}
     for words, parser in parsers():
-        said += ["", " ".join(("$ licorne", *words, "--help")), parser.description or ""]
-        formatter = parser._get_formatter()
-        for action in parser._actions:
-            if action.help == argparse.SUPPRESS:
-                continue
-            if isinstance(action, ForCommands):
-                said += [f"  {one.dest}: {one.help}" for one in action._choices_actions]
-                continue
-            names = [*action.option_strings, formatter._format_args(action, action.dest.upper())]
-            text = formatter._expand_help(action) if action.help else ""
-            said.append(f"  {' '.join(filter(None, names))}: {text}".rstrip(": "))
+        command = " ".join(("licorne", *words, "--help"))
+        said += ["", f"$ {command}", parser.description or ""]
+        for group in parser._action_groups:
+            lines = tuple(options_said(parser, group))
+            place = known.setdefault(lines, command)
+            said += [f"  {group.title}: as in {place}"] if place != command and len(lines) > 4 else lines
         said += (parser.epilog or "").splitlines()
     compare("help", said[1:], rewrite=rewrite)
+
+
+def options_said(parser: argparse.ArgumentParser, group: argparse._ArgumentGroup) -> Iterator[str]:
+    """The words and options of a group, each with its help."""
+    formatter = parser._get_formatter()
+    for action in group._group_actions:
+        if action.help == argparse.SUPPRESS:
+            continue
+        if isinstance(action, ForCommands):
+            yield from (f"  {one.dest}: {one.help}" for one in action._choices_actions)
+            continue
+        names = [*action.option_strings, formatter._format_args(action, action.dest.upper())]
+        text = formatter._expand_help(action) if action.help else ""
+        yield f"  {' '.join(filter(None, names))}: {text}".rstrip(": ")
 
 
 def parsers() -> Iterator[tuple[tuple[str, ...], argparse.ArgumentParser]]:

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Awaitable, Callable, Iterable
 from difflib import unified_diff
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,9 @@ import pytest
 PROMISE = "## "
 ON = "## on: "
 FOLDER = Path(__file__).parent.parent / "data" / "recorded"
-WIDTH = 110
+WIDTH, WIDTH_OF_ROWS = 110, 160
+LONG = 400
+"""Characters of an answer, or of a part of one, that is not shown twice."""
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -33,19 +36,78 @@ def compare(name: str, said: Iterable[str], *, rewrite: bool) -> None:
         pytest.fail("\n".join([*difference, "if that is wanted: pytest --rewrite"]), pytrace=False)
 
 
-def compact(value: Any, indent: str = "") -> str:
-    """JSON in the order of keys, with a line for each value that fits into one."""
-    line = json.dumps(value, ensure_ascii=False, sort_keys=True)
-    if len(indent) + len(line) <= WIDTH or not isinstance(value, dict | list) or not value:
-        return line
-    deeper = indent + " "
-    if isinstance(value, dict):
-        inside = [f"{json.dumps(key)}: {compact(item, deeper)}" for key, item in sorted(value.items())]
-    else:
-        inside = [compact(item, deeper) for item in value]
-    first, last = "{}" if isinstance(value, dict) else "[]"
-    lines = ",\n".join(deeper + item for item in inside)
-    return f"{first}\n{lines}\n{indent}{last}"
+class Answers:
+    """JSON in the order of keys, with a line for each value that fits into one.
+
+    Records are a table below their keys, equal neighbours in a list are counted, and what was in an earlier
+    answer names the first line that gave it, with its place there.
+    """
+
+    def __init__(self) -> None:
+        """Nothing has been shown."""
+        self._places: dict[str, str] = {}
+        self._lines_told: set[str] = set()
+        self._shown: list[tuple[str, str]] = []
+
+    def show(self, value: Any) -> list[str]:
+        """The lines of a value."""
+        return self._lines(value, "", "").splitlines()
+
+    def told(self, line: str) -> None:
+        """What has been shown since the last call was the answer to this line."""
+        for text, place in self._shown if line not in self._lines_told else ():
+            self._places.setdefault(text, f"{line}{place}")
+        self._lines_told.add(line)
+        self._shown.clear()
+
+    def _lines(self, value: Any, indent: str, place: str) -> str:
+        line = json.dumps(value, ensure_ascii=False, sort_keys=True)
+        if len(indent) + len(line) <= WIDTH or not isinstance(value, dict | list) or not value:
+            return line
+        if len(line) >= LONG:
+            if line in self._places:
+                return f"as in {self._places[line]}"
+            self._shown.append((line, place))
+        deeper = indent + " "
+        if isinstance(value, dict):
+            first, last = "{", "}"
+            inside = [
+                f"{json.dumps(key)}: {self._lines(item, deeper, f'{place} {key}')}"
+                for key, item in sorted(value.items())
+            ]
+        elif (keys := keys_of(value)) and max(map(len, rows := rows_of(value, keys))) <= WIDTH_OF_ROWS:
+            return "\n".join([f"[{{{', '.join(keys)}}},", *(deeper + row for row in rows), f"{indent}]"])
+        else:
+            first, last = "[", "]"
+            inside = [
+                self._lines(item, deeper, f"{place} {at}") + (f" ({count} times)" if count > 1 else "")
+                for at, (item, count) in enumerate(runs(value))
+            ]
+        lines = ",\n".join(deeper + item for item in inside)
+        return f"{first}\n{lines}\n{indent}{last}"
+
+
+def keys_of(values: list[Any]) -> list[str]:
+    """The keys of records, if these are records that have most of them; else none."""
+    if len(values) < 2 or not all(isinstance(one, dict) for one in values):
+        return []
+    keys = sorted(set[str]().union(*values))
+    return keys if all(2 * len(one) >= len(keys) for one in values) else []
+
+
+def rows_of(records: list[dict[str, Any]], keys: list[str]) -> list[str]:
+    """The values of each record, in the order of the keys."""
+    return [
+        ", ".join(
+            json.dumps(one[key], ensure_ascii=False, sort_keys=True) if key in one else "-" for key in keys
+        )
+        for one in records
+    ]
+
+
+def runs(values: list[Any]) -> list[tuple[Any, int]]:
+    """Each value with the number of equal neighbours."""
+    return [(one, len(list(equal))) for one, equal in groupby(values)]
 
 
 class Scene:
@@ -58,6 +120,7 @@ class Scene:
         first, *self.lines = [one for one in text.splitlines() if one.startswith((*marks, PROMISE))]
         self.place = first.removeprefix(ON)
         self.played = [line for line in self.lines if not line.startswith(PROMISE)]
+        self.answers = Answers()
 
     async def replay(self, play: Callable[[str], Awaitable[Iterable[str]]], *, rewrite: bool) -> None:
         """Play each line, and compare what is answered."""
@@ -66,6 +129,7 @@ class Scene:
             said += [*([] if said[-1].startswith(PROMISE) else [""]), line]
             if not line.startswith(PROMISE):
                 said += await play(line)
+                self.answers.told(line)
         compare(self.path, said, rewrite=rewrite)
 
 

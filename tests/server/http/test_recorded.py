@@ -7,11 +7,13 @@ The scenes are in ``data/recorded/rest``, see ``support/recorded.py``, and their
 import json
 import re
 from functools import partial
+from http import HTTPStatus
+from typing import Any
 
 import pytest
 
 from licorne_server.http.ui.page import STATIC
-from support.recorded import Scene, compact, compare, scenes
+from support.recorded import Scene, compare, scenes
 from support.server.http_scenes import CONFIG, SCENES
 from support.server.http_site import Site
 
@@ -20,7 +22,7 @@ OF_THE_LIBRARY = ("process_", "python_")
 """Metrics that the client library of Prometheus makes."""
 UNSTEADY = ("licorne_build_info", "licorne_idle_collection", "licorne_loop_")
 """Samples of the process, whatever the scene is; their names are recorded."""
-REFRESH, QUICK = re.compile(r'"refresh": \d+'), '"refresh": 2000'
+REFRESH, QUICK = re.compile(r'"refresh": ?\d+'), '"refresh": 2000'
 """It follows the cost of an answer, and that of a collection of garbage if one falls into it."""
 NOT_RECORDED = {
     "/debug/fullstatedump": "all that the other paths say, once more",
@@ -47,10 +49,10 @@ NOT_RECORDED = {
 async def test_paths_answer_as_recorded(scene: Scene, site: Site, rewrite: bool) -> None:
     """Each path has the status, the kind of content and the body that it had."""
     SCENES[scene.place](site)
-    await scene.replay(partial(played, site), rewrite=rewrite)
+    await scene.replay(partial(played, site, scene), rewrite=rewrite)
 
 
-async def played(site: Site, line: str) -> list[str]:
+async def played(site: Site, scene: Scene, line: str) -> list[str]:
     """What is answered; behind the path there may be a header, and what is checked is a configuration."""
     method, path, *more = line[2:].split(" ", 2)
     header = dict([one.split(": ") for one in more])
@@ -62,8 +64,17 @@ async def played(site: Site, line: str) -> list[str]:
         *(f"{name}: {headers[name]}" for name in ("Location", "Allow") if name in headers),
     ]
     if kind.startswith("application/json"):
-        return [*said, *REFRESH.sub(QUICK, compact(json.loads(body))).splitlines()]
+        shown = json.loads(REFRESH.sub(QUICK, body.decode()))
+        return [*said, *(refused(status, shown) or scene.answers.show(shown))]
     return [*said, *body.decode().rstrip().splitlines()]
+
+
+def refused(status: int, shown: Any) -> list[str]:
+    """The message of a refusal that has all that each has, in both spellings of its keys."""
+    message = shown["message"] if isinstance(shown, dict) and "message" in shown else ""
+    whole = {"status_code": status, "message": message, "description": HTTPStatus(status).phrase}
+    old = {"StatusCode": status, "Message": message, "Description": HTTPStatus(status).phrase}
+    return [f"refused: {message}"] if shown == whole | old else []
 
 
 def test_every_path_is_recorded_or_left_out(site: Site) -> None:

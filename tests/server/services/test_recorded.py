@@ -14,7 +14,6 @@ from typing import Any
 import grpc
 import pytest
 from google.protobuf.json_format import MessageToDict, ParseDict
-from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from licorne.si.v1 import si_pb2
@@ -24,7 +23,7 @@ from licorne.v1.state_pb2_grpc import StateStub
 from licorne_server.testing import VirtualClock
 from support.patience import PATIENCE
 from support.peers.shim import Call, info_of, violations
-from support.recorded import Scene, compact, scenes
+from support.recorded import Answers, Scene, scenes
 from support.server.call_scenes import SCENES
 
 READ, UNTIL = "< ", " until "
@@ -50,10 +49,12 @@ NOT_RECORDED = {
 async def test_calls_answer_as_recorded(scene: Scene, rewrite: bool, usual_levels: None) -> None:
     """Each call has the answer that it had, or the status, reason and fields of its refusal."""
     async with SCENES[scene.place](VirtualClock()) as (channel, streams), asyncio.timeout(PATIENCE):
-        await scene.replay(partial(played, channel, streams), rewrite=rewrite)
+        await scene.replay(partial(played, channel, streams, scene.answers), rewrite=rewrite)
 
 
-async def played(channel: grpc.aio.Channel, streams: dict[str, Call], line: str) -> list[str]:
+async def played(
+    channel: grpc.aio.Channel, streams: dict[str, Call], answers: Answers, line: str
+) -> list[str]:
     """What a line gives."""
     what, _, until = line[2:].partition(UNTIL)
     name, _, given = what.partition(" ")
@@ -61,35 +62,30 @@ async def played(channel: grpc.aio.Channel, streams: dict[str, Call], line: str)
         read = [await streams[name].next()]
         while until not in str(read[-1]):
             read.append(await streams[name].next())
-        return shown(read[-1])
+        return answers.show(MessageToDict(read[-1]))
     if name in streams:
         message = getattr(si_pb2, name.replace("Update", "") + "Request")(rmID="rm")
         await streams[name].send(ParseDict(json.loads(given), message))
         return []
-    answer = await called(name, given, channel)
+    answer = await called(name, given, channel, answers)
     while until not in "\n".join(answer):
-        answer = await called(name, given, channel)
+        answer = await called(name, given, channel, answers)
     return answer
 
 
-async def called(name: str, given: str, channel: grpc.aio.Channel) -> list[str]:
+async def called(name: str, given: str, channel: grpc.aio.Channel, answers: Answers) -> list[str]:
     """The answer of a call, or its refusal."""
     service, _, method = name.partition(".")
     module, stub = SERVICES[service]
     request = module.DESCRIPTOR.services_by_name[service].methods_by_name[method].input_type
     message = ParseDict(json.loads(given or "{}"), GetMessageClass(request)())
     try:
-        return shown(await getattr(stub(channel), method)(message))
+        return answers.show(MessageToDict(await getattr(stub(channel), method)(message)))
     except grpc.aio.AioRpcError as error:
         reason, details = info_of(error)
         said = [f"{error.code().name}: {error.details()}"]
         said += [f"reason: {' '.join([reason, *(f'{k}={v}' for k, v in details.items())])}"] if reason else []
         return said + [f"field {field}: {text}" for field, text in violations(error).items()]
-
-
-def shown(message: Message) -> list[str]:
-    """A message as JSON, without what is empty."""
-    return compact(MessageToDict(message)).splitlines()
 
 
 def test_every_call_is_recorded_or_left_out() -> None:
