@@ -129,8 +129,8 @@ async def test_async_functions_judge_a_list_at_once() -> None:
     assert begun == list(range(1, 101))
 
 
-async def test_what_fails_in_a_list_spares_the_others() -> None:
-    """A check for which the function fails is not answered; those before and after it are."""
+async def test_what_fails_in_a_list_spares_the_others(caplog: pytest.LogCaptureFixture) -> None:
+    """A check for which the function fails is logged and not answered; those before and after it are."""
 
     def judge(asked: PredicateCheck) -> Any:
         if asked.id == 2:
@@ -142,6 +142,7 @@ async def test_what_fails_in_a_list_spares_the_others() -> None:
     runner.start(STAMP, [check(number) for number in range(1, 6)])
     await eventually(lambda: len(sent.ids) == 3 and stats.unanswered == 2)
     assert sent.ids == [1, 4, 5]
+    assert "no idea" in caplog.text
     runner.stop()
 
 
