@@ -1,7 +1,7 @@
 """The gRPC server of all services: its options and its addresses.
 
-Also here: the standard services of health, which supervisors read, and of reflection, and `State.GetServer`,
-facts about the server for any caller.
+It also contains the standard services of health (for supervisors) and of reflection, and `State.GetServer`,
+which describes the server to any caller.
 """
 
 import asyncio
@@ -37,13 +37,13 @@ from licorne_server.wire.responses import nanoseconds
 
 
 class Probes:
-    """Reports the same state over gRPC, for the server and for each service, and over HTTP."""
+    """Reports one state: over gRPC for the server and for each service, and over HTTP."""
 
     status: Status
     """The state from which all probes are answered."""
 
     def __init__(self) -> None:
-        """Report that the server starts."""
+        """Report that the server is starting."""
         self.status = Status()
         self._servicer = health.aio.HealthServicer()
         self._services: tuple[str, ...] = ("",)
@@ -65,12 +65,12 @@ class Probes:
         await self._publish()
 
     def stalled(self, reason: str) -> None:
-        """Report a stall, or its end with an empty reason. Watchers over gRPC are notified later."""
+        """Report a stall, or its end with an empty reason. Returns before watchers over gRPC are notified."""
         self.status.stall = reason
         self._publish_soon()
 
     def failed(self, reason: str, concern: str = SERVER) -> None:
-        """Report a failure that only a restart will mend, with the concern of its finding."""
+        """Report a failure that only a restart will end; `concern` is that of its finding."""
         self.status.failure, self.status.failed = reason, concern
         self._publish_soon()
 
@@ -80,7 +80,7 @@ class Probes:
         task.add_done_callback(self._tasks.discard)
 
     async def _publish(self) -> None:
-        """Answer over gRPC by the same findings as over HTTP."""
+        """Set the status over gRPC by the findings that HTTP reports."""
         answers = health_pb2.HealthCheckResponse
         status = answers.SERVING if is_ready(of_status(self.status)) else answers.NOT_SERVING
         for service in self._services:
@@ -96,12 +96,12 @@ OF_ITS_OWN = (
     "one malformed request, of anybody who reaches the port, can shut it for all until a restart, for which "
     "the server ends itself; with the wheel licorne-transport it cannot"
 )
-"""Text of the warning if the wheel is not used."""
+"""Text of the warning if the wheel licorne-transport is not used."""
 
 CHANNEL_OPTIONS = [
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
     ("grpc.max_send_message_length", -1),
-    # Per connection: enough for four streams and some calls, too few for a reset flood.
+    # Streams of one connection: enough for four streams and some calls, too few for a reset flood.
     ("grpc.max_concurrent_streams", 16),
     ("grpc.keepalive_time_ms", 30_000),
     ("grpc.keepalive_timeout_ms", 15_000),
@@ -211,7 +211,7 @@ class Service(Protocol):
 
 
 class GrpcDoor:
-    """The gRPC server of all services, with one guard."""
+    """The gRPC server of all services, with one `CallGuard`."""
 
     guard: CallGuard
     inner: InnerCalls
@@ -269,13 +269,13 @@ class GrpcDoor:
         return address
 
     def tell_of_transport(self) -> None:
-        """Log a warning if the wheel is not used and other machines can reach the address."""
+        """Log a warning if the wheel is not used and the address is not of loopback, or else a note."""
         if self.transport == GRPC:
             tell = log.info if self._settings.listen.is_loopback else log.warning
             tell("gRPC is served by its own library", means=OF_ITS_OWN)
 
     async def stop(self, grace: float | None) -> None:
-        """End all calls: running calls have `grace` seconds; with None they end at once."""
+        """End all calls; running calls may take `grace` seconds, and end at once with None."""
         await self._connections.stop()
         if self._server is not None:
             await self._server.stop(grace)

@@ -27,7 +27,7 @@ class Periodics:
         clock: Clock,
         time_slices: TimeSlices,
     ) -> None:
-        """Idle until `start`; `revisions` has the configurations of an RM."""
+        """Create the periodic work; `start` begins it, and `revisions` gives the configurations of an RM."""
         self._documents, self._clock = documents, clock
         self.history = History(views, clock, time_slices)
         self.recording = Recording(views, revisions, clock, time_slices)
@@ -36,19 +36,19 @@ class Periodics:
         self.explained = [explained(views, clock, time_slices) for explained in rows("EXPLAINED")]
 
     async def start(self) -> None:
-        """Begin the audits, the accounting, and the work of extensions."""
+        """Start the audits, the accounting, and the work of extensions."""
         for periodic in (self.audits, *self.explained):
             periodic.start()
         await drop_old(self._documents, self._clock.now())
         await self.accounting.begin()
 
     def record(self) -> None:
-        """Start taking the samples for readers over HTTP."""
+        """Start to sample the state for readers over HTTP."""
         self.history.start()
         self.recording.start()
 
     async def stop(self) -> None:
-        """End all periodic work, and account for the last time."""
+        """End all periodic work, with a last step of accounting."""
         for periodic in (self.history, self.recording, self.audits, *self.explained):
             await periodic.stop()
         await self.accounting.end()

@@ -73,7 +73,7 @@ class Server:
     ownership: Ownership
     """The RMs that this server owns; all of them unless it is one of several members."""
     members: Members | None
-    """The other members, as REST and the page ask them; not before the shared secret is known."""
+    """Sends reads of REST and the page to the other members; None until the shared secret is known."""
     events: EventLogs
     rms: Rms
     eviction: Eviction
@@ -219,7 +219,7 @@ class Server:
         self.budgets.definition.reload_soon()
 
     async def stop(self, *, at_once: bool = False) -> None:
-        """Drain, then stop (reliability: all decisions are sent).
+        """Drain, so that all pending decisions are sent, then stop.
 
         `at_once` is for tests: streams break off without a status, as if the process was killed.
         """
@@ -364,7 +364,7 @@ class Server:
                 yield concern, " ".join(text.split())
 
     def _record(self) -> None:
-        """Set the engine's witnesses to those enabled now; log levels decide about the scheduler's log."""
+        """Update the engine's witnesses; the log levels decide whether the scheduler's log is one of them."""
         witnesses: list[Witness] = [self.rms]
         if self.tracing is not None:
             witnesses.append(self.tracing)

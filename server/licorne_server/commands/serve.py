@@ -1,6 +1,6 @@
 """`licorne serve`: a server in its own process, until a signal or a failure.
 
-As a program it is a worker of `--workers N`, with the settings that its supervisor has read in a file.
+Run as a program it is a worker of `--workers N`, with settings in a file that its supervisor has written.
 """
 
 import argparse

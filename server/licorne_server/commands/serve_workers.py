@@ -37,7 +37,7 @@ SETTINGS = ".settings"
 """Suffix of the files with the settings of the workers; the number of the worker precedes it."""
 
 MAX_FOLDER = 80
-"""Bytes of the path of the sockets' folder, at most: the kernel accepts 107 for a socket."""
+"""Maximum number of bytes of the path of the sockets' folder: the kernel accepts 107 for a socket."""
 
 
 def supervise(reading: Reading, stderr: int) -> int:
@@ -93,7 +93,7 @@ def _folder() -> Iterator[Path]:
             if len(os.fsencode(name)) > MAX_FOLDER:
                 raise SettingsError(f"server.workers: the path for sockets is too long, set TMPDIR: {name}")
             with ExitStack() as stack:
-                # systemd-tmpfiles removes old files, but for those of folders that are locked.
+                # systemd-tmpfiles removes old files, except those in locked folders.
                 descriptor = os.open(name, os.O_RDONLY)
                 stack.callback(os.close, descriptor)
                 fcntl.flock(descriptor, fcntl.LOCK_SH)

@@ -88,10 +88,10 @@ async def running_server(
 ) -> AsyncIterator[ServerProcess]:
     """Start `licorne serve`; stop the server at the end of the block.
 
-    The server also stops when this process ends or is killed. `program` takes the arguments of the
-    command. `listen` and `http` are addresses as in `--listen` and `--http`, by default a free port of
-    loopback and none. `more` are further options, and `variables` are added to the environment of this
-    process.
+    The server also stops when this process ends or is killed. `program` takes the arguments of the command.
+    `listen` and `http` are addresses as in `--listen` and `--http`; by default gRPC listens on a free port of
+    loopback, and HTTP is off. `more` are further options, and `variables` are added to the environment of
+    this process.
 
     Raises:
         ServerFailed: the server does not start, or ends early; the text has the last lines of its log.

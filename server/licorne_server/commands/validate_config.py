@@ -86,7 +86,7 @@ def _judge(file: str, *, strict: bool) -> Verdict:
 
 
 def _content(file: str) -> bytes:
-    """Content of a file; one byte above the limit shows that the file is too large."""
+    """Content of a file, up to one byte above the limit: that byte shows that the file is too large."""
     if file == STDIN:
         return sys.stdin.buffer.read(MAX_BYTES + 1)
     with Path(file).open("rb") as stream:

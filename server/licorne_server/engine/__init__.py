@@ -4,5 +4,5 @@ In: commands from `rms/` and `services/`. Out: effects, routed to RMs, events an
 bounded by time, and the RMs take turns. `copies.py` answers what-if questions
 on a copy of the core, and `audits.py` checks the books from time to time.
 
-Caller: all commands come through `Engine.submit`; only readers of its reports call the core directly.
+Callers submit all commands through `Engine.submit`; only readers of reports call the core directly.
 """

@@ -20,10 +20,10 @@ AUDIT_SECONDS = 300.0
 """Seconds between the end of an audit and the next one."""
 
 SHOWN = 10
-"""Disagreements of a partition with the same concern that are named, at most."""
+"""Maximum number of disagreements of one concern that are named for a partition."""
 
 LOGGED = 3
-"""Disagreements of a partition that the log names, at most."""
+"""Maximum number of disagreements of a partition that are logged."""
 
 PEER = "audits"
 
@@ -42,7 +42,7 @@ class Audits(Periodic):
         self.findings = 0
         """Disagreements found by the last audit, in all partitions."""
         self.found: dict[tuple[PartitionName, Concern], str] = {}
-        """What the last audit of each partition has found, in words."""
+        """Text of the findings of the last audit, by partition and concern."""
 
     async def _work(self) -> float:
         await self.audit()

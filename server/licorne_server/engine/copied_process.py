@@ -104,7 +104,7 @@ def kill(child: Child) -> None:
     try:
         os.killpg(child.pid, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):
-        # The system may have refused it a group.
+        # The system may have refused the copy a group.
         with suppress(ProcessLookupError):
             os.kill(child.pid, signal.SIGKILL)
 
@@ -187,7 +187,7 @@ def _prepare(writer: int, parent: int, seconds: int) -> None:
     if os.getppid() != parent:
         # The parent ended before the line above.
         os._exit(0)
-    # The core ends in time by itself; this limit is for a defect.
+    # The core itself ends within its time; this limit applies if a defect prevents that.
     resource.setrlimit(resource.RLIMIT_CPU, (2 * seconds, 2 * seconds + 1))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     # A copy of a copy has the same niceness as its parent.

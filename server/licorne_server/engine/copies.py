@@ -55,7 +55,7 @@ PART = 0.01
 """Share of the time that all copies together may take."""
 
 AT_ONCE = 0.05
-"""Seconds of pause that may be taken in a burst, before they are compensated."""
+"""Seconds of pause that may be used in a burst, before they are compensated."""
 
 
 class Pauses:
@@ -90,7 +90,7 @@ class Pauses:
         return self._resident() * median_low([USUAL_RATE, *rates])
 
     def problem(self) -> str:
-        """The reason against a copy; empty if one may be made."""
+        """The reason why no copy may be made; empty if one may be made."""
         reckoned = self.reckoned()
         if not self._most or reckoned <= self._most:
             return ""
@@ -134,7 +134,7 @@ CPU_SECONDS = 10
 """Seconds of CPU time for a copy, which plans so that it ends by then."""
 
 DEADLINE = 60.0
-"""Seconds until a copy without an answer is ended: it may have to share the processor."""
+"""Seconds until a copy without an answer is ended; more than its CPU time, as it may share the processor."""
 
 MOST_OF_PEER = 4
 """Questions of one peer that may wait, at most."""
@@ -221,7 +221,7 @@ class Copies:
         self._lock.close(Stopped())
         for child in self._children:
             kill(child)
-        # The caller has reaped its copy by then. The places of waiting callers are not free yet.
+        # The caller has reaped its copy by then. Waiting callers still have their places in the queue.
         await self._lock.turns.wait("stop")
         self._lock.turns.pass_on()
         if self._ending:

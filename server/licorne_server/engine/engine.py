@@ -30,13 +30,13 @@ MIN_DECISIONS = 16
 MAX_DECISIONS = 512
 
 MOST_SECONDS = 0.005
-"""Maximum seconds for the commands of one round, and for its turns, if each RM is to have one."""
+"""Maximum seconds for the commands, and for the turns, of a round in which each RM gets one."""
 
 FENCED_SECONDS = 0.25
-"""Seconds after which a fenced member checks again whether its decisions count."""
+"""Seconds between two checks by a fenced member whether its decisions count again."""
 
 TOGETHER_SECONDS = 1.0
-"""Seconds for which two RMs count as active after one's command followed the other's."""
+"""Seconds for which two RMs count as active after a command of one has followed a command of the other."""
 
 
 class WorkBudget(NamedTuple):
@@ -51,9 +51,9 @@ class WorkBudget(NamedTuple):
     inbox: float
     """Seconds for which queued commands are handled."""
     turn: float
-    """Target seconds for one turn of the core, and for all turns of a round together."""
+    """Target seconds for one turn of the core, and for the sum of all turns of a round."""
     rounds: int
-    """Rounds of the loop between two rounds of the engine.
+    """Rounds of the event loop between two rounds of the engine.
 
     A message takes a few rounds of the loop to be read or written, and should not wait for turns in each.
     """
@@ -165,7 +165,7 @@ class Engine:
     """Failures of the core, of the sink and of witnesses, since the start."""
 
     def __init__(self, scheduler: Core, clock: Clock) -> None:
-        """Own the scheduler from now on; `start` begins to work."""
+        """Own the scheduler from now on; `start` begins the work."""
         self._scheduler = scheduler
         self._clock = clock
         self.now: Callable[[], float] = clock.now
@@ -176,11 +176,11 @@ class Engine:
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._stopped = False
-        # When the next round has to begin, in unix seconds. It is in the past during a round.
+        # Start time of the next round, in unix seconds; in the past during a round.
         self._due = -inf
         # True while the engine waits for its next round, and no command has been queued since.
         self._is_idle = False
-        # The most allocations that the core decides in the next turn.
+        # Maximum number of allocations of the core's next turn.
         self._decisions = MAX_DECISIONS // 4
         self._chooser = BudgetChooser(clock.now)
         self.budget = self._chooser.choose()
@@ -209,7 +209,7 @@ class Engine:
 
     @property
     def has_work(self) -> bool:
-        """True if a round has to end, or to begin. May be called from any thread."""
+        """True during a round, or if one has to begin. Any thread may read it."""
         return self.running and (self._due <= self._clock.now() or self.inbox > 0)
 
     def start(self, sink: Sink) -> None:
@@ -383,7 +383,7 @@ class Engine:
         if isinstance(command, RemoveRm):
             self.worked.pop(command.rm_id, None)
         elif rm_id is not None and (rm_id in self.worked or any(isinstance(e, Registered) for e in new)):
-            # Ids of refused RMs leave no entry.
+            # A refused RM gets no entry.
             self.worked[rm_id] = self.worked.get(rm_id, 0.0) + spent
         if spent > SLOW_SECONDS:
             self.slow.note("command", spent, command=type(command).__name__, rm_id=rm_id)

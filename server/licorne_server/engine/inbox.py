@@ -27,7 +27,7 @@ class Entry(NamedTuple):
     is_current: Callable[[], bool] | None = None
     """True if the command is still valid; None for always."""
     effects: Sequence[Effect] = ()
-    """The effects so far, if this is the rest of a command."""
+    """The effects so far, if this entry is the remainder of a command."""
 
 
 class Inbox:
@@ -46,7 +46,7 @@ class Inbox:
         return self.answers.size + self.commands.size
 
     def put(self, entry: Entry) -> None:
-        """Queue a command after those of its RM; an answer before them."""
+        """Queue a command after the others of its RM, or an answer in the queue of its RM's answers."""
         command = entry.command
         if isinstance(command, AnswerPredicates | AnswerPreemptions):
             self.answers.put(command.rm_id, entry)

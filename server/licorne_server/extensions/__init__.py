@@ -1,1 +1,1 @@
-"""The server's side of the core's extensions, a module for each: see `wire/features.py`."""
+"""The server's part of each extension of the core, one module for each: see `wire/features.py`."""

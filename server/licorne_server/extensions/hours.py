@@ -16,7 +16,7 @@ FIELD = "hours_budgets"
 
 
 def _of_each(of: str) -> Callable[[QueueReport, Callable[[str], bool]], Mapping[str, float] | None]:
-    """Hours of each budget whose resource is displayed, in seconds."""
+    """Seconds of each budget whose resource is displayed."""
 
     def read(queue: QueueReport, shows: Callable[[str], bool]) -> Mapping[str, float] | None:
         budgets = [budget for budget in queue.extended[FIELD] if shows(budget.resource)]

@@ -65,7 +65,7 @@ class HttpServer:
         self._listeners: list[Listener] = []
         # Serves requests that other members pass on; None without other members.
         self._inner: web.Server | None = None
-        # True if other workers listen on the same addresses.
+        # True if other workers share the addresses.
         self._shares = False
 
     async def open(self, settings: Settings) -> tuple[str, str]:
@@ -127,7 +127,7 @@ class HttpServer:
         return [page(self._sources) for page in _PAGES]
 
     def _reads(self) -> list[web.RouteDef]:
-        """All paths except those of probes and metrics."""
+        """All paths but those of probes and metrics."""
         return [
             *routes(),
             *events.routes(),
@@ -152,7 +152,7 @@ class HttpServer:
         certificates: Certificates | None,
         pages: Sequence[Any] = (),
     ) -> tuple[str, int]:
-        """Serve the application of `_listener` on an address; returns host and port."""
+        """Serve an application with these reads on an address; returns host and port."""
         # With TLS the certificate protects against foreign host names: a browser refuses it for another site.
         here = certificates is None and Address(host=host, port=port).is_loopback
         listener = self._listener(reads, most, certificates, pages, on_loopback=here)
@@ -227,7 +227,7 @@ async def _dots_given_back(request: web.Request, handler: Handler) -> web.Stream
 async def _usual_headers(request: web.Request, response: web.StreamResponse) -> None:
     """Set the common headers: the name of this server instead of its libraries, and no caching.
 
-    An answer may be for one reader only. A handler may allow caching.
+    An answer may be meant for one reader only, so a handler has to allow caching explicitly.
     """
     response.headers.setdefault("Cache-Control", "no-store")
     response.headers["Server"] = SERVER

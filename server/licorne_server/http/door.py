@@ -1,6 +1,6 @@
 """The listening addresses of the HTTP server: connections, their bound, and TLS handshakes.
 
-The door may close a connection during its handshake (`security/handshakes.py`) to make room.
+A connection may be closed during its handshake (`security/handshakes.py`) to make room for another.
 
 A request that another member has passed on comes over gRPC, so it has a connection of its own inside this
 process. Its answer is written as HTTP/1.0, whose body ends with the connection.
@@ -33,17 +33,17 @@ TELL_SECONDS = 10.0
 """Seconds between two log lines about too many connections."""
 
 PART = 8
-"""Divisor of the number of places: this part of them is freed when all are taken."""
+"""When all places are taken, one part in `PART` of them is freed."""
 
 
 class Door:
     """Accepts every new connection, and closes connections of the host that has the most.
 
-    So there is always room for a probe.
+    Probes therefore always find a free connection.
     """
 
     def __init__(self, most: int, handshakes: Handshakes | None = None) -> None:
-        """Allow `most` connections, and for a moment a backlog beyond them.
+        """Allow `most` connections, and for a moment the backlog as well.
 
         With `handshakes` each connection begins with one.
         """
@@ -51,7 +51,7 @@ class Door:
         self._handshakes = handshakes
         # Connections on which a request is being answered.
         self._busy: set[object] = set()
-        # Number of closed connections whose places new connections have not taken yet.
+        # Number of closed connections that no new connection has replaced yet.
         self._freed = 0
         # Time of the last log line, in the loop's time.
         self._told = -TELL_SECONDS
@@ -106,7 +106,7 @@ class Door:
         return len(chosen)
 
     def _connections(self, server: web.Server) -> list[RequestHandler | Handshake]:
-        """Connections that may be closed for a new one: handshakes first, then the oldest first."""
+        """Connections that may be closed for a new one: handshakes first; among equals the oldest first."""
         under_way = () if self._handshakes is None else self._handshakes.under_way
         return [*under_way, *server.connections]
 
@@ -174,7 +174,7 @@ PASSED = "passed"
 """Name of the caller in the extra information of a connection."""
 
 MOST_UNREAD = 64 * 1024
-"""Unread bytes at twice which the application has to wait. The head of an answer has fewer."""
+"""Half the number of unread bytes at which the application has to wait. The head of an answer is shorter."""
 
 _END = "\r\n\r\n"
 _CUT_OFF = "the answer was cut off"
@@ -187,7 +187,7 @@ async def passed_answer(
 
     Raises:
         CallError: the answer breaks off.
-        Malformed: the request is none of HTTP.
+        Malformed: the request is not an HTTP request.
     """
     lines = [f"{asked.method} {asked.path} HTTP/1.0", "Host: localhost"]
     lines += (f"{name}: {value}" for name, value in asked.headers.items())

@@ -83,7 +83,7 @@ class StateDumps:
             return self._parts(asked, states, configs)
 
     def _parts(self, asked: Sequence[RmReport], states: Sequence[str], configs: Sequence[str]) -> JsonObject:
-        """The dump of these RMs, with their own parts. Its lists are read while it is sent."""
+        """The dump of these RMs, with the part that each has sent. Its lists are read while it is sent."""
         sources, views = self._sources, self._sources.views
         names = list(chain.from_iterable(rm.partitions for rm in asked))
         return {
@@ -108,7 +108,7 @@ class StateDumps:
 
 
 async def _with_others(chunks: AsyncGenerator[bytes, None], members: Members) -> AsyncGenerator[bytes, None]:
-    """The dump of this member, which contains those of the others, one after another.
+    """The dump of this member, followed inside the same document by the dumps of the others.
 
     Members that do not answer are named. If one answer breaks off in the middle, the whole dump breaks off.
     """
@@ -166,7 +166,7 @@ _Row = tuple[Callable[[Any], JsonObject | None], Any]
 def _applications(views: Views, partitions: list[PartitionName]) -> Iterator[_Row | None]:
     """The applications of all states, each with the function that encodes its row.
 
-    A None is yielded for each partition, as very many partitions may have no applications.
+    A None is yielded for each partition, as very many partitions may be without applications.
     """
     for partition in partitions:
         yield None
@@ -255,7 +255,7 @@ MOVED = {
     "/ws/v1/stack": "/debug/stack",
     "/ws/v1/fullstatedump": DUMP,
 }
-"""Older paths, each with the present one."""
+"""Older paths, and the present path of each."""
 
 INDEX = """\
 /debug/pprof/goroutine  what every task and thread is doing, as /debug/stack has it

@@ -5,7 +5,7 @@ some have older names that the library refuses for counters.
 
 The texts of all workers of a host are merged, and each sample gets the label `worker`. Samples are neither
 summed nor left out: a sum would fall while a worker restarts or does not answer, which Prometheus takes for a
-reset of the counter. And for a moment two workers have an RM that is moved.
+reset of the counter. While an RM moves, two workers report it.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -70,7 +70,7 @@ counter = partial(Metric, "counter")
 
 @dataclass(slots=True)
 class Family:
-    """The samples of one name, by the values of their labels."""
+    """The samples of one metric name, by the values of their labels."""
 
     name: str
     kind: str
@@ -139,8 +139,8 @@ class Families:
     def _openmetrics_type(self, family: Family) -> tuple[str, str]:
         """Name and kind of a family in OpenMetrics.
 
-        A counter's family is named without ``_total``. If another family has that name, or the
-        counter's name has no ``_total``, the kind is unknown.
+        A counter's family is named without ``_total``. If another family has that name, or the counter's name
+        has no ``_total``, the kind is ``unknown``.
         """
         if family.kind != "counter":
             return family.name, family.kind
@@ -179,7 +179,7 @@ _HELP = "# HELP "
 
 @dataclass(frozen=True, slots=True)
 class _Scraped:
-    """A worker, and whether its metrics are in this answer."""
+    """A worker, and whether the answer contains its metrics."""
 
     known: Known
     scraped: bool

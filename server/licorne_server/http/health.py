@@ -1,4 +1,4 @@
-"""Liveness, readiness, and the health of the scheduler (spec §§ 12.5, 14): forms of the verdict of `reads`.
+"""Liveness, readiness, and the health of the scheduler (spec §§ 12.5, 14): `reads` has the verdict.
 
 The heartbeat measures the lag of the event loop, so it reads the real clock.
 """
@@ -24,16 +24,16 @@ from licorne_server.wire.errors import CallError
 
 
 class Check(NamedTuple):
-    """A check in the form that the older core's web page reads: findings about some concerns."""
+    """A check in the form of the older core's web page, with findings about some concerns."""
 
     name: str
     description: str
     concerns: tuple[str, ...]
     books: str = ""
-    """Findings about books count only with this concern of the audit."""
+    """The concern of the audit with which findings about books count; empty for any."""
 
     def as_json(self, counting: Mapping[str, list[pb.Finding]]) -> JsonObject:
-        """The check; it fails by findings that count, by their concerns."""
+        """The check, which fails if there are findings that count; `counting` has them by concern."""
         found = [
             one.text
             for concern in self.concerns
@@ -95,7 +95,7 @@ CHECKS = (
     _check(COORDINATION, "no member is missing", "member"),
     _check(COORDINATION, "no worker fails again and again", "worker"),
 )
-"""Every finding belongs to one of these."""
+"""The checks; every finding belongs to one of them."""
 
 GET_HEALTH = "/licorne.v1.State/GetHealth"
 

@@ -10,10 +10,9 @@ web page must not read the state of a cluster through the browser of its viewer.
 certificates of the browser are never used for another origin.
 
 Probes are open to all. All other paths need an identity. An operator sees everything, a viewer everything but
-the process itself, an RM only its own data, by the path or by `rm` in the query. A refusal is the same
-for existing and missing data.
-Without identities everything is open to all. So it is on plain HTTP next to a gRPC server that identifies
-callers by certificates; but there no caller is an operator.
+the process itself, an RM only its own data, by the path or by `rm` in the query. A refusal is the same for
+existing and missing data. Without identities everything is open to all. The same holds for plain HTTP next to
+a gRPC server that identifies callers by certificates, except that no caller is an operator.
 """
 
 import asyncio
@@ -43,8 +42,8 @@ log = structlog.get_logger("core.http.identity")
 OPEN_TO_RMS = frozenset(
     {"/ws/v1/validate-conf", "/ws/v1/reasons", "/ws/v1/resource-hours", pages.ACT, *pages.FILTERED}
 )
-"""Paths without data of RMs, with only data that is `visible_to` the caller, or checked like calls over
-gRPC.
+"""Paths that have no data of RMs, or only data that is `visible_to` the caller, or that check callers as gRPC
+does.
 """
 
 READS = frozenset({"GET", "HEAD"})
@@ -67,7 +66,7 @@ class Identity:
     def __init__(self, sources: Sources, files: frozenset[str]) -> None:
         """Without tokens and certificates everything is open to all.
 
-        Probes need no identity, and neither do paths of `files`, which have no data.
+        Probes need no identity, and neither do paths of `files`, which contain no data of RMs.
         """
         self._open_to_all = PROBES | files
         self._access: Access = sources.access
@@ -195,7 +194,7 @@ def role_of(request: web.Request) -> str:
 
 
 def _tells_apart(access: Access, request: web.Request) -> bool:
-    """True if callers have an identity on this connection: plain HTTP has no certificates."""
+    """True if callers on this connection have identities: plain HTTP has no certificates."""
     return access.by_token or (access.by_certificate and not _is_plain(request.transport))
 
 
@@ -237,8 +236,7 @@ class Hosts:
     """Refuses requests under names that may belong to other sites."""
 
     def __init__(self, names: frozenset[str], *, checked: bool) -> None:
-        """Accept these names too, some with a port or a scheme; all names if ``*`` is among them, or if
-        not `checked`."""
+        """Also accept these names, some with a port or a scheme; all if one is ``*``, or if not `checked`."""
         self._names = frozenset(_plain(_without_port(name.rpartition("://")[2])) for name in names)
         self._origins = frozenset(origin for name in names for origin in _origins_of(name))
         self._checked = checked and ANY not in names
@@ -258,7 +256,7 @@ class Hosts:
         return await handler(request)
 
     def has(self, origin: str) -> bool:
-        """True for the origin of one of the names, compared with port and scheme if the name has them."""
+        """True for the origin of one of the names; port and scheme are compared if the name has them."""
         return origin in self._origins
 
     def is_known(self, given: str) -> bool:

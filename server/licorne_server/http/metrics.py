@@ -28,7 +28,7 @@ MAX_SAMPLES = 200_000
 """Samples of all partitions together; each RM may have an equal share of them."""
 
 MAX_RESOURCES = 32
-"""Maximum number of resource types shown of a partition; `memory` and `vcore` always are."""
+"""Maximum number of resource types of a partition that are shown; `memory` and `vcore` always are."""
 
 MAX_NAMES = 50
 """Maximum number of users, and of groups, of a partition with metrics of their own."""
@@ -109,7 +109,7 @@ _CENSUS = (
 
 
 class _Totals(NamedTuple):
-    """A partition and its counters: the source of `_PARTITION`."""
+    """A partition's report and its counters: the source of `_PARTITION`."""
 
     report: PartitionReport
     counters: Counters
@@ -132,7 +132,7 @@ def gather(views: Views, families: Families, *, queue_names: bool = True) -> Ite
                 break
             try:
                 report = views.partition(name)
-                # Failed nodes are in none of the RM's partitions: they are counted once, with the first.
+                # Failed nodes are in none of the RM's partitions: they are counted in its first one.
                 failed = 0 if number else len(views.rm(rm_id).failed_nodes)
                 shows = _Partition(views, families, report, room, names=queue_names, failed_nodes=failed)
                 yield from shows.steps()

@@ -1,4 +1,4 @@
-"""Paths of the page, and pages of its lists, made in slices and of a bounded number of items."""
+"""Paths of the page, and its lists page by page: made in slices, each of a bounded number of items."""
 
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
@@ -15,10 +15,10 @@ from licorne_server.reads.sources import SOURCES
 
 PAGE = 100
 MAX_PAGE = 500
-"""Rows of a page, by default, and the maximum of `limit`."""
+"""Default number of rows of a page, and the maximum of `limit`."""
 
 MAX_LOOKED_AT = 20_000
-"""Maximum number of items that are read for one page, if few of them match."""
+"""Maximum number of items that are read for one page."""
 
 MAX_OFFSET = 10_000_000
 MAX_TEXT = 256
@@ -58,7 +58,7 @@ class Maker:
     async def page(
         self, request: web.Request, items: Iterable[T | None], to_row: Callable[[T], JsonObject | None]
     ) -> Page[T, JsonObject]:
-        """A page of a list: `limit` rows of the request, from at most MAX_LOOKED_AT items."""
+        """A page of a list: as many rows as the request's `limit`, from at most MAX_LOOKED_AT items."""
         page = Page(items, to_row, size=limit_of(request), budget=MAX_LOOKED_AT, cost=lambda _: 1)
         return await filled(page, self.slices)
 
@@ -115,7 +115,7 @@ def wanted(request: web.Request, name: str = "q") -> str:
 
 
 def text_in(request: web.Request, name: str) -> str:
-    """A text of the query, stripped of blanks; empty for none.
+    """A text of the query, without surrounding blanks; empty if missing.
 
     Raises:
         HTTPBadRequest: the text is too long.

@@ -95,19 +95,19 @@ class Place(NamedTuple):
     """The member that serves the RM of a request."""
 
     member: Member | None
-    """None if the RM has an owner that is gone."""
+    """None if the RM's owner has ended."""
     rm_id: str
     partition: str = ""
-    """The full name of the partition, if the request has the bare one."""
+    """The full name of the partition, if the request has its bare name."""
 
 
 class Places:
-    """Finds the members of requests."""
+    """Finds the member that has to answer a request."""
 
     def __init__(self, sources: Sources) -> None:
         """Use the sources of a member."""
         self._sources = sources
-        # By partition name, the first RM with such a partition; empty if there is none.
+        # The first RM with a partition of this bare name; empty if there is none.
         self._first: Together[str] = Together()
 
     async def of(self, request: web.Request) -> Place | None:
@@ -151,7 +151,7 @@ class Places:
         return None
 
     async def _look_for(self, name: str) -> tuple[str, float]:
-        """The first RM of all members with a partition of this name, and the end of its freshness.
+        """The first RM of all members with a partition of this name, and the time at which that is stale.
 
         Raises:
             HTTPServiceUnavailable: a member that may have it does not answer.
@@ -255,7 +255,7 @@ async def _to_the_end(chunks: AsyncGenerator[bytes, None], begin: bytes) -> Asyn
 
 
 class Parts(NamedTuple):
-    """The parts of an answer on other members, in their order."""
+    """The parts of an answer that other members have sent, in their order."""
 
     before: list[Any]
     """The parts of members whose names precede this member's."""
@@ -322,7 +322,7 @@ def _joined(lists: Iterable[Iterator[str]]) -> Iterator[str]:
 
 
 def _inside(pieces: Iterator[str]) -> Iterator[str]:
-    """The JSON of a list without its brackets; empty pieces stay."""
+    """The JSON of a list without its brackets; empty pieces are passed through."""
     held, has_begun = "", False
     for piece in pieces:
         if not piece:
@@ -335,7 +335,7 @@ def _inside(pieces: Iterator[str]) -> Iterator[str]:
 
 
 GAP_NANOSECONDS = 90 * 10**9
-"""Age from which on a sample does not count. There is one a minute."""
+"""Age in nanoseconds above which a sample does not count; samples are a minute apart."""
 
 Series = list[tuple[int, int]]
 """Counts by their times, in nanoseconds."""
@@ -344,7 +344,7 @@ Series = list[tuple[int, int]]
 async def added_up(
     key: str, request: web.Request, own: JsonObject | Rows | Verbatim
 ) -> JsonObject | Rows | Verbatim:
-    """The sums of the samples of all members, at the times of the member with the oldest sample."""
+    """The samples of all members added up, at the times of the member with the oldest sample."""
     assert isinstance(own, Rows), "a history is a list"
 
     def series(rows: Iterable[Any]) -> Series:

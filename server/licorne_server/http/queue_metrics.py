@@ -52,7 +52,7 @@ class Room:
         """True if samples were left out."""
 
     def is_left(self) -> bool:
-        """True if more samples may be added; otherwise set `truncated`."""
+        """True if more samples may be added; otherwise sets `truncated`."""
         self.truncated |= self._left <= 0
         return self._left > 0
 
@@ -114,7 +114,7 @@ class QueueMetrics:
             ]
             text = "Applications that ended, or were rejected."
             add("counter", "yunikorn_queue_app_total", text, (*_PLACE, "queue", "state"), over, where)
-            # A leaf has samples of zero too, so that averages over time are correct.
+            # A leaf also has samples of zero, so that averages over time are correct.
             self._show_holders(queue.path)
         count, part = len(HOLDERS) if queue.is_leaf else 0, metric_part(queue.path)
         count += self._of_extensions(queue, shows, where)
@@ -166,7 +166,7 @@ class QueueMetrics:
         )
 
     def _pending(self, seen: set[str]) -> Iterator[None]:
-        """Pending asks by queue and blocker. Their total is the number of pending asks."""
+        """Add pending asks by queue and blocker. Their total is the number of pending asks."""
         text = "Asks that wait, by the first check that stops them."
         labels = (*_PLACE, "queue", "reason")
         asks = self._families.family("gauge", "licorne_queue_pending_asks", text, labels)
@@ -176,7 +176,7 @@ class QueueMetrics:
                 asks.add((*self._place, path if path in seen else OTHERS, reason), count)
 
     def _kept(self, seen: set[str], room: Room, shows: Callable[[str], bool]) -> Iterator[None]:
-        """Add reservations by the queue of their asks and by the label of `HOLDERS`."""
+        """Add reservations by the queue of the ask and by the labels of `HOLDERS`."""
         if room.truncated:
             self._show_holders(OTHERS)
         text = "What is kept free on these nodes, by resource."

@@ -1,7 +1,7 @@
 """The answer to a scrape, made in time slices, and the metrics of the server and of RMs.
 
-A histogram has some twenty samples. So a bounded number of RMs have histograms of their own, and all
-others share one set, so that totals are correct.
+A histogram has some twenty samples. So only a bounded number of RMs have histograms of their own. All others
+share one set, which keeps totals correct.
 """
 
 from collections.abc import Iterator, Sequence
@@ -162,7 +162,7 @@ RMS = (
     gauge("licorne_rm_events_memory_bytes", "Bytes that these take.", "events.memory"),
     gauge("licorne_rm_event_watchers", "Those who watch events.", "events.watchers"),
     counter("licorne_rm_resyncs_total", "Replays wanted because the outbox was full.", "resyncs"),
-    # The older core's gauges: here every event is in the ring at once.
+    # The older core's gauges of its event channel: here every event is in the ring at once.
     *(
         gauge(
             f"yunikorn_event_total_{what}",
@@ -245,7 +245,7 @@ MAX_RMS = 100
 """Maximum number of RMs with histograms of their own, those that registered first."""
 
 OTHERS = "(others)"
-"""Id for all other RMs."""
+"""Label of all other RMs."""
 
 HISTOGRAMS = {
     "allocation": (
@@ -304,7 +304,7 @@ def _histograms(rm: str, measured: list[RmMeasures], families: Families) -> Iter
         older = _together(measured, key).coarser(OLDER)
         families.histogram(name, text, ("rm",), {(rm,): older})
         yield
-    # Queues and applications are always in order here: there is no sorting to measure.
+    # Queues and applications are always sorted: no sorting time is measured.
     nothing: dict[Labels, Histogram] = {(rm, level): Histogram(OLDER) for level in ("app", "queue")}
     families.histogram(SORTING, "Always empty: nothing is sorted.", ("rm", "level"), nothing)
 
@@ -327,7 +327,7 @@ FRESH_SECONDS = 1.0
 
 
 PEER = "metrics"
-"""Peer whose time slices make an answer, which is shared by all scrapers."""
+"""Peer that is charged for the time slices of an answer, as all scrapers share it."""
 
 
 class Scrape:

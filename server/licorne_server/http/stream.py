@@ -48,7 +48,7 @@ CALLER = web.RequestKey("caller", Caller)
 """The sender of a request; absent for paths that are open to all."""
 
 IDENTIFIED = web.RequestKey("identified", bool)
-"""True if senders have identities at the member that received the request; present beside `CALLER`."""
+"""True if the member that received the request identifies its senders; present beside `CALLER`."""
 
 BY_MEMBER = web.RequestKey("by_member", bool)
 """Present if the request was passed on by another member."""
@@ -174,7 +174,7 @@ async def sliced(pieces: Iterator[str], time_slices: TimeSlices, peer: str) -> A
 
 
 def _take(pieces: Iterator[str], parts: list[str], room: int, over: Callable[[], bool]) -> tuple[bool, int]:
-    """Collect pieces until room or slice are used up; True if there may be more, and the room left."""
+    """Collect pieces until room or time slice is used up; returns if there may be more, and the room left."""
     for piece in pieces:
         parts.append(piece)
         room -= len(piece)
@@ -184,7 +184,7 @@ def _take(pieces: Iterator[str], parts: list[str], room: int, over: Callable[[],
 
 
 def made(steps: Iterable[T | None], to_json: Callable[[T], JsonObject | Rows]) -> Verbatim:
-    """The JSON of the only value in `steps`, after any number of None."""
+    """The JSON of the only value in `steps`; any number of None may precede it."""
 
     def pieces() -> Iterator[str]:
         for value in steps:
@@ -215,7 +215,7 @@ async def send_bytes(request: web.Request, content_type: str, body: bytes) -> we
 async def send(
     request: web.Request, content_type: str, body: AsyncGenerator[bytes, None]
 ) -> web.StreamResponse:
-    """Answer with a body while it is being made; a short body is sent in one piece, with its length."""
+    """Answer with a body while it is being made; a short body is sent in one piece with its length."""
     headers = {"Content-Type": content_type, "Vary": "Accept, Accept-Encoding"}
     async with aclosing(body) as chunks:
         begin = b""
@@ -248,8 +248,8 @@ async def send_live(
 ) -> web.StreamResponse:
     """Answer with live lines, never compressed.
 
-    Proxies must not cache or buffer them. The answer ends when the rights of the reader are reduced:
-    `farewell` makes the last line from status and reason.
+    Proxies must not cache or buffer them. The answer ends when the rights of the reader are reduced.
+    `farewell` returns the last line, given the status and the reason.
     """
     headers = {"Content-Type": content_type, **AS_IT_COMES}
     response = web.StreamResponse(headers=headers)
@@ -298,14 +298,14 @@ async def while_allowed(
 
 
 def _less(_: Caller, __: str) -> str:
-    """The right of a full reader, for `Opening.needs`: the reason if rights were reduced."""
+    """The reason of reduced rights; `Opening.needs` of a reader with all rights."""
     return "may not see all of this"
 
 
 async def send_rest(
     request: web.Request, response: web.StreamResponse, begin: bytes, rest: AsyncIterator[bytes]
 ) -> None:
-    """Send the remaining body. The status is sent already, so a failure cuts the body off."""
+    """Send the remaining body. If that fails the body is cut off, as the status was sent before."""
     try:
         await _write(response, begin)
         async for chunk in rest:
@@ -370,8 +370,8 @@ class Together(Generic[T]):
     async def get(self, key: Hashable, make: Callable[[], Coroutine[Any, Any, tuple[T, float]]]) -> T:
         """The result for a key, computed by `make` unless there is a fresh one.
 
-        `make` returns it with the end of its freshness, a time of `monotonic`. All waiting callers get the
-        same result or the same error. The task is cancelled when no caller waits.
+        `make` returns the result, and the time of `monotonic` until which it is fresh. All waiting callers
+        get the same result or the same error. The task is cancelled when no caller waits.
         """
         thing, until = self._made.get(key, (None, 0.0))
         if thing is not None and monotonic() < until:

@@ -30,13 +30,13 @@ FRESH_BUDGET = 20.0
 take a twentieth of a core."""
 
 MAX_PARTITIONS = 1_024
-"""Partitions whose rows are cached: one answer may need all of them, and with fewer none would be fresh."""
+"""Maximum partitions whose rows are cached: one answer may need all, and fewer would never be fresh."""
 
 CHEAP_SECONDS = 0.005
 """CPU seconds below which rows are not cached, but made for every caller."""
 
 MOST_BYTES = 8 * 1024 * 1024
-"""Bytes of the sums in one answer, as messages, at most."""
+"""Maximum number of bytes of the sums in one answer, as messages."""
 
 MILLION = 10**6
 
@@ -86,7 +86,7 @@ async def reasons_for_page(request: web.Request) -> web.StreamResponse:
 
 
 async def _reasons_seen(asked: Asked, maker: Maker) -> pb.ListReasonsResponse:
-    """The reasons in all partitions of all members that the caller may see."""
+    """The reasons in all partitions of all members, as far as the caller may see them."""
     request, views = asked.request, asked.views
     visible, names, wanted = visible_to(request), views.partition_names(), asked.query("partition")
     if wanted:

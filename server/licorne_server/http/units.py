@@ -1,6 +1,6 @@
 """Common forms of REST answers: units, names, and errors (spec §§ 12.4, 14).
 
-An error has its keys in two spellings: of the older core, and of its web page.
+An error has each of its keys in two spellings: that of the older core, and that of its web page.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -54,7 +54,7 @@ def rest_form(
 
 
 def reports_of(extensions: str) -> dict[str, Source]:
-    """Fields of extensions with reports of their own, by their names in REST."""
+    """Fields of those extensions that have reports of their own, by their names in REST."""
     reports: Mapping[str, Reports] = table(extensions)
     return {
         name: (item.field, item.unit(rest_form(item.report, {}, without=item.without)))
@@ -83,7 +83,7 @@ def _conversion(field: Any) -> Callable[[Any], object]:
 
 
 def _with_an_end(share: float) -> float | None:
-    """A share; null if it is infinite, which JSON cannot express."""
+    """A share, or null if it is infinite, as JSON has no such number."""
     return share if isfinite(share) else None
 
 
@@ -120,7 +120,7 @@ def mark_json(mark: OperatorMark | None, unit: Callable[[float], int] = nanoseco
 def percentages(total: Resources, used: Resources) -> dict[str, int]:
     """Usage of each type, in whole percent from 0 to 100.
 
-    Usage above a lowered quota is capped at 100: pages that read it cannot display more.
+    Usage above a lowered quota is capped at 100: pages that show this number cannot display more.
     """
     return {
         name: max(0, min(100, used.get(name, 0) * 100 // amount))
@@ -130,7 +130,7 @@ def percentages(total: Resources, used: Resources) -> dict[str, int]:
 
 
 def usage_ranges(node: NodeReport) -> Iterator[tuple[str, int]]:
-    """For each resource type of a node, the number of the range of its usage.
+    """By resource type of a node, the number of the range of its usage.
 
     A range includes its upper end. Allocations of other schedulers count as used.
     """
@@ -155,16 +155,16 @@ def caller_address(request: web.Request) -> str:
 
 
 RM_MEANT = web.RequestKey("rm_meant", str)
-"""The RM of a request that names none, if members share the RMs."""
+"""The RM of a request that names no RM; set if several members share the RMs."""
 
 
 def rm_asked(request: web.Request) -> str:
-    """The RM in `rm`, or else `RM_MEANT`; empty for the one that registered first."""
+    """The RM in `rm`, or else `RM_MEANT`; empty for the RM that registered first."""
     return request.query.get("rm", "") or request.get(RM_MEANT, "")
 
 
 def partition_named(views: Views, name: str) -> PartitionName:
-    """The partition of a path; for a bare name that of the first RM with such a partition.
+    """The partition of a path; a bare name means the partition of the first RM that has one of that name.
 
     Raises:
         NotFound: the partition is unknown; the text says so if no RM has registered.
@@ -178,7 +178,7 @@ def partition_named(views: Views, name: str) -> PartitionName:
 
 
 class Asked:
-    """A read of REST: its request, and the partition of the path, empty for none.
+    """A read of REST: its request, and the partition of its path, which is empty if the path names none.
 
     The partition is resolved before the first await, so it is the partition for which `Identity` has
     checked the caller's rights.
@@ -201,7 +201,7 @@ class Asked:
         return self.request.query.get(name, "")
 
     def queue(self) -> str:
-        """The path of the queue, which need not exist; case does not matter.
+        """The path of a queue, in lower case; there may be no such queue.
 
         Raises:
             HTTPBadRequest: the path holds an invalid name.
@@ -221,9 +221,9 @@ Merge = Callable[[web.Request, JsonObject | Rows | Verbatim], Awaitable[JsonObje
 
 
 def in_slice(read: Read, merge: Merge | None = None) -> Handler:
-    """The handler of a read, whose first step may be long and takes a time slice.
+    """The handler of a read. The first step of the read may be long, so it runs in a time slice.
 
-    `merge` is for a read whose answer has parts of other members.
+    `merge` adds the parts of other members, if the answer has some.
     """
 
     async def handler(request: web.Request) -> web.StreamResponse:
@@ -246,7 +246,7 @@ def rest_name(views: Views, partition: PartitionName) -> str:
 log = structlog.get_logger("core.http.errors")
 
 MAX_BODY = MAX_CONFIG_BYTES
-"""Bytes of a request body, at most: only configurations are sent here."""
+"""Maximum number of bytes of a request body: only configurations are sent here."""
 
 
 def failure_json(status: int, message: str) -> dict[str, object]:
@@ -269,7 +269,7 @@ def failure(status: int, message: str, headers: dict[str, str] | None = None) ->
 
 @web.middleware
 async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Answer every error in one form. An unexpected error is logged; its text is not sent."""
+    """Answer every error in one form. An unexpected error is logged, and its text is not sent."""
     try:
         return await handler(request)
     except NotFound as error:
@@ -283,7 +283,7 @@ async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamRe
     except web.HTTPRequestEntityTooLarge:
         return failure(413, f"the request's body is longer than {MAX_BODY} bytes")
     except CallError as error:
-        # The only CallError here: too many requests of the caller wait already.
+        # The only CallError here: too many requests of the caller are waiting.
         return failure(429, str(error), {"Retry-After": "1"})
     except web.HTTPException as error:
         if error.status < 400:

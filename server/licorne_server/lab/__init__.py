@@ -1,10 +1,10 @@
 """The laboratory: replays of recorded runs, simulations with a core of their own, and simulated RMs.
 
-`simulation/` has the core in virtual time, `demo/` example clusters and RMs, and `commands/` the
-commands `simulate`, `replay`, `why` and `fake-rm`. It uses the public interface of the core, the
-records of the journal, the forms of explanations, and the commands that start a server. Nothing of the server
-imports or names it: the command line finds `COMMANDS` by an entry point of its own, and imports this file for
-every help text. So the folder and that line can be left out.
+`simulation/` has the core in virtual time, `demo/` example clusters and RMs, and `commands/` the commands
+`simulate`, `replay`, `why` and `fake-rm`. It uses the public interface of the core, the records of the
+journal, the forms of explanations, and the commands that start a server. No other part of the server imports
+or names this folder: the command line finds `COMMANDS` by a separate entry point, and imports this file for
+every help text. So the folder can be left out together with its entry point.
 """
 
 _HERE = "licorne_server.lab"

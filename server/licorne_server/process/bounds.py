@@ -1,4 +1,4 @@
-"""Bounds of peers and of RMs: quotas, limits of silence, caps, and the sizes of an outbox."""
+"""Bounds of peers and of RMs: quotas, maximum silence, caps, and the sizes of an outbox."""
 
 import ipaddress
 import resource
@@ -10,7 +10,7 @@ from licorne_core.values.rm_caps import RmCaps
 from licorne_server.wire.caps import MAX_RMS
 
 METRICS_CONNECTIONS = 16
-"""Connections to the address for metrics: scrapers and probes."""
+"""Maximum number of connections to the address for metrics, by scrapers and probes."""
 
 RESERVE = 192 + METRICS_CONNECTIONS
 """Descriptors reserved for files, the loop, refused connections and monitoring."""
@@ -25,31 +25,31 @@ class PeerBounds:
     """Bounds on all peers together; `fair.PeerQuota` gives each peer its share. Times are in seconds."""
 
     first_message: float = 30.0
-    """Seconds for which a call may stay open without a complete message."""
+    """Seconds that a call may stay open without a complete message."""
     idle: float = 300.0
-    """Seconds for which a gRPC connection may stay open without a call."""
+    """Seconds that a gRPC connection may stay open without a call."""
     handshake: float = 20.0
-    """Seconds until a gRPC connection must be able to carry calls."""
+    """Seconds within which a gRPC connection must become able to carry calls."""
     http_idle: float = 15.0
     """Seconds that an HTTP connection may take for a request's head, or stay without one."""
     connections: int = 4096
-    """Connections over gRPC; fewer if the limit of open files is too low."""
+    """Maximum number of connections over gRPC; fewer if the limit of open files is too low."""
     http_connections: int = 256
-    """Connections over HTTP; fewer if the limit of open files is too low."""
+    """Maximum number of connections over HTTP; fewer if the limit of open files is too low."""
     waiting: int = 512
-    """Streams without a first message."""
+    """Maximum number of streams without a first message."""
     waiting_share: int = 128
     calls: int = 1024
-    """Unary calls under way."""
+    """Maximum number of concurrent unary calls."""
     calls_share: int = 256
     watchers: int = 512
-    """Watching calls: events, health, reflection."""
+    """Maximum number of watching calls: events, health, reflection."""
     watchers_share: int = 128
 
     def affordable(self) -> tuple[int, int]:
         """Connections over gRPC and over HTTP that the limit of open files allows.
 
-        Each has separate descriptors, so that a flood of one port leaves the other open.
+        Both have separate descriptors, so that a flood of one port does not close the other.
         """
         limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         if limit == resource.RLIM_INFINITY:
@@ -76,7 +76,7 @@ def host_of(peer: str) -> str:
 
 
 def peer_of(host: str) -> str:
-    """Name under which the quotas of a host are counted, the same for an IPv6 network."""
+    """Name under which the quotas of a host are counted; all addresses of an IPv6 network share one."""
     try:
         address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:
@@ -89,7 +89,7 @@ def peer_of(host: str) -> str:
 
 
 RESERVED_PART = 8
-"""Divisor of the maximum of RMs that gives the number reserved for other peers."""
+"""Divisor of the maximum number of RMs; the result is the number that one peer leaves to others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +107,7 @@ class RmBounds:
     """Bounds on RMs."""
 
     number: int = MAX_RMS
-    """Number of RMs, at most."""
+    """Maximum number of RMs."""
     each: RmCaps = field(default_factory=RmCaps)
     """Caps of each RM."""
     events: EventBounds = EventBounds()
@@ -123,7 +123,7 @@ class RmBounds:
 
     @property
     def share(self) -> int:
-        """Number of RMs that one peer may register."""
+        """Maximum number of RMs that one peer may register."""
         return self.number - self.number // RESERVED_PART
 
 
@@ -131,8 +131,8 @@ class OutboxBounds(NamedTuple):
     """Thresholds of the size of an outbox, in bytes."""
 
     high: int = 8 * 1024 * 1024
-    """Above it the RM is not scheduled."""
+    """Size above which the RM is not scheduled."""
     low: int = 2 * 1024 * 1024
-    """Below it the RM is scheduled again."""
+    """Size below which the RM is scheduled again."""
     cap: int = 64 * 1024 * 1024
-    """Above it all messages are dropped, and the RM has to register again."""
+    """Size above which all messages are dropped, and the RM has to register again."""

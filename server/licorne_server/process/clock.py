@@ -25,9 +25,9 @@ class Clock(Protocol):
         ...
 
     async def wait(self, until: float | None, event: asyncio.Event) -> None:
-        """Return once the event is set or the time `until` is reached; None waits for the event alone.
+        """Return once the event is set or the time `until` is reached; with None, once the event is set.
 
-        May set the event, and may return early: the caller has to read the time again.
+        The clock may set the event, and may return early: the caller has to read the time again.
         """
         ...
 
@@ -35,7 +35,7 @@ class Clock(Protocol):
 class SystemClock:
     """The wall clock's time at the start, advanced by the monotonic clock.
 
-    So a jump of the wall clock changes no deadline, and time never decreases.
+    So a jump of the wall clock moves no deadline, and the time never decreases.
     """
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class SystemClock:
 
 
 class Periodic(ABC):
-    """A task that works whenever it is due by a clock. After a failure it continues."""
+    """A task that works whenever it is due by a clock, and continues after failures."""
 
     def __init__(self, name: str, clock: Clock, seconds: float) -> None:
         """Work for the first time `seconds` after the start, and again `seconds` after a failure."""
@@ -69,7 +69,7 @@ class Periodic(ABC):
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin to wait for the first time of work."""
+        """Start the task, which waits for its first time of work."""
         self._task = asyncio.get_running_loop().create_task(self._run(), name=self._name)
 
     async def stop(self) -> None:
@@ -93,7 +93,7 @@ class Periodic(ABC):
         try:
             return await self._work()
         except Exception:
-            # The log itself may fail: the task continues all the same.
+            # Logging may fail as well: the task continues nevertheless.
             try:
                 log.exception("periodic work failed", task=self._name)
             except Exception:

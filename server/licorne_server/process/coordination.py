@@ -1,4 +1,4 @@
-"""Members that share the RMs: the address of their store, their own, and the lease."""
+"""Options of members that share the RMs: the address of their store, their own address, and the lease."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +12,9 @@ class Backend(NamedTuple):
     """A kind of store. Its module in `store/coordination` has the same name."""
 
     url: str
-    """The form of its address; empty for the store of workers, which only their supervisor names."""
+    """The form of its address; empty for the store of workers, which only their supervisor can choose."""
     lease: float
-    """Seconds of a lease, unless the settings say otherwise."""
+    """Default duration of a lease, in seconds."""
 
 
 BACKENDS = {
@@ -24,7 +24,7 @@ BACKENDS = {
 }
 
 RENEW_SECONDS = 1.0
-"""Seconds between two renewals, unless the settings say otherwise."""
+"""Default seconds between two renewals."""
 
 WORKER = "worker-"
 """Prefix of the name of a worker as a member; its number follows."""
@@ -33,7 +33,7 @@ LEAST_LEASE = 2.0
 MOST_LEASE = 600.0
 
 LEAST_RENEWALS = 3
-"""Minimum renewals in the time of a lease: one or two may fail."""
+"""Minimum number of renewals within the duration of a lease, so that one or two may fail."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,25 +41,25 @@ class Coordination:
     """A store, and this member's identity in it. Times are in seconds."""
 
     backend: str
-    """Its name in `BACKENDS`."""
+    """Name of the backend in `BACKENDS`."""
     hosts: tuple[str, ...] = ()
     """``HOST:PORT`` of each server of the store; for ``local`` the path of its socket."""
     prefix: str = "licorne"
     """Prefix of all keys, so that several deployments share a store. For ``kubernetes`` it is
-    ``NAMESPACE/NAME``; without a namespace it is that of the pod."""
+    ``NAMESPACE/NAME``, where the namespace is by default that of the pod."""
     advertise: str = ""
-    """``HOST:PORT`` at which RMs and other members reach this one; of a worker ``unix:PATH``, at which it
-    listens for the others too."""
+    """``HOST:PORT`` at which RMs and other members reach this one. For a worker it is ``unix:PATH``, a socket
+    on which it listens for the others."""
     advertise_http: str = ""
-    """``http://HOST:PORT`` or ``https://HOST:PORT`` of its HTTP services, to show to operators."""
+    """``http://HOST:PORT`` or ``https://HOST:PORT`` of its HTTP services, as shown to operators."""
     name: str = ""
-    """Name of the member for people; if empty, the advertised address."""
+    """Name of the member in texts for people; if empty, the advertised address."""
     lease: float = 6.0
     """Seconds without a renewal after which the member counts as gone."""
     renew: float = RENEW_SECONDS
     """Seconds between two renewals."""
     ca: Path | None = None
-    """CA of the store's certificates; with it, or with a certificate, the connection has TLS."""
+    """CA of the store's certificates. The connection has TLS if there is a CA or a certificate."""
     cert: Path | None = None
     key: Path | None = None
     user: str = ""
@@ -94,7 +94,7 @@ def worker_number(name: str) -> int:
 
 
 def is_reachable(text: str) -> bool:
-    """True for ``HOST:PORT`` with a host that is no wildcard, and with a port."""
+    """True for ``HOST:PORT`` with a port, and with a host that is no wildcard."""
     try:
         address = Address.parse(text)
     except SettingsError:

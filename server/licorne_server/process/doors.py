@@ -1,13 +1,13 @@
-"""The addresses of a server: do they still accept connections, and answer?
+"""Checks whether the addresses of a server still accept connections and answer.
 
 A fault of a library may close an address while open connections continue, so that only new clients
 notice. The watchdog connects to each address as any client would, from its own thread.
 
 An address counts as shut if it refuses connections, or accepts them and sends nothing. Events that may have
-another cause are no evidence: a full backlog, no descriptor left, no answer while the loop does not turn
-(`watchdog.py` has a limit for that). Neither is the silence of an address that has never answered, as a
-firewall may be in between. Refused connections count from the start, also if the address has never answered,
-because an attacker may shut every new server at once. Connections that another machine refuses do not count.
+another cause are no evidence: a full backlog, no descriptor left, no answer while the loop is stalled
+(`watchdog.py` has a limit for that). The silence of an address that has never answered is no evidence either,
+as a firewall may be in between. Refused connections count even if the address has never answered, because an
+attacker may shut every new server at once. Connections that another machine refuses do not count.
 """
 
 import errno
@@ -23,10 +23,10 @@ REST_SECONDS = 5.0
 """Seconds between an answer and the next probe."""
 
 REFUSED_SECONDS = 10.0
-"""Seconds of refused connections after which an address is shut. Load alone refuses none."""
+"""Seconds of refused connections after which an address counts as shut. Load alone causes no refusals."""
 
 SILENT_SECONDS = 60.0
-"""Seconds without an answer after which an address is shut."""
+"""Seconds without an answer after which an address counts as shut."""
 
 TRY_SECONDS = 20.0
 """Seconds without an answer after which another connection is made."""
@@ -40,16 +40,16 @@ class Door:
     """Probe of one address. Used by one thread."""
 
     name: str
-    """Name of the service there: ``grpc``, ``http`` or ``metrics``."""
+    """Name of the service at the address: ``grpc``, ``http`` or ``metrics``."""
     has_answered: bool
-    """True after the first answer."""
+    """True once the address has answered."""
 
     def __init__(
         self, name: str, place: tuple[int, Any], words: Callable[[], bytes], answered: Answered = bool
     ) -> None:
         """`place` is the family and the address of a socket.
 
-        On each connection the result of `words` is sent; `answered` is True if the received bytes are an
+        The result of `words` is sent on each connection; `answered` returns True if the received bytes are an
         answer.
         """
         self.name = name
@@ -59,7 +59,7 @@ class Door:
         self._socket: socket.socket | None = None
         self._has_asked = False
         self._heard = b""
-        # Seconds until the next probe, and those of the present one.
+        # Seconds until the next probe, and seconds since the current one began.
         self._rest = 0.0
         self._asking = 0.0
         self.has_answered = False
@@ -68,7 +68,7 @@ class Door:
         self._silent = 0.0
 
     def look(self, elapsed: float) -> str:
-        """Probe once, `elapsed` seconds after the last call; returns why it is shut, or an empty text."""
+        """Probe once, `elapsed` seconds after the last call; returns why the address is shut, if it is."""
         self._rest -= elapsed
         if self._socket is None and self._rest > 0:
             return ""
@@ -95,8 +95,7 @@ class Door:
         """Connect, send, or read; returns True for an answer.
 
         Raises:
-            BlockingIOError: there is nothing to do yet.
-            OSError: there is no connection.
+            BlockingIOError: the step has to wait for the network. OSError: there is no connection.
         """
         if self._socket is None:
             self._socket = socket.socket(self._family, socket.SOCK_STREAM)
@@ -110,7 +109,7 @@ class Door:
         except (BrokenPipeError, ConnectionResetError):
             came = b""
         self._heard += came
-        # A connection that is closed was accepted first: a server with too many connections does so.
+        # A closed connection was accepted first: a server with too many connections closes new ones.
         return not came or self._answered(self._heard)
 
     def _wait(self, elapsed: float) -> None:
@@ -134,7 +133,7 @@ class Door:
         return True
 
     def _leave(self, rest: float) -> None:
-        """Close the connection, and probe again after `rest` seconds."""
+        """Close the connection; the next probe is after `rest` seconds."""
         if self._socket is not None:
             self._socket.close()
         self._socket, self._has_asked, self._heard = None, False, b""
@@ -149,7 +148,7 @@ class Door:
 
 
 def _has_descriptor() -> bool:
-    """True if the process could open another socket, as a server that accepts has to."""
+    """True if the process could open another socket: a server that accepts connections needs one for each."""
     try:
         socket.socket(socket.AF_UNIX).close()
     except OSError:
@@ -174,8 +173,8 @@ _CALL = {
     b"content-type": b"application/grpc",
 }
 _BLOCK = b"".join(b"\0%c%b%c%b" % (len(name), name, len(value), value) for name, value in _CALL.items())
-# A call of an unknown method, which is the cheapest. gRPC's threads send their settings by themselves: only
-# the answer to a call shows that the loop is working.
+# A call of an unknown method, which is the cheapest. gRPC's threads send their settings even while the loop
+# is stalled, so only the answer to a call shows that the loop is working.
 _GRPC_WORDS = b"".join(
     [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", _frame(_SETTINGS, 0, 0), _frame(_HEADERS, _WHOLE, 1, _BLOCK)]
 )
@@ -193,7 +192,7 @@ def _is_called_back(heard: bytes) -> bool:
 
 
 def _tls_words() -> bytes:
-    """The beginning of a TLS handshake; to complete it a client may need a certificate."""
+    """The beginning of a TLS handshake, which is not completed because that may need a certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -205,9 +204,9 @@ def _tls_words() -> bytes:
 
 
 def doors_of(settings: Settings, grpc: str, http: str, metrics: str) -> list[Door]:
-    """The doors of a server that listens on these ``HOST:PORT``, each of which may be empty.
+    """The probes of a server that listens on these ``HOST:PORT``, each of which may be empty.
 
-    For a worker it is the Unix socket: the shared ports may lead to another worker.
+    A worker is probed on its Unix socket, because the shared ports may lead to another worker.
     """
     places: list[tuple[str, str, Tls | None]] = [
         ("grpc", grpc, settings.tls),
@@ -218,7 +217,7 @@ def doors_of(settings: Settings, grpc: str, http: str, metrics: str) -> list[Doo
         places = [("grpc", own.advertise, None)]
     doors = []
     for name, where, tls in places:
-        # A host that cannot be resolved any more cannot be probed.
+        # An address whose host can no longer be resolved is not probed.
         with suppress(OSError):
             if where and tls is not None:
                 doors.append(Door(name, _place(where), _tls_words))

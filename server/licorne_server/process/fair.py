@@ -1,7 +1,7 @@
 """Fairness between peers: peers take turns, and none occupies all places or all of the time.
 
-A peer is an identity: the names in a certificate, or a token. Without either it is the
-address of the caller.
+A peer is an identity: the names in a certificate, or a token. A caller without either is identified by its
+address.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ OVERRUN = 2.0
 """Multiple of its length beyond which a slice is followed by a pause even if the engine is idle."""
 
 SHOWN_FRAMES = 4
-"""Functions of a reader that the log names, at most."""
+"""Maximum number of a reader's functions that the log names."""
 
 _PACKAGE, _SELF = Path(__file__).parents[1], Path(__file__).stem
 
@@ -35,7 +35,7 @@ K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 
 Refusal = Callable[[int, str], Exception]
-"""Makes the error for a bound that is reached: that of a peer, or of all with an empty name."""
+"""Makes the error for a reached bound; the name of the peer is empty for the bound on all peers."""
 
 
 class RoundRobin(Generic[K, T]):
@@ -43,13 +43,13 @@ class RoundRobin(Generic[K, T]):
 
     def __init__(self) -> None:
         """Start empty."""
-        # The first key is served next. A key with an empty queue has no entry.
+        # The first key is served next. Keys without items have no entry.
         self._lines: dict[K, deque[T]] = {}
         self.size = 0
         """Number of items in all queues."""
 
     def line(self, key: K) -> Sequence[T]:
-        """The items in the queue of a key."""
+        """The items of a key, in order."""
         return self._lines.get(key, ())
 
     @property
@@ -132,7 +132,7 @@ class PeerQuota:
 
 
 class Turns:
-    """One caller has the turn at a time; the peers of waiting callers take turns."""
+    """One caller has the turn at a time. Peers take turns, and their waiting callers queue."""
 
     def __init__(self) -> None:
         """Start with the turn free."""
@@ -140,7 +140,7 @@ class Turns:
         self._waiting: RoundRobin[str, asyncio.Future[None]] = RoundRobin()
 
     async def wait(self, peer: str) -> None:
-        """Wait for the turn; `pass_on` ends it. A caller that is cancelled leaves the queue."""
+        """Wait for the turn, which lasts until `pass_on`. A caller that is cancelled leaves the queue."""
         if not self.taken:
             self.taken = True
             return
@@ -150,7 +150,7 @@ class Turns:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled() and turn.exception() is None:
-                # It was given the turn, but was cancelled: pass the turn on.
+                # The caller got the turn, but was cancelled: pass the turn on.
                 self.pass_on()
             else:
                 self._waiting.remove(peer, turn)
@@ -178,7 +178,7 @@ class Turns:
 class FairLock:
     """A lock that peers take in turn, with a bounded queue.
 
-    A caller that is cancelled while it waits leaves the queue at once, and another may join it.
+    A waiting caller that is cancelled leaves the queue at once, which frees its place.
     """
 
     def __init__(
@@ -186,8 +186,8 @@ class FairLock:
     ) -> None:
         """A refusal names the waiting items by `what`, in the plural; `reason` is its code.
 
-        The queue has `total` places, of which each peer may take `each`; without `each` peers have
-        no bound of their own. A refused caller is advised to retry after `retry_after` seconds, if not 0.
+        The queue has `total` places, of which each peer may take `each`; None means no bound for a single
+        peer. If `retry_after` is not 0, a refused caller is advised to retry after that number of seconds.
         """
 
         def refusal(most: int, peer: str) -> CallError:
@@ -204,7 +204,7 @@ class FairLock:
         return self._places.taken
 
     def close(self, error: Exception) -> None:
-        """Fail all waiting callers with the error."""
+        """Raise the error in all waiting callers."""
         self.turns.close(error)
 
     @asynccontextmanager
@@ -212,7 +212,7 @@ class FairLock:
         """Wait for a turn of the peer, and hold the lock inside the block.
 
         Raises:
-            CallError: RESOURCE_EXHAUSTED: too many wait already.
+            CallError: RESOURCE_EXHAUSTED: too many callers are waiting.
         """
         await self._wait(peer)
         try:
@@ -221,10 +221,10 @@ class FairLock:
             self.turns.pass_on()
 
     async def __aenter__(self) -> None:
-        """Wait for the lock without a peer: in the order of arrival.
+        """Wait for the lock without a peer; such callers are served in the order of arrival.
 
         Raises:
-            CallError: RESOURCE_EXHAUSTED: too many wait already.
+            CallError: RESOURCE_EXHAUSTED: too many callers are waiting.
         """
         await self._wait("")
 
@@ -251,7 +251,7 @@ class TimeSlices:
     An answer is computed in slices, one slice at a time for all readers. While there is scheduling to do, no
     slice begins for three times the length of the last one: so all readers together, whatever their number,
     take at most a quarter of the loop's time. Peers take turns, and the readers of one peer are served in the
-    order of arrival. After a slice that took far too long there is a pause in any case.
+    order of arrival. A slice that took far too long is always followed by a pause.
     """
 
     def __init__(
@@ -262,15 +262,15 @@ class TimeSlices:
     ) -> None:
         """`busy` is True while there is scheduling to do; otherwise there are no pauses.
 
-        `turn` returns the seconds of a turn of the engine, the bound of a slice. Slices that are slow all
-        the same are recorded in `slow`.
+        `turn` returns the seconds of a turn of the engine, the bound of a slice. Slices that are slow
+        nevertheless are recorded in `slow`.
         """
         self._slow = slow or SlowSteps()
         self._busy = busy
         self._turn_seconds = turn
-        # When the last slice ended.
+        # The end of the last slice.
         self._ended = perf_counter()
-        # A turn lasts until the pause after its slice is over.
+        # A turn includes the slice and the pause after it.
         self._turns = Turns()
         # Seconds of pause that are still owed.
         self._debt = 0.0
@@ -283,8 +283,8 @@ class TimeSlices:
 
         `more` is the later use of the loop for the result, such as sending it, in seconds. Work that cannot
         be split into slices is done as a `whole`. A pause follows in any case, as after a slice of more than
-        `OVERRUN` times its length: the busy flag is out of date by then. Nothing may be awaited inside.
-        Failed work counts too. The pause delays the next caller, so no caller can avoid it by leaving.
+        `OVERRUN` times its length, because the busy flag is outdated by then. Nothing may be awaited inside.
+        Failed work counts too. The pause delays the next caller, so no caller can avoid it by disconnecting.
         """
         await self._turns.wait(peer)
         begin = perf_counter()
@@ -300,7 +300,7 @@ class TimeSlices:
             if pause:
                 asyncio.get_running_loop().call_later(pause, self._turns.pass_on)
             else:
-                # All other tasks get a turn of the loop before the next reader.
+                # All other tasks run once before the next reader.
                 try:
                     await asyncio.sleep(0)
                 finally:
@@ -309,16 +309,16 @@ class TimeSlices:
     def _length(self, gap: float) -> float:
         """Length in seconds of a slice that begins `gap` seconds after the last one.
 
-        A slice begins only between two rounds of the engine. If rounds are long, as with a single RM, a
-        longer slice gives the readers their quarter of the time, so that a subscriber keeps up with the
-        decisions. With an idle engine slices are short, as it may be needed at once.
+        A slice begins only between two rounds of the engine. If rounds are long, as with a single RM, slices
+        are longer too: the readers get their quarter of the time, and subscribers keep up with the decisions.
+        While the engine is idle slices are short, because a command may arrive at any time.
         """
         if not self._busy():
             return SLICE_SECONDS
         return max(SLICE_SECONDS, min(gap / PAUSE_FACTOR, self._turn_seconds()))
 
     def _owed(self, spent: float, *, always: bool) -> float:
-        """Seconds of pause after a slice that took `spent` seconds."""
+        """Seconds of pause due after a slice of `spent` seconds; `always` even if the engine is idle."""
         if always or self._busy():
             self._debt += spent * PAUSE_FACTOR
         # A shorter pause is added to the next one: the loop's timer is too coarse for it.
@@ -348,7 +348,7 @@ def _reader() -> list[str]:
 
 
 Slices = Callable[[], AbstractAsyncContextManager[Callable[[], bool]]]
-"""Gives time slices, such as those of `TimeSlices` for one peer."""
+"""Provides time slices, such as those of `TimeSlices` for one peer."""
 
 
 async def walked(steps: Iterable[T | None], slices: Slices) -> list[T]:

@@ -12,7 +12,7 @@ class FolderLock:
     """A lock of one directory, held until `release` or the end of the process."""
 
     def __init__(self, folder: Path) -> None:
-        """Lock nothing before `take`."""
+        """Prepare the lock; `take` locks the directory."""
         self._folder = folder
         self._file = -1
 
@@ -33,7 +33,7 @@ class FolderLock:
         return True
 
     def check(self) -> None:
-        """Refuse a directory that is not the locked one, as another server may use it.
+        """Refuse a directory that has replaced the locked one, as another server may use it.
 
         Raises:
             OSError: the directory was removed or replaced; nothing may be written.

@@ -2,15 +2,15 @@
 
 The loop is asyncio's own, with a workaround for one fault of grpc.aio. A thread of grpc.aio writes a byte
 into a socket for every event, and blocks while the socket is full. The loop's side reads one byte and then
-handles any number of events. So under load bytes pile up until the thread blocks, and no message is read or
-written for a hundred rounds of the loop. This loop reads all bytes but one before grpc.aio reads. Other
+handles any number of events. So under load bytes accumulate until the thread blocks, and no message is read
+or written for a hundred rounds of the loop. This loop reads all bytes but one before grpc.aio reads. Other
 sockets are not affected.
 
-A full pass of the garbage collector visits all objects and blocks all work: 0.7 s for 900,000 asks.
-The core never needs a pass, as reference counts free its objects (`tests/properties`). Libraries do: a
-cycle that they leave for each connection would be a leak. So a short pass is made whatever has
-happened, and a long one only while no RM is connected. The interpreter's own passes are bounded: the
-latest 10,000 objects, a millisecond.
+A full pass of the garbage collector visits all objects and blocks all work: 0.7 s for 900,000 asks. The core
+never needs a pass, as reference counts free its objects (`tests/properties`). Libraries do: a cycle that they
+leave for each connection would be a leak. So short passes are made in any case, and long ones only while no
+RM is connected. The interpreter's own passes are bounded to the latest 10,000 objects, and take a
+millisecond.
 
 Times in this module are those of the process, not of the server's clock: they measure real work.
 """
@@ -50,7 +50,7 @@ def _is_of_grpc(callback: Callable[..., Any]) -> bool:
 
 
 def _serve_drained(wakes: socket.socket, serve: Callable[[], Any]) -> None:
-    """Read all bytes except the one that `serve` expects, then call `serve`."""
+    """Read all bytes but the one that `serve` reads, then call `serve`."""
     waiting: int = struct.unpack("i", fcntl.ioctl(wakes, termios.FIONREAD, bytes(_INT)))[0]
     if waiting > 1:
         wakes.recv(waiting - 1)
@@ -69,7 +69,7 @@ async def stop_task(task: "asyncio.Task[Any] | None") -> None:
 
 
 class RunToCompletion:
-    """Runs work in separate tasks: a cancelled caller returns after the end of its work."""
+    """Runs work in separate tasks: a caller, even if cancelled, returns only after the end of its work."""
 
     def __init__(self, what: str) -> None:
         """Start without work. `what` names the work in the log."""
@@ -77,7 +77,7 @@ class RunToCompletion:
         self._begun: set[asyncio.Task[Any]] = set()
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Carry out the work to its end; returns or raises its result.
+        """Carry out the work completely; returns or raises its result.
 
         Raises:
             CancelledError: the caller was cancelled during the work.
@@ -133,7 +133,7 @@ YOUNG = 10_000
 """Number of new objects that starts a pass over the new objects."""
 
 NEVER = 2**31 - 1
-"""Threshold that is never reached: older objects are collected by this module alone."""
+"""A threshold that is never reached, because only this module collects older objects."""
 
 SWITCH_SECONDS = 0.0001
 """Seconds for which the loop waits for a computing thread, such as the parser of configurations. It waits
@@ -143,13 +143,13 @@ interpreter's default of 5 ms would add up to a tenth of a second, and half a mi
 
 QUIET_SECONDS = 30.0
 WORTH = 10_000
-"""Commands and turns since the last pass that justify a long pass."""
+"""Commands and turns since the last pass that make a long pass worthwhile."""
 
 SHORT_SECONDS = 0.02
-"""Maximum estimated seconds of a pass that is made without a reason, and while RMs wait."""
+"""Maximum estimated seconds of a pass that is made regularly, even while RMs wait."""
 
 MOST_PRECISE = 10_000
-"""Blocks of memory below which the duration of a pass says nothing about the time per block."""
+"""Number of memory blocks below which the duration of a pass does not show the time per block."""
 
 
 class Collector:
@@ -161,9 +161,9 @@ class Collector:
         slow: SlowSteps | None = None,
         quiet: float = QUIET_SECONDS,
     ) -> None:
-        """Leave at least `quiet` seconds between two passes. The interpreter is unchanged before `start`.
+        """Make passes at least `quiet` seconds apart. The interpreter is unchanged before `start`.
 
-        `connected` is True if an RM would have to wait for a pass. Slow passes are noted in `slow`.
+        `connected` is True if an RM would have to wait for a pass. Slow passes are recorded in `slow`.
         """
         self._connected = connected
         self._slow = slow or SlowSteps()
@@ -179,7 +179,7 @@ class Collector:
         """Duration of all passes, which block the loop, in seconds."""
 
     def start(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
-        """Exempt all objects made so far from passes, and leave full passes to `idle` and the loop's timer.
+        """Exempt all present objects from passes, and let only `idle` and the loop's timer make full passes.
 
         Other threads yield the interpreter to the loop after `SWITCH_SECONDS`.
         """
@@ -193,19 +193,19 @@ class Collector:
             self._beat(loop)
 
     def _beat(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Make a short pass if one is due, even if the engine has no work; and set the timer."""
+        """Make a short pass if one is due, even if the engine has no work; then set the timer."""
         self.idle(self._last_work)
         loop.call_later(self._quiet, self._beat, loop)
 
     def reckoned(self) -> float:
         """Estimated seconds of a pass now, from the duration of the last pass.
 
-        It is based on memory blocks in use, as the interpreter does not count objects.
+        The estimate is based on memory blocks in use, as the interpreter does not count objects.
         """
         return max(0, sys.getallocatedblocks() - self._exempt) * self._block_seconds
 
     def idle(self, work: int) -> None:
-        """Make a pass if it is justified: the idle engine has handled `work` commands and turns so far."""
+        """Make a pass if it is worthwhile: the idle engine has handled `work` commands and turns so far."""
         now = perf_counter()
         if now - self._last_pass < self._quiet:
             return

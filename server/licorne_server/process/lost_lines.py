@@ -16,7 +16,7 @@ class Reason(StrEnum):
     NO_SPACE = "no_space"
     """Stderr is a file on a full disk."""
     CLOSED = "closed"
-    """Stderr is closed, or its reader is."""
+    """Stderr, or its reader, is closed."""
     WRITE_FAILED = "write_failed"
     """The system refused the write for another reason."""
     UNPRINTABLE = "unprintable"
@@ -60,7 +60,7 @@ class Drops:
         return untold
 
     def put_back(self, dropped: Dropped) -> None:
-        """Return drops that could not be logged."""
+        """Return drops to the list of unlogged ones, because logging them has failed."""
         with self._lock:
             self._untold[dropped.kind, dropped.reason] += dropped.number
 
@@ -70,5 +70,5 @@ DROPS: Final = Drops()
 
 
 def note_lost(kind: str) -> None:
-    """Count a line that failed before the write; the count is logged later."""
+    """Count a line that failed before it was written; the count is logged later."""
     DROPS.add(kind, Reason.WRITE_FAILED)

@@ -3,7 +3,7 @@
 The memory of the whole process is measured: core, outboxes, interpreter and libraries. The event
 loop's timer starts each measurement.
 
-The number of cores is bounded by control groups, too.
+This module also has the number of cores, which control groups may limit.
 """
 
 import asyncio
@@ -24,15 +24,15 @@ INTERVAL = 0.25
 """Seconds between two measurements."""
 
 MARGIN = 8
-"""Divisor of the limit that gives the excess at which existing work is refused too."""
+"""Divisor of the limit: when it is exceeded by this part, existing work is refused too."""
 
 ENOUGH_PERCENT = 95
-"""Percentage of the limit below which all work is accepted again. It is below 100, or every ask and
-every release could cross it."""
+"""Percentage of the limit below which all work is accepted again. With 100 the level could change with every
+ask and every release."""
 
 LOOKS_BETWEEN_RETURNS = 20
-"""Measurements between two returns of memory: 5 s. A return takes 0.1 s per gigabyte cached by the C
-library, and much of the memory is soon in use again."""
+"""Measurements between two calls that return memory to the system: 5 s. A call takes 0.1 s per gigabyte
+cached by the C library, and much of that memory is soon in use again."""
 
 
 LOOKS_BETWEEN_TELLINGS = 4
@@ -40,7 +40,7 @@ LOOKS_BETWEEN_TELLINGS = 4
 
 
 COPY_BYTES = 16 * 1024 * 1024
-"""Bytes of memory estimated for a copy of the process, at least; a small copy took 5 MiB."""
+"""Minimum number of bytes estimated for a copy of the process; a small copy took 5 MiB."""
 
 COPY_PERCENT = 150
 """Memory of a copy that plans for an RM, in percent of the RM's estimate; at most half of the process. With
@@ -111,8 +111,8 @@ class System:
     def _limited(self) -> Iterator[tuple[Path, int]]:
         """Control groups of the process that have a limit, each with its limit in bytes.
 
-        A limit applies to all groups below. In a container the path of the group may be missing, and
-        its limit is found at the top. A group without a limit has ``max``, or a huge number.
+        A limit applies to all groups below. In a container the path of the group may be missing; then the top
+        group has the limit. A group without a limit has ``max``, or a huge number.
         """
         try:
             lines = (self._process / "cgroup").read_text().splitlines()
@@ -156,14 +156,14 @@ def _number(file: Path) -> int | None:
 
 
 class Memory:
-    """Memory of the process, compared with its limit."""
+    """The memory of the process, and its limit."""
 
     limit: int
-    """In bytes; 0 for none."""
+    """The limit in bytes; 0 for none."""
     level: MemoryShortage
     """Kinds of work refused for lack of memory."""
     returning: asyncio.Future[None] | None
-    """Done when memory was returned to the system; None before the first return."""
+    """Done once memory was returned to the system; None before the first time."""
 
     def __init__(self, limit: int, post: Callable[[Command], None], system: System | None = None) -> None:
         """Limit the process to `limit` bytes; 0 for no limit. `post` queues a command for the engine."""
@@ -188,11 +188,11 @@ class Memory:
         return self._reason
 
     def shortage_for_copy(self, reckoned: int) -> str:
-        """Reason against a copy of the process; empty if there is room.
+        """The reason why the process must not be copied; empty if there is room.
 
-        `reckoned` is the core's estimate for the RM of the copy, in bytes. The copy shares all pages
-        until one of the two processes writes. Reading also writes, as Python counts references, so
-        the copy gets pages of its own for the RM.
+        `reckoned` is the core's estimate for the RM of the copy, in bytes. The copy shares all pages until
+        one of the two processes writes. Even reading writes, as Python counts references, so all pages of the
+        RM are duplicated.
         """
         if self._reason:
             return self._reason
@@ -239,7 +239,7 @@ class Memory:
         self.start()
 
     def _level_at(self, resident: int) -> MemoryShortage:
-        """The level for a number of bytes. A level ends only well below its start."""
+        """The level for a number of bytes. A level that has begun ends only well below its threshold."""
         if resident > self.limit + self.limit // MARGIN:
             return MemoryShortage.ALL
         if resident > self.limit:
@@ -275,7 +275,7 @@ class Memory:
 
 
 MAX_WORKERS = 256
-"""Workers of one host, at most."""
+"""Maximum number of workers of one host."""
 
 _UNLIMITED = "max"
 
@@ -294,7 +294,7 @@ def cores(process: Path = PROCESS, groups: Path = CONTROL_GROUPS) -> int:
 def _quotas(process: Path, groups: Path) -> Iterator[float]:
     """Cores that each of the process's control groups may use, of versions 2 and 1.
 
-    A quota applies to all groups below. In a container the top group has it.
+    A quota applies to all groups below. In a container the top group has the quota.
     """
     try:
         lines = (process / "cgroup").read_text().splitlines()
@@ -315,7 +315,7 @@ def _quotas(process: Path, groups: Path) -> Iterator[float]:
 
 
 def _of_version_2(group: Path) -> float | None:
-    """Quota of a group in cores, from ``cpu.max`` (microseconds per period, and the period); None without."""
+    """Quota of a group in cores, from ``cpu.max`` (microseconds per period, and the period), if any."""
     try:
         quota, period = (group / "cpu.max").read_text().split()
         return None if quota == _UNLIMITED else int(quota) / int(period)

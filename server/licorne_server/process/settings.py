@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from licorne_server.process.coordination import Coordination
 
 USUAL_SAMPLE = 0.01
-"""Default share of traced work without a sampling decision of a caller."""
+"""Default share of work that is traced if its caller makes no sampling decision."""
 
 PATH = "/v1/traces"
 """Path of a collector for spans, below its own address."""
@@ -54,9 +54,9 @@ class TraceSettings:
     endpoint: str = ""
     """The address of a collector that takes OTLP over HTTP, such as ``http://collector:4318``."""
     sample: float = USUAL_SAMPLE
-    """Share of asks and turns that are traced, from 0 to 1, without a decision of the caller."""
+    """Share of asks and turns that are traced if their caller makes no decision, from 0 to 1."""
     exporter: "SpanExporter | None" = None
-    """Receives each span at its end, in place of a collector; for tests."""
+    """Receives each span when it ends, instead of a collector; for tests."""
 
     @property
     def url(self) -> str:
@@ -66,7 +66,7 @@ class TraceSettings:
 
 
 def _installed() -> bool:
-    """True if the extra is installed; the SDK is not imported."""
+    """True if the extra for traces is installed; the SDK is not imported."""
     try:
         return all(find_spec(name) is not None for name in _NEEDED)
     except ModuleNotFoundError:
@@ -117,7 +117,7 @@ class Address:
         return Address(host=self.host, port=port)
 
     def refusal(self) -> str:
-        """The system's reason against listening on the address; empty for none."""
+        """The system's error if it cannot listen on the address; empty if it can."""
         try:
             family, kind, protocol, _, where = socket.getaddrinfo(
                 self.host, self.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -136,7 +136,7 @@ class Address:
 
     @property
     def is_loopback(self) -> bool:
-        """True if only this machine can reach it."""
+        """True if only this machine can reach the address."""
         if self.host == "localhost":
             return True
         try:
@@ -147,7 +147,7 @@ class Address:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tls:
-    """Files in PEM; `client_ca` turns on mutual TLS."""
+    """Certificate files in PEM; `client_ca` turns on mutual TLS."""
 
     cert: Path
     key: Path
@@ -178,7 +178,7 @@ class Settings:
     """Maximum number of bytes of the journal, old runs included."""
     tls: Tls | None = None
     insecure: bool = False
-    """Serve without TLS where others can reach it."""
+    """Serve without TLS on addresses that others can reach."""
     http_insecure: bool = False
     """Serve HTTP without TLS, whatever gRPC uses, even on an address that others can reach."""
     metrics_insecure: bool = False
@@ -200,13 +200,13 @@ class Settings:
     viewer_tokens: tuple[Path, ...] = ()
     """Files with the tokens of viewers, who see all RMs; with mutual TLS over HTTPS only."""
     coordination: "Coordination | None" = None
-    """Store through which members share the RMs; None for a server that is alone."""
+    """Store through which members share the RMs; None for a server without other members."""
     member_ca: Path | None = None
     """CA of the other members' certificates; None for `client_ca` of `tls`."""
     rms: RmBounds = RmBounds()
     """Bounds of RMs."""
     peers: PeerBounds = PeerBounds()
-    """Quotas of one peer in shared resources."""
+    """Quotas of each peer in shared resources."""
     reflection: bool | None = None
     """True to serve the reflection service; None: only without TLS or on loopback."""
     reservations: bool = True
@@ -218,13 +218,13 @@ class Settings:
     drain: float = 10.0
     """Seconds that streams may take to end when the server stops, before they are cut off."""
     stall: float = 30.0
-    """Seconds that the event loop or the engine may stall before the probes fail. After twice the
-    time `licorne serve` ends with an error; 0 for no limit. Embedded servers have no watchdog."""
+    """Seconds that the event loop or the engine may stall before the probes fail. After twice this time
+    `licorne serve` ends with an error; 0 for no limit. Embedded servers have no watchdog."""
     retry_after: float = 1.0
     """Seconds after which RMs should reconnect when the server stops."""
     transport: str = AUTO
-    """Transport of gRPC: `grpc`, the library's own server; `loop`, which needs the wheel licorne-transport;
-    `auto`, the second if it is installed."""
+    """Transport of gRPC: `grpc` is the library's own server, `loop` needs the wheel licorne-transport, and
+    `auto` is `loop` if that is installed."""
     bounds: OutboxBounds = OutboxBounds()
     """Bounds of each RM's outbox."""
     queue_names: bool = True
@@ -232,7 +232,7 @@ class Settings:
     traces: TraceSettings | None = None
     """Settings of traces; None for no traces."""
     manage_gc: bool = False
-    """Tune Python's garbage collector, which belongs to the whole process."""
+    """True to tune Python's garbage collector, which affects the whole process."""
 
     def check(self) -> None:
         """Refuse unsafe settings.

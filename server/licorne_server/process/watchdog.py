@@ -1,9 +1,9 @@
 """Detection, from a separate thread, of stalls of loop and engine, and of addresses that are shut.
 
-The event loop serves the probes. If the loop stalls, probes get no answer, which a supervisor takes
-for a failure. If only the engine stalls, or has ended, probes answer with the reason. If the stall
-lasts for the same time again, the process ends with an error. An address that is shut (`doors.py`)
-fails the probes, and the server stops at once: only a restart opens it again.
+The event loop serves the probes. If the loop stalls, probes get no answer, which a supervisor treats as a
+failure. If only the engine stalls, or has ended, probes answer with the reason. If the stall lasts for twice
+the limit, the process ends with an error. An address that is shut (`doors.py`) fails the probes, and the
+server stops at once: only a restart opens it again.
 
 Time is counted in checks of the watchdog. Between two checks at most twice the usual interval counts,
 so that a pause of the whole process is not mistaken for a stall of the server.
@@ -34,11 +34,11 @@ STOP_SECONDS = 30.0
 SHOWN_FRAMES = 20
 
 FAILED, SHUT = 1, 8
-"""Exit codes: the server has failed, an address was shut."""
+"""Exit codes: for a server that has failed, and for an address that was shut."""
 
 
 class Turning(Protocol):
-    """The part of an engine that the watchdog reads from its thread."""
+    """The part of an engine that the watchdog's thread reads."""
 
     rounds: int
 
@@ -58,15 +58,15 @@ class Watched(Protocol):
 
     @property
     def failed(self) -> asyncio.Event:
-        """Set when only a restart will help; then the server stops."""
+        """Set when only a restart will help; the server then stops."""
         ...
 
     def fail(self, reason: str, concern: str) -> None:
-        """Set `failed` for a reason, in the loop; `concern` is its subject."""
+        """Set `failed` with a reason, in the loop; `concern` is that of the finding."""
         ...
 
     def stalled(self, reason: str) -> None:
-        """Note the reason of a stall, in the loop; an empty text stands for its end."""
+        """Record the reason of a stall, in the loop; an empty text ends the stall."""
         ...
 
 
@@ -86,7 +86,7 @@ class Watchdog:
         """
         self.exit_code = FAILED
         self._doors = doors
-        # False once the server stops, and may close its addresses.
+        # False once the server stops, as it may then close its addresses.
         self._is_asking = True
         self._server = server
         self._loop = asyncio.get_running_loop()
@@ -94,7 +94,7 @@ class Watchdog:
         self._limit = limit or inf
         self._end = end
         self._interval = min(self._limit / LOOKS, MAX_INTERVAL)
-        # True if the loop has called back since the last check; the engine's rounds at that check.
+        # Whether the loop has called back since the last check, and the engine's rounds at that check.
         self._answered = True
         self._rounds = -1
         # Seconds without progress, of the loop and of the engine.
@@ -123,7 +123,7 @@ class Watchdog:
         self._look_at_loop(counted)
         self._look_at_engine(counted)
         self._judge(max(self._loop_still, self._engine_still))
-        # A stalled loop answers no probe: that counts as a stall, not as a shut address.
+        # A stalled loop answers no probe, which counts as a stall and not as a shut address.
         self._look_at_doors(0.0 if self._loop_still else counted)
         if self._server.failed.is_set():
             self._since_failure += counted

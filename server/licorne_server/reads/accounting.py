@@ -34,17 +34,17 @@ PREFIX = "accounting/"
 """Prefix of all documents; the number of the worker follows, then that of the day."""
 
 AT_ONCE = 8
-"""Documents that are read at the same time."""
+"""Number of documents that are read at the same time."""
 
 DAY = 24 * HOUR
-"""Seconds that a document covers. One for each hour would be too many documents for many workers."""
+"""Seconds that a document covers: with one for each hour, many workers would have too many documents."""
 
 
 class StoredHours:
     """The hours of one server, or of one worker."""
 
     def __init__(self, documents: Documents, worker: int = 0) -> None:
-        """Read and write nothing yet; `worker` is 0 for a server that is no worker."""
+        """Create an object that has read nothing yet; `worker` is 0 for a server that is no worker."""
         self._documents = documents
         self._list = f"{PREFIX}{worker}"
         self._listed: set[int] = set()
@@ -111,9 +111,9 @@ class StoredHours:
 
 
 async def drop_old(documents: Documents, now: float) -> None:
-    """Delete days beyond the retention period, whichever worker wrote them: removed workers delete none.
+    """Delete old days of all workers, because removed workers no longer delete their own.
 
-    For documents on the disk of this process; after a failure they remain until the next start.
+    This is for documents on the disk of this process; after a failure they remain until the next start.
     """
     oldest = day_of(int(now)) - MOST_DAYS * DAY
     found = documents.found(PREFIX)
@@ -129,7 +129,7 @@ async def drop_old(documents: Documents, now: float) -> None:
 
 
 def stored_hours_of(settings: Settings, documents: Documents) -> StoredHours | None:
-    """The hours in the state directory; None without one."""
+    """The hours in the state directory; None if there is no directory."""
     return None if settings.state_dir is None else StoredHours(documents, settings.worker)
 
 
@@ -151,7 +151,7 @@ def _days(value: bytes) -> list[int]:
 
 
 def _encoded(hours: Mapping[int, Mapping[HoursOwner, HoursRow]]) -> bytes:
-    """The document of a day: a line for each row, so that other threads have their turns meanwhile."""
+    """The document of a day. Each row is encoded as a line, so that other threads can run in between."""
     return pack(b"\n".join(_line(hour, *row) for hour, rows in hours.items() for row in rows.items()))
 
 
@@ -168,7 +168,7 @@ class _DocumentRow(NamedTuple):
     ended: Count
     preempted: Count
     passing: dict[str, int] = {}  # noqa: RUF012 - never changed
-    """It is missing in a row without any."""
+    """Missing in a row that has no such hours."""
 
 
 def _line(hour: int, place: HoursOwner, row: HoursRow) -> bytes:
@@ -224,17 +224,17 @@ class Accounting(Periodic):
         self._turn = asyncio.Lock()
         self._is_failing = False
         self._is_begun = False
-        # Stored hours are not overwritten before they were read.
+        # Stored hours are not overwritten before they have been read.
         self._is_read = stored is None
 
     async def begin(self) -> None:
-        """Read the stored hours, and begin to account. After a failure a later write reads them first."""
+        """Read the stored hours, and begin to account. If reading fails, a later write tries it again."""
         self._is_begun = True
         await self._restore()
         self.start()
 
     async def end(self) -> None:
-        """Account for the last time."""
+        """Account for the last time, and write."""
         await self.stop()
         if self._is_begun:
             await self.flush()
@@ -242,14 +242,14 @@ class Accounting(Periodic):
     async def _work(self) -> float:
         await self.flush()
         now = self._clock.now()
-        # A flush at the end of each hour, so that usage never has to be divided between two.
+        # Usage is flushed at the end of each hour, so that it never has to be divided between two hours.
         return min(now + FLUSH_SECONDS, (now // HOUR + 1) * HOUR)
 
     async def present(self) -> Hours:
         """All hours, up to a second ago."""
         if self._clock.now() >= self._fresh_until:
             async with self._turn:
-                # Callers that have waited reuse the reading of the first one.
+                # Callers that have waited reuse the reading of the first caller.
                 if self._clock.now() >= self._fresh_until:
                     await self._read()
         return self.hours
@@ -300,7 +300,7 @@ class Accounting(Periodic):
             self.hours.spread(min(begin, now), now, HoursOwner(name, *found.owner), row)
 
     async def _restore(self) -> None:
-        """Add the hours counted meanwhile to the stored hours, unless those cannot be read now."""
+        """Add the hours counted meanwhile to the stored hours, unless the latter cannot be read."""
         if self._stored is None or self._is_read:
             return
         try:
@@ -314,7 +314,7 @@ class Accounting(Periodic):
         self.hours, self._is_read = hours, True
 
     async def _write(self) -> None:
-        """Write the hours that changed since the last time, up to the present one."""
+        """Write the hours that have changed since the last write, up to the present one."""
         await self._restore()
         if self._stored is None or not self._is_read:
             return
@@ -327,7 +327,7 @@ class Accounting(Periodic):
             self._hour = int(self._read_at) // HOUR * HOUR
 
     def _failed(self, error: StoreError) -> None:
-        """Log a failure of the store, once until a write succeeds."""
+        """Log a failure of the store, but only the first one until a write succeeds."""
         if not self._is_failing:
             log.error("accounting not stored", error=str(error))
         self._is_failing = True

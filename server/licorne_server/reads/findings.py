@@ -20,17 +20,17 @@ from licorne_server.store.coordination.ownership import Ownership, known_workers
 DEGRADED, DOWN = Severity.DEGRADED, Severity.DOWN
 
 LOOK_SECONDS = 5.0
-"""Seconds between two examinations that nobody asks for."""
+"""Seconds between two examinations without a request."""
 
 REJECTION_SECONDS = 300.0
-"""Seconds for which a rejected ask counts. In the older core it counts for ever, so that after one mistake of
-an RM the scheduler counts as unhealthy until its next start."""
+"""Seconds for which a rejected ask counts. In the older core a rejected ask counts for ever, so that one
+mistake of an RM makes the scheduler unhealthy until its next start."""
 
 BACKLOG_SECONDS = 30.0
 """Seconds that a message for an RM may wait before the RM counts as not reading."""
 
 NAMED = 3
-"""Things that a sentence names; the others are counted."""
+"""Maximum number of items that a sentence names; the others are counted."""
 
 
 def named(names: Iterable[str]) -> str:
@@ -41,7 +41,7 @@ def named(names: Iterable[str]) -> str:
 
 
 def of_status(status: Status) -> Iterator[Finding]:
-    """The findings in the server's own status."""
+    """The findings in the status of the server."""
     if status.failure:
         yield Finding(DOWN, status.failed, status.failure)
     if status.stall:
@@ -53,7 +53,7 @@ def of_status(status: Status) -> Iterator[Finding]:
 
 
 def own_findings(sources: Sources) -> list[Finding]:
-    """Findings that an unauthenticated probe may see: they name no RM, and quote no file."""
+    """Findings that an unauthenticated probe may see: none names an RM or quotes a file."""
     found = (one for one in _of_process(sources) if one.concern in OF_MEMBER or one.concern == "store")
     return [sources.verdicts.settled(one, sources.now()) for one in found]
 
@@ -178,7 +178,7 @@ async def examined_for(
 
 
 class Examinations(Periodic):
-    """Examines the server every `LOOK_SECONDS`, and records since when each finding is true."""
+    """Examines the server every `LOOK_SECONDS`, and records the time since which each finding is true."""
 
     def __init__(self, sources: Sources, clock: Clock) -> None:
         """Idle until `start`."""

@@ -1,7 +1,7 @@
-"""The other members of the deployment, as REST and the page ask them (DESIGN § 3).
+"""The other members of the deployment, for reads of REST and the page (DESIGN § 3).
 
 A read is a call between members, `licorne.members.Members/Read`, with the identity of the caller as this
-member has authenticated it. The other member answers alone, without asking further members. Answers are
+member has authenticated it. The other member answers for itself, without asking further members. Answers are
 bounded in size and in time.
 """
 
@@ -36,23 +36,23 @@ HEAD_SECONDS = 5.0
 """Seconds until a member begins to answer."""
 
 WHOLE_SECONDS = 10.0
-"""Seconds within which a member has to give its part of a larger answer."""
+"""Seconds within which a member has to send its part of a merged answer."""
 
 STALL_SECONDS = 30.0
-"""Seconds between two pieces of an answer."""
+"""Maximum seconds between two pieces of an answer."""
 
 LOOK_SECONDS = 1.0
 """Seconds between two checks whether a live answer should continue, while nothing arrives."""
 
 MAX_WHOLE = 16 * 1024 * 1024
-"""Bytes of one member's part of a larger answer."""
+"""Maximum number of bytes of one member's part of a merged answer."""
 
 MAX_REQUESTS = 256
 MAX_REQUESTS_OF_PEER = 64
-"""Concurrent requests that wait for other members: of all peers, and of one."""
+"""Maximum number of concurrent requests that wait for other members: in total, and of one peer."""
 
 MAX_MERGES = 4
-"""Merged answers that are collected at the same time; further ones wait."""
+"""Maximum number of merged answers that are collected at the same time; further ones wait."""
 
 T = TypeVar("T")
 
@@ -67,7 +67,7 @@ class Unreachable(Exception):
 
 
 class MemberCall(Protocol):
-    """A call at another member, under way."""
+    """A running call to another member."""
 
     async def receive(self) -> bytes | None:
         """The next message; None at the end."""
@@ -79,19 +79,19 @@ class MemberCall(Protocol):
 
 
 Reading = Callable[[Member, pb.ReadRequest, Caller, str], AbstractAsyncContextManager[MemberCall]]
-"""Opens the call `Read` for a caller. With the id of an RM it ends when the RM gets another owner.
+"""Opens the call `Read` for a caller. With the id of an RM the call ends when the RM gets another owner.
 
-It raises CallError if the member does not answer."""
+Raises CallError if the member does not answer."""
 
 
 class Answer:
-    """An answer of a member, under way."""
+    """An answer of a member, which is received piece by piece."""
 
     status: int
     headers: Mapping[str, str]
 
     def __init__(self, member: Member, call: MemberCall, head: pb.ReadHead) -> None:
-        """The body is still to be received."""
+        """Create an answer whose head was received; its body follows."""
         self.status, self.headers = head.status, CIMultiDict(head.headers)
         self._member = member
         self._call = call
@@ -101,8 +101,8 @@ class Answer:
     ) -> AsyncGenerator[bytes, None]:
         """The body, in chunks as they arrive.
 
-        It ends early when `goes_on` returns False; that is called while no data arrives. Without it there may
-        be at most `pause` seconds between two chunks.
+        The body ends early once `goes_on` returns False, which is called while no data arrives. Without
+        `goes_on` there may be at most `pause` seconds between two chunks.
 
         Raises:
             Unreachable: the answer breaks off.
@@ -125,13 +125,13 @@ class Answer:
 
 
 class Members:
-    """Asks the other members."""
+    """Sends reads to the other members."""
 
     requests: PeerQuota
-    """Places of requests that wait for other members."""
+    """Limits the requests that wait for other members."""
 
     def __init__(self, ownership: Ownership, reading: Reading) -> None:
-        """`ownership` has the members; `reading` asks one."""
+        """`ownership` has the members; `reading` calls one of them."""
         self.requests = PeerQuota(MAX_REQUESTS, MAX_REQUESTS_OF_PEER, _too_many)
         self._ownership = ownership
         self._reading = reading
@@ -139,17 +139,17 @@ class Members:
 
     @property
     def name(self) -> str:
-        """The name of this member; empty while it has none."""
+        """The name of this member; empty before it has one."""
         me = self._ownership.snapshot().members.get(self._ownership.me())
         return "" if me is None else me.name
 
     @property
     def own_right(self) -> Caller:
-        """The identity of this member itself, which may see everything."""
+        """The identity of this member, which may see everything."""
         return Caller(frozenset(), True, f"member {self.name}")
 
     def others(self) -> list[Member]:
-        """All other members with a living lease, in order of their names."""
+        """All other members with a valid lease, in order of their names."""
         return sorted(self._ownership.others(), key=lambda one: (one.name, one.id))
 
     @asynccontextmanager
@@ -166,13 +166,13 @@ class Members:
     ) -> AsyncIterator[Answer]:
         """The answer of a member to an encoded path with its query.
 
-        It has to begin within `patience` seconds, HEAD_SECONDS by default. With `rm_id` it ends when that
-        RM changes its owner.
+        The answer has to begin within `patience` seconds, HEAD_SECONDS by default. With `rm_id` it ends when
+        the owner of that RM changes.
 
         Raises:
             Unreachable: the member does not answer in time.
         """
-        # A path may be written raw, and need not even be UTF-8.
+        # A path may contain raw bytes, which need not even be UTF-8.
         path = quote(path, safe=string.punctuation, errors="surrogateescape")
         asked = pb.ReadRequest(method=method, path=path, headers=headers)
         async with AsyncExitStack() as stack:
@@ -217,7 +217,7 @@ class Members:
     async def parts(
         self, path: str, caller: Caller, read: Callable[[bytes], T]
     ) -> list[tuple[Member, T | None]]:
-        """The answers of all other members, in their order, each converted by `read`; None without an answer.
+        """The answers of all other members, in their order, converted by `read`; None for a missing answer.
 
         `read` raises ValueError or DecodeError for unusable bytes.
         """

@@ -18,10 +18,10 @@ from licorne_server.wire.errors import CallError, invalid_argument
 PAGE_SIZE = 1_000
 MAX_PAGE_SIZE = 10_000
 MAX_DIGITS = 19
-"""Digits of a number in a token, at most."""
+"""Maximum number of digits of a number in a token."""
 
 MAX_PAGE_BYTES = 1024 * 1024
-"""Bytes at which a page ends, however few rows it has: by default clients accept 4 MiB."""
+"""Number of bytes at which a page ends, however few rows it has: by default clients accept 4 MiB."""
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -46,8 +46,8 @@ class Page(Generic[T, R]):
     ) -> None:
         """A page of at most `size` rows, or PAGE_SIZE for 0; `filled` makes the rows.
 
-        It also ends once the `cost` of its rows reaches the budget: MAX_PAGE_BYTES for 0. A time slice may
-        end at a None in place of an item.
+        The page also ends once the `cost` of its rows reaches the budget, where 0 stands for MAX_PAGE_BYTES.
+        A time slice may end at a None in place of an item.
         """
         self.rows: list[R] = []
         self.last: T | None = None
@@ -82,7 +82,7 @@ class Page(Generic[T, R]):
 
 
 async def filled(page: Page[T, R], slices: Slices) -> Page[T, R]:
-    """The same page, filled in time slices."""
+    """Fill a page in time slices, and return it."""
     await walked(page.steps(), slices)
     return page
 
@@ -90,8 +90,8 @@ async def filled(page: Page[T, R], slices: Slices) -> Page[T, R]:
 def queues_after(views: Views, partition: PartitionName, path: str) -> Iterator[QueueReport | None]:
     """The queues that follow a path, or all for the empty path: parents first, then by name.
 
-    The queue of that path need not exist any more. Each queue is read when it is reached. None marks a
-    possible pause of the reader.
+    The queue of that path may have been removed. Each queue is read when it is reached. None marks a possible
+    pause of the reader.
     """
     behind = _names(path)
     levels: list[Iterator[str | None]] = [iter(["root"])]
@@ -133,7 +133,7 @@ def read_preemption_token(token: str) -> int | None:
 
 
 _Place = tuple[str, float, str, str]
-"""Sort key of a reservation: node, time, application, key of the ask."""
+"""Sort key of a reservation: node, time, application, and key of the ask."""
 
 
 def reservations_after(
@@ -141,7 +141,7 @@ def reservations_after(
 ) -> Iterator[ReservationReport | None]:
     """The reservations after the one named by a token, or all for an empty token.
 
-    That reservation need not exist any more.
+    That reservation may have ended.
 
     Raises:
         CallError: the text is no token of this list.

@@ -21,7 +21,7 @@ from licorne_server.wire.responses import nanoseconds
 MOST_QUEUES = 5
 MOST_CAUSES = 10
 PART = 250
-"""Rows that are added without a pause."""
+"""Number of rows that are added without a pause."""
 
 
 class ReasonRows(NamedTuple):
@@ -45,7 +45,7 @@ class _Where(NamedTuple):
 
 @dataclass(slots=True)
 class _Sum:
-    """Asks with one code; `most` is the number of asks in the group that gives the example."""
+    """Asks with one code; `most` is the number of asks in the group of the example."""
 
     asks: int = 0
     resources: dict[str, int] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class _Sum:
     most: int = 0
 
     def show(self, app_id: str, key: str, asks: int) -> None:
-        """Offer an example from a group of `asks` asks; the example of the largest group is displayed."""
+        """Offer an example from a group of `asks` asks; the largest group provides the example."""
         if asks > self.most:
             self.most, self.example = asks, (app_id, key)
 
@@ -86,7 +86,7 @@ class ReasonSum:
                 yield
 
     def add_answer(self, answer: pb.ListReasonsResponse) -> None:
-        """Add the answer of another member; no two members have the same partitions."""
+        """Add the answer of another member, whose partitions are all different."""
         for reason in answer.reasons:
             found = self._sums.setdefault(reason.code, _Sum())
             found.asks += reason.asks
@@ -130,7 +130,7 @@ def _most_first(item: tuple[Any, int]) -> tuple[int, Any]:
 async def summed_reasons(
     of: ReasonsOf, names: Iterable[PartitionName], queue: str, now: float, slices: Slices
 ) -> pb.ListReasonsResponse:
-    """The totals over those partitions that exist, as of `now` or of the oldest rows; see `ReasonSum`."""
+    """The totals over the existing partitions, as of `now` or of the oldest rows; see `ReasonSum`."""
     total, time = ReasonSum(queue), now
     for name in names:
         with suppress(NotFound):
@@ -141,7 +141,7 @@ async def summed_reasons(
 
 
 def merged_reasons(_: Any, answers: Sequence[pb.ListReasonsResponse]) -> pb.ListReasonsResponse:
-    """The merged answers of all members, with the time of the oldest."""
+    """All members' answers merged, with the time of the oldest."""
     whole = ReasonSum()
     for answer in answers:
         whole.add_answer(answer)
@@ -149,7 +149,7 @@ def merged_reasons(_: Any, answers: Sequence[pb.ListReasonsResponse]) -> pb.List
 
 
 def reason_to_wait(views: Views, partition: PartitionName, name: AppId, app: AppReport) -> str:
-    """Code and text of the check that stops the first ask, or of the rejection; empty for none."""
+    """Code and text of the check that blocks the first ask, or of the rejection; empty for neither."""
     if app.message or not app.pending_count:
         return app.message
     first = views.first_obstacle(partition, name)

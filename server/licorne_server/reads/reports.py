@@ -43,7 +43,7 @@ _UNITS: Mapping[Any, Unit] = {Resources: amounts, Moment: nanoseconds}
 def filled(
     message: type[M], report: type[R], names: Mapping[str, Source | None] | None = None
 ) -> Callable[[R], M]:
-    """Make the function that turns a report into a message; `names` maps fields with other sources.
+    """Make the function that turns a report into a message; `names` has sources with other names.
 
     A field mapped to None is filled by the caller. A field that the report lacks belongs to an extension that
     is not installed.
@@ -66,7 +66,7 @@ partition_message = filled(pb.Partition, PartitionReport)
 
 
 def _of_extensions(of: str) -> dict[str, Source]:
-    """Fields of extensions with reports of their own, by name."""
+    """Fields of those extensions that have reports of their own, by name."""
     reports: Iterable[Reports] = table(of).values()
     return {item.field: (item.field, item.unit(filled(item.message, item.report))) for item in reports}
 
@@ -180,7 +180,7 @@ def preemption_message(partition: PartitionName, record: PreemptionRecord) -> pb
 
 
 def reason_message(reason: HolderReason) -> pb.HolderReason:
-    """Reason why the ask of a reservation waits."""
+    """The reason why the ask of a reservation waits."""
     return pb.HolderReason(code=reason.code, message=reason.text, lacks=amounts(reason.lacks))
 
 
@@ -203,7 +203,7 @@ _node_message = filled(
 
 
 def node_message(report: NodeReport, reservations: Iterable[ReservationReport]) -> pb.Node:
-    """One node, without its allocations, and the first of its reservations."""
+    """One node with the first of its reservations, but without its allocations."""
     message = _node_message(report)
     message.reservations.extend(map(reservation_message, reservations))
     return message
@@ -291,7 +291,7 @@ def budget_message(budget: BudgetState, may_see: MaySee) -> pb.Budget:
 
 
 def merged_budgets(_: Any, answers: Sequence[pb.ListBudgetsResponse]) -> Message:
-    """The budgets of this member, with the use of other members' RMs added."""
+    """The budgets of this member, with the usage by other members' RMs added."""
     whole = answers[0]
     budgets = {budget.name: budget for budget in whole.budgets}
     places = {

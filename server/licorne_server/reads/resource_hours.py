@@ -21,7 +21,7 @@ MICROSECONDS = 1_000_000
 PER_HOUR = HOUR * MICROSECONDS
 
 MOST_ROWS = 100_000
-"""Rows of all hours, at most, about 50 MB; beyond that whole hours are dropped, the oldest first."""
+"""Maximum number of rows of all hours, about 50 MB; beyond it whole hours are dropped, the oldest first."""
 
 MOST_DAYS = 400
 OTHERS = "(others)"
@@ -31,7 +31,7 @@ _PARTS: Final[dict[str, str]] = names("HOURS")
 
 
 class HoursOwner(NamedTuple):
-    """The owner of a row's usage; user and group are empty for none."""
+    """The owner of a row's usage; user and group may be empty."""
 
     partition: str
     queue: str
@@ -40,13 +40,13 @@ class HoursOwner(NamedTuple):
 
     @property
     def others(self) -> "HoursOwner":
-        """The place for all further usage of the partition."""
+        """The owner for all further usage of the partition."""
         return HoursOwner(self.partition, OTHERS, OTHERS, "")
 
 
 @dataclass(slots=True)
 class HoursRow:
-    """The usage of one place in an hour, in amounts times microseconds."""
+    """The usage of one owner in an hour, in amounts times microseconds."""
 
     used: dict[str, int] = field(default_factory=dict)
     ended: int = 0
@@ -130,7 +130,7 @@ class Hours:
 
 
 def _part(left: dict[str, int], whole: Mapping[str, int], share: float) -> dict[str, int]:
-    """A share of the amounts, which is subtracted from the rest (`left`)."""
+    """A share of the whole amounts, which is subtracted from the remainder `left`."""
     part = {name: int(value * share) for name, value in whole.items()}
     for name, value in part.items():
         left[name] -= value
@@ -174,7 +174,7 @@ class Summary:
     async def page(
         self, token: str, size: int, slices: Slices, budget: int = 0
     ) -> pb.ListResourceHoursResponse:
-        """A page of the totals by partition and name, after those of a token, encoded in time slices.
+        """A page of the totals after those of a token, by partition and name, encoded in time slices.
 
         The page also ends at `budget` bytes, see `Page`.
 
@@ -207,13 +207,13 @@ class Wanted(NamedTuple):
     first: int
     """The first hour, in unix seconds."""
     behind: float
-    """The time of the end, in unix seconds."""
+    """End of the period, in unix seconds."""
     partition: str
-    """The full or the bare name; empty for all."""
+    """The full or the bare name of a partition; empty for all partitions."""
 
     @classmethod
     def of(cls, by: str, since: float, until: float, partition: str, now: float) -> "Wanted":
-        """Read a request, with times in unix seconds, 0 for none.
+        """Read a request, with times in unix seconds; 0 for a missing one.
 
         Raises:
             CallError: there are no sums by `by`, or no such hours.
@@ -224,7 +224,7 @@ class Wanted(NamedTuple):
         return cls(by, int(since) // HOUR * HOUR, until or now + 1, partition)
 
     def has(self, partition: str) -> bool:
-        """True for a requested partition."""
+        """True if the partition was requested."""
         return not self.partition or self.partition in (partition, bare_partition(PartitionName(partition)))
 
     async def page(

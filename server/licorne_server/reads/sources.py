@@ -1,4 +1,4 @@
-"""Sources of the answers over HTTP and gRPC: functions and state of the other rooms, and state dumps."""
+"""Sources of the answers over HTTP and gRPC: functions and state of the other packages, and state dumps."""
 
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
@@ -41,11 +41,11 @@ class Status:
     started: bool = False
     draining: bool = False
     failure: str = ""
-    """Reason for the end of all scheduling; empty without one."""
+    """Reason why all scheduling has ended; empty if it has not."""
     failed: str = SERVER
-    """Concern of that failure: the server, or a listener."""
+    """Concern of the failure: the server, or a listener."""
     stall: str = ""
-    """Reason for a stall of scheduling; empty without one."""
+    """Reason why scheduling stalls; empty if it does not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +55,7 @@ class EventFigures:
     noted: int = 0
     kept: int = 0
     told: int = 0
-    """Events sent to the RM itself."""
+    """Number of events sent to the RM itself."""
     memory: int = 0
     """Estimated bytes of the events in the log."""
     watchers: int = 0
@@ -72,7 +72,7 @@ class RmFigures:
     outbox_messages: int = 0
     outbox_bytes: int = 0
     outbox_age: float = 0.0
-    """Waiting time of the oldest unwritten message, in seconds."""
+    """Age of the oldest unwritten message, in seconds."""
     resyncs: int = 0
     events: EventFigures = EventFigures()
     measures: RmMeasures = field(default_factory=RmMeasures)
@@ -116,7 +116,7 @@ class Figures:
     outbox_max: int = 0
     """Bytes above which the messages for an RM are dropped, and it has to replay."""
     calls: Calls = field(default_factory=Calls)
-    """gRPC calls."""
+    """Counts of gRPC calls."""
     certificate_end: float = 0.0
     """End of the server certificate's validity, in unix seconds; 0 without TLS."""
     audits: int = 0
@@ -131,11 +131,11 @@ class Figures:
     memory: int = 0
     """Bytes of resident memory now."""
     memory_limit: int = 0
-    """Bytes; 0 for none."""
+    """Memory limit in bytes; 0 for none."""
     shortage: int = 0
-    """Refused work for lack of memory: 0 none, 1 new work, 2 all work."""
+    """Work refused for lack of memory: 0 is none, 1 new work, 2 all work."""
     inbox: int = 0
-    """Waiting commands."""
+    """Number of waiting commands."""
     commands: int = 0
     turns: int = 0
     turn_seconds: float = 0.0
@@ -154,9 +154,9 @@ async def _no_hours() -> Hours:
 
 
 Call = Callable[[str, bytes, Caller, str], Awaitable[bytes]]
-"""Gives the response to a method, its request, its caller, and the caller's address as gRPC writes it.
+"""Gives the response to a method, for a request, its caller, and the caller's address as gRPC writes it.
 
-It raises CallError if the call fails."""
+Raises CallError if the call fails."""
 
 
 async def _no_rm(_: str) -> str:
@@ -206,8 +206,8 @@ class Sources:
     members: Members | None = None
     """The other members of the deployment; None for a server without others."""
     first_rm: Callable[[str], Awaitable[str]] = _no_rm
-    """Gives the id of the first RM, over all members, with a partition of that bare name, or an empty text;
-    any RM for an empty name. It raises CallError while a member does not answer.
+    """Gives the id of the first RM, over all members, that has a partition of that bare name, or an empty
+    text; for an empty name the first RM of all. Raises CallError while a member does not answer.
     """
     worker: int = 0
     """Number of this worker; 0 for a server that is no worker."""
@@ -220,7 +220,7 @@ class Sources:
     explained: Sequence[Callable[[PartitionName, pb.ExplainResponse, float], Iterator[None]]] = ()
     """Complete the explanation of an ask, as of a time; the reader may pause at each step."""
     troubles: Callable[[], Iterable[tuple[str, str]]] = tuple
-    """Gives concern and text of everything that could not be read or stored, and still cannot."""
+    """Gives concern and text of everything that could not be read or stored, and has not succeeded since."""
     verdicts: Verdicts = field(default_factory=Verdicts)
 
 

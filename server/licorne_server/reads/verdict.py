@@ -1,7 +1,7 @@
-"""The verdict on a server: what is wrong with it, how badly, and since when.
+"""The verdict on a server: its problems, their severity, and the time since which each exists.
 
-`findings.py` has the rules. All forms only display the verdict: `State.GetHealth`, from which `licorne
-status` and REST have it, the page, the probes over HTTP, and the health service of gRPC.
+`findings.py` has the rules. All outputs only display the verdict: `State.GetHealth` (also for `licorne
+status` and REST), the page, the probes over HTTP, and the health service of gRPC.
 """
 
 import asyncio
@@ -14,24 +14,24 @@ from licorne.v1 import state_pb2 as pb
 from licorne_server.wire.responses import nanoseconds
 
 SETTLE_SECONDS = 30.0
-"""Seconds that a state has to last until it counts, so that a short one alarms nobody."""
+"""Seconds that a state has to last before it counts, so that a short one causes no alarm."""
 
 MOST_OF_CONCERN = 50
-"""Findings of one concern that are named, at most; the others are counted."""
+"""Maximum number of findings of one concern that are named; the others are counted."""
 
 SERVER, LISTENER = "server", "listener"
 PROBED = frozenset({SERVER, LISTENER})
-"""The server's own status. It counts at once, having time limits of its own, and fails the probes."""
+"""Concerns of the server's own status. They fail the probes, and count at once, as they have time limits."""
 
 
 class Severity(IntEnum):
     """The severity of a finding."""
 
     OK = 0
-    """It has not lasted long enough to count."""
+    """The state has not lasted long enough to count."""
     DEGRADED = 1
     DOWN = 2
-    """Nothing is scheduled because of it."""
+    """Nothing is scheduled because of the finding."""
 
     @property
     def word(self) -> str:
@@ -48,15 +48,15 @@ class Finding(NamedTuple):
     name: str = ""
     rm_id: str = ""
     since: float = 0.0
-    """Since when, in unix seconds; 0 if only the verdict remembers it."""
+    """The time since which the finding is true, in unix seconds; 0 before the verdict has added it."""
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """The part of a finding that stays the same between examinations, as long as it is true."""
+        """The part of a finding that is the same in all examinations while it is true."""
         return self.concern, self.name, self.rm_id
 
     def message(self, member: str = "") -> pb.Finding:
-        """The finding as `member` reports it; an empty name for a server that is alone."""
+        """The finding as `member` reports it; an empty name for a server without other members."""
         return pb.Finding(
             severity=self.severity.word,
             concern=self.concern,
@@ -73,7 +73,7 @@ OF_MEMBER = PROBED | {"memory", "disk", "journal"}
 
 
 class Verdicts:
-    """The latest verdict on this server, and since when each of its findings has been true."""
+    """The latest verdict on this server, with the time since which each finding is true."""
 
     def __init__(self) -> None:
         """Start without findings."""
@@ -84,13 +84,13 @@ class Verdicts:
         self._first: dict[tuple[object, ...], float] = {}
 
     def settled(self, one: Finding, now: float) -> Finding:
-        """The finding with the time since which it is true; before it counts, its severity is ok."""
+        """The finding with the time since which it is true; until it counts its severity is ok."""
         since = one.since or self._first.setdefault(one.identity, now)
         counts = one.concern in PROBED or now - since >= SETTLE_SECONDS
         return one._replace(since=since, severity=one.severity if counts else Severity.OK)
 
     def concluded(self, found: Iterable[Finding | None], now: float) -> Iterator[Finding | None]:
-        """The findings of the next verdict, the worst first; earlier ones that `found` lacks are over.
+        """The findings of the next verdict, the worst first; former ones that are not in `found` have ended.
 
         The reader may pause at every None.
         """
@@ -110,7 +110,7 @@ class Verdicts:
 
 
 def _bounded(found: Iterable[Finding]) -> Iterator[Finding]:
-    """The first findings of each concern, and the number of its others."""
+    """The first findings of each concern, and one with the number of the others."""
     counts, more = Counter[str](), dict[str, Finding]()
     for one in found:
         counts[one.concern] += 1
@@ -129,7 +129,7 @@ def is_live(found: Iterable[Finding]) -> bool:
 
 
 def is_ready(found: Iterable[Finding]) -> bool:
-    """True if RMs may be sent here."""
+    """True if the server accepts RMs."""
     return not any(one.concern in PROBED for one in found)
 
 
@@ -152,7 +152,7 @@ def health_message(
 
 
 def merged_health(_: pb.GetHealthRequest, answers: Sequence[pb.GetHealthResponse]) -> pb.GetHealthResponse:
-    """The findings of all members; a finding of several members is listed once, with its worst severity."""
+    """The findings of all members; a finding of several members is listed once, with its highest severity."""
     every = [one for answer in answers for one in answer.findings]
     found = {
         (one.concern, one.name, one.rm_id, one.member): one for one in sorted(every, key=_worst, reverse=True)
@@ -162,7 +162,7 @@ def merged_health(_: pb.GetHealthRequest, answers: Sequence[pb.GetHealthResponse
 
 
 def note_silent(whole: pb.GetHealthResponse) -> None:
-    """Add a finding, without a time, for each member that gave no answer."""
+    """Add a finding without a time for each member that did not answer."""
     known = {one.name for one in whole.findings if one.concern == "member"}
     for name in whole.missing_members:
         if name not in known:
@@ -172,7 +172,7 @@ def note_silent(whole: pb.GetHealthResponse) -> None:
 
 
 def _worst(one: pb.Finding) -> tuple[int, int]:
-    """The rank of a finding: the worst first, and of equal ones the oldest."""
+    """Sort key of a finding: the worst first, and of equal ones the oldest."""
     return -Severity[one.severity.upper()], one.since
 
 

@@ -1,6 +1,6 @@
 """Admission of RMs: parses the configuration, finds a place, and registers the RM.
 
-The number of RMs is bounded, in all and for each peer (`RmBounds`). Where no place is free, a disconnected RM
+The number of RMs is bounded, in total and for each peer (`RmBounds`). If no place is free, a disconnected RM
 is evicted (`Eviction`), so that unused registrations do not exclude others. The evicted RM belongs to the
 peer that registers, or to the peer with the most RMs: a peer with few RMs keeps them, however many others
 register.
@@ -38,11 +38,11 @@ from licorne_server.wire.errors import config_refused, exhausted, unavailable
 log = structlog.get_logger("core.admission")
 
 MAX_WHY = 240
-"""Length limit, in characters, of the reason in the history why an applied configuration is unusable."""
+"""Maximum number of characters of the reason in the history why an applied configuration is unusable."""
 
 
 class Admission:
-    """Admits new RMs, over `si.v1` and over a session alike."""
+    """Admits new RMs over `si.v1` and over sessions."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Admission:
         self._run_to_completion = RunToCompletion("registration")
 
     async def stop(self) -> None:
-        """Wait until the registrations under way are complete."""
+        """Wait until the running registrations are complete."""
         await self._run_to_completion.stop()
 
     async def register(
@@ -86,12 +86,12 @@ class Admission:
     ) -> None:
         """Register an RM, and drop its former state; `config` is the text of its configuration.
 
-        `caller` is the sender. The RM's lock is held meanwhile. While the text is parsed no
-        other request of this RM is begun; other RMs are served.
+        `caller` is the sender. The caller of this method holds the RM's lock. While the text is parsed, no
+        other request of this RM is begun, but other RMs are served.
 
-        If the caller is cancelled before the engine has the command, nothing is registered. After
-        that the RM is registered and `then` is carried out before this returns, so that the lock
-        is held until both are done.
+        If this is cancelled before the engine has the command, nothing is registered. If it is cancelled
+        later, the RM is registered and `then` is carried out before this returns, so that the lock is held
+        until both are done.
 
         Raises:
             CallError: the configuration was refused, there is no place or no memory for one more
@@ -105,12 +105,12 @@ class Admission:
         parsed = await self._thread.parse(origin, applied.text if applied else config)
         with ExitStack() as stack:
             async with self._adding:
-                # While this waited, others may have registered, or the server may have begun to stop.
+                # Meanwhile others may have registered, or the server may have begun to stop.
                 self._rms.check_open()
                 while (other := await self._in_the_way(rm_id, caller.peer)) is not None:
                     await self._eviction.replace(other)
-                # The place counts as taken from here on: registering may take long, and others may register
-                # meanwhile.
+                # The place counts as taken from here on, because registering may take long, and others may
+                # register meanwhile.
                 stack.enter_context(self._rms.arriving(rm_id, caller.peer))
             entry = _Entry(command, config, caller.peer, applied)
             failure = await self._run_to_completion.run(self._carry_out(entry, parsed, then))
@@ -138,7 +138,7 @@ class Admission:
             raise unavailable(f"the configuration of RM {rm_id} cannot be read: {error}") from None
 
     async def _remembered(self, rm_id: RmId, config: SubmittedConfig) -> KeptByPartition:
-        """The state of former partitions that the RM's partitions start with, by partition.
+        """The state of former partitions with which the RM's partitions start.
 
         Raises:
             CallError: UNAVAILABLE, the store does not answer.
@@ -159,10 +159,10 @@ class Admission:
         """Register the RM, and run `then`; returns the failure if it is refused.
 
         Raises:
-            CallError: the RM is not owned here any more.
+            CallError: this server no longer owns the RM.
         """
         check_claimed(self._rms, entry.command.rm_id)
-        # Read as late as this: a reload of the default also covers the RMs that are registering.
+        # Read only now, so that a reload of the default also covers the RMs that are registering.
         usable = parsed or self._configurations.default.current
         command = entry.command
         after = self._configurations.after_registration(
@@ -228,13 +228,13 @@ class _Entry(NamedTuple):
     """The text of its configuration, as it was sent."""
     peer: str
     applied: Revision | None
-    """The applied revision, which replaces the RM's own text if it is usable; None without one."""
+    """The applied revision, which replaces the RM's own text if it is usable; None if there is none."""
     unusable: Unusable | None = None
-    """The applied revision, once it has proved unusable."""
+    """The applied revision, once it has proved unusable; else None."""
 
 
 def _is_to_blame(failure: RegistrationFailed) -> bool:
-    """True if the configuration caused the refusal, not the RM or a lack of memory."""
+    """True if the refusal was caused by the configuration, not by the RM or by a lack of memory."""
     return all(problem.path != "rmID" for problem in failure.problems)
 
 
@@ -245,14 +245,14 @@ def _shortened(failure: RegistrationFailed) -> str:
 
 
 def _as_well(unusable: Unusable | None) -> str:
-    """Addition to a refusal if the applied configuration cannot be used either; else empty."""
+    """Text for a refusal if the applied configuration is unusable as well; else empty."""
     if unusable is None:
         return ""
     return f"; revision {unusable.number}, which was applied, cannot be used either: {unusable.why}"
 
 
 def _log_outcome(applied: Revision, entry: _Entry, after: Revisions | None) -> None:
-    """Log the outcome for an applied configuration."""
+    """Log whether an applied configuration could be used."""
     about = {"revision": applied.number, "source": applied.source.value, "by": applied.by}
     rm_id = entry.command.rm_id
     if entry.unusable is None:

@@ -10,18 +10,18 @@ from collections.abc import Callable, Iterator
 from licorne_core.messages.events.records import EventRecord, Fact
 
 LOOK_FACTS = 8
-"""Facts encoded between two checks for the end of the slice. A check takes as long as
-encoding one event."""
+"""Number of facts encoded between two checks for the end of the slice; a check takes as long as encoding one
+event."""
 
 LOOK_BYTES = 16 * 1024
-"""Bytes encoded between two checks: a fact with thousands of resource types takes many."""
+"""Number of bytes encoded between two checks: a fact with thousands of resource types has many."""
 
 Encode = Callable[[int, EventRecord], bytes]
 """Turns an event and its id into the bytes that a reader wants."""
 
 
 class Block:
-    """Consecutive facts; later ones may be added while it is the last block."""
+    """Consecutive facts; the last block of a log may still grow."""
 
     __slots__ = ("facts", "first_id", "forms", "size", "time")
 
@@ -61,11 +61,11 @@ class Written:
         self.encode = encode
         """Encoder of an event."""
         self._first_id = block.first_id
-        # The list of the block; a reference to the block itself would be a cycle.
+        # The facts of the block. A reference to the block itself would be a cycle.
         self._facts = block.facts
         self._next_fact = 0
         self._data = bytearray()
-        # Where the bytes of each event end.
+        # The end of each event in the bytes.
         self._ends: list[int] = []
 
     def __len__(self) -> int:
@@ -99,7 +99,7 @@ class Written:
     def take(self, start: int, count: int, size: int) -> tuple[int, bytes]:
         """Number of encoded events from the id `start` on, and their bytes.
 
-        At most `count` events, and none after `size` bytes are reached.
+        There are at most `count` events, and no event follows once `size` bytes are reached.
         """
         ends = self._ends
         first = start - self._first_id

@@ -1,8 +1,8 @@
 """The event log of each RM for subscribers (spec § 12.1): a bounded ring of facts.
 
-The facts of each command are appended as the core noted them. They become records, the published events, when
-they are read. Ids are assigned here: one for each record, from 0 and from 0 again after every registration of
-the RM.
+The facts of each command are appended in the order of the core, and are turned into records, the published
+events, when they are read. Ids are assigned here, one for each record; they start at 0 with every
+registration of the RM.
 """
 
 import asyncio
@@ -24,16 +24,16 @@ FACT_BYTES = 300
 """Estimated memory of a fact without its ask."""
 
 BLOCK_FACTS = 512
-"""Facts of a block; more only if one command had more."""
+"""Number of facts of a block; larger only for a single command with more facts."""
 
 BLOCKS_IN_MEMORY = 64
-"""Divisor of the memory bound: a block with this share of it is full as well."""
+"""Divisor of the memory bound: a block with this share of the bound is full as well."""
 
 DROPPED_BLOCKS = 8
-"""Blocks dropped at a time, so that a shrinking ring does not block the loop."""
+"""Number of blocks that are dropped at a time, so that a shrinking ring does not block the loop."""
 
 WRITTEN_BYTES = 4 * 1024 * 1024
-"""Bytes of encoded events for readers of one RM, cached for others."""
+"""Maximum number of bytes of encoded events that are cached for readers of one RM."""
 
 
 USUAL = EventBounds()
@@ -55,10 +55,10 @@ class TooManyStreams(Exception):
 class EventLog:
     """The newest events of one registration of an RM.
 
-    Its settings give the number of events. While the log is being read, those of the last seconds are
-    retained as well, whatever their number, and for the same time after the last reader leaves, so that
-    readers can catch up or reconnect. Both are bounded by the memory that events take. There is no buffer for
-    each reader: all read from the ring, each at its own speed.
+    Its settings give the number of events. While the log is being read, and for a time after the last reader
+    has left, the events of the last seconds are retained as well, so that readers can catch up or reconnect.
+    Both are bounded by the memory of the events. There is no buffer for each reader: all read from the ring,
+    each at its own speed.
     """
 
     instance: str
@@ -75,7 +75,7 @@ class EventLog:
     """Estimated bytes of the events."""
 
     def __init__(self, rm_id: RmId, settings: ExtraConfig, bounds: EventBounds = USUAL) -> None:
-        """Start empty; the first id will be 0."""
+        """Start without events; the first id will be 0."""
         self.rm_id = rm_id
         self.instance = str(uuid.uuid4())
         self.settings = settings
@@ -85,17 +85,17 @@ class EventLog:
         self.memory = 0
         self._bounds = bounds
         self._block_size = bounds.memory // BLOCKS_IN_MEMORY
-        # Those before `_begin` were dropped, and those before `_young` are older than the seconds.
+        # Blocks before `_begin` were dropped, and blocks before `_young` are older than the retained seconds.
         self._blocks: list[Block | None] = []
         self._begin = 0
         self._young = 0
-        # Time of the last fact, and the time until which events are retained by age without a reader.
+        # Time of the last fact, and time until which events are retained by age without a reader.
         self._time = 0.0
         self._grows_until = 0.0
         self._readers = 0
-        # Encoded events for readers, and their block; the most recently read is last.
+        # Encoded events for readers, with their block, in the order of the last read.
         self._written: dict[Written, Block] = {}
-        # Set, and dropped, when facts are appended; None while no reader waits.
+        # Set and dropped when facts are appended; None while no reader waits.
         self._news: asyncio.Event | None = None
         self._watchers = PeerQuota(
             settings.event_max_streams, settings.event_max_streams_per_host, self._too_many
@@ -138,8 +138,8 @@ class EventLog:
     def read(self, start: int, count: int) -> Iterator[tuple[int, EventRecord]]:
         """At most `count` events from the id `start` on, each with its id.
 
-        Dropped events are left out. All events at the time of the call are read, even if
-        they are dropped before the reader reaches them.
+        Dropped events are left out. All events in the log at the time of the call are read, even if they are
+        dropped before the reader reaches them.
         """
         start = max(start, self.lowest_id)
         stop = min(start + count, self.next_id)
@@ -185,7 +185,7 @@ class EventLog:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Count a reader inside the block: the events of the last seconds are retained."""
+        """Count a reader inside the block, for whom the events of the last seconds are retained."""
         self._readers += 1
         try:
             yield
@@ -233,7 +233,7 @@ class EventLog:
         return _first_id(self._blocks[young])
 
     def _drop_block(self) -> None:
-        """Drop the oldest block. Its place is removed together with others, which is cheaper."""
+        """Drop the oldest block. Its place in the list is removed together with others, which is cheaper."""
         block = _retained(self._blocks[self._begin])
         self._blocks[self._begin] = None
         self._begin += 1
@@ -247,7 +247,7 @@ class EventLog:
     def _forget_written(self, most: int) -> None:
         """Drop the least recently read encodings, until at most `most` bytes are left.
 
-        The block read last is kept: otherwise a long block would be encoded again for each read.
+        The block that was read last is retained: otherwise a long block would be encoded again for each read.
         """
         size = sum(map(len, self._written))
         while size > most and len(self._written) > 1:
@@ -287,7 +287,7 @@ class EventLogs:
     """The logs of all RMs, by RM in order of first registration."""
 
     def __init__(self, settings: Callable[[RmId], ExtraConfig], bounds: EventBounds = USUAL) -> None:
-        """`settings` returns the present extra configuration of an RM."""
+        """`settings` returns the current extra configuration of an RM."""
         self._settings = settings
         self._bounds = bounds
         self._logs: dict[RmId, EventLog] = {}
@@ -309,7 +309,7 @@ class EventLogs:
         """The log of the RM that registered first among those that `wanted` accepts.
 
         Raises:
-            NotFound: there is none. The text does not reveal whether other logs exist.
+            NotFound: there is no such log. The text does not reveal whether other logs exist.
         """
         for rm_id, log in self._logs.items():
             if wanted(rm_id):

@@ -1,8 +1,8 @@
 """Subscription to a growing event log, without delaying the scheduler (spec § 12.1).
 
-Making records from facts costs more than noting the facts. So subscribers take time slices like all other
-readers. Events encoded for one of them serve the others of the same form. Events that the ring drops before a
-subscriber reads them are lost to it.
+Turning facts into records costs more than recording them, so subscribers take time slices like all other
+readers. Encoded events are shared by all subscribers of the same form. If the ring drops events before a
+subscriber reads them, the subscriber loses them.
 """
 
 import asyncio
@@ -14,18 +14,18 @@ from licorne_server.rms.event_blocks import Encode
 from licorne_server.rms.event_log import Ending, EventLog
 
 GATHER_SECONDS = 0.02
-"""Seconds in which events gather after a batch with which all were sent. A later event is sent at once."""
+"""Seconds for which events are gathered after a batch with all events. A later event is sent at once."""
 
 BATCH_EVENTS = 4_000
 BATCH_BYTES = 256 * 1024
 
 SENDING_SECONDS = 0.0001
-"""Seconds of the loop for sending a batch. They are charged to the reader, though outside its
-slice."""
+"""Seconds of the loop that sending a batch takes. They are charged to the reader, although they are outside
+its slice."""
 
 
 class Overtaken(Exception):
-    """The next event to read was dropped; `next_id` is the oldest one in the log."""
+    """The next event of the reader was dropped; `next_id` is the oldest one in the log."""
 
     def __init__(self, next_id: int) -> None:
         """Reading can continue from `next_id`."""
@@ -43,7 +43,7 @@ class Over(Exception):
 
 
 class Batch(NamedTuple):
-    """Consecutive events: the id of the first, their number, and their concatenated bytes."""
+    """Consecutive events: the id of the first one, their number, and their concatenated bytes."""
 
     first_id: int
     events: int
@@ -51,7 +51,7 @@ class Batch(NamedTuple):
 
 
 class Watch:
-    """One reader's position in a log; `next_id` is the event that it reads next."""
+    """One reader's position in a log; `next_id` is the next event to read."""
 
     def __init__(self, log: EventLog, start: int, time_slices: TimeSlices, peer: str) -> None:
         """Begin at an id, which may be in the future. The slices are charged to `peer`."""
@@ -63,7 +63,7 @@ class Watch:
 
     @property
     def waiting(self) -> int:
-        """Number of events not read yet."""
+        """Number of events that are not read yet."""
         return max(0, self._log.next_id - self.next_id)
 
     async def arrival(self) -> None:
@@ -78,7 +78,7 @@ class Watch:
             await self._log.news()
 
     async def next(self, encode: Encode, count: int = BATCH_EVENTS, size: int = BATCH_BYTES) -> Batch:
-        """The next events, as soon as there is one, and as many as fit in a message.
+        """Wait for an event; returns as many as there are and fit in a message.
 
         At most `count` events are read, and none after `size` bytes are reached.
 
@@ -111,7 +111,7 @@ class Watch:
     ) -> tuple[int, int]:
         """Append encoded parts, block by block, until the slice is over.
 
-        Returns the id after the events read, and the remaining bytes; 0 bytes if the next event is lost.
+        Returns the id after the last event read, and the remaining bytes; 0 bytes if the next event is lost.
 
         Raises:
             Overtaken: the first event is lost.

@@ -1,7 +1,7 @@
 """Eviction of unused RMs: after a time, to free a place, and on request.
 
-An RM counts as gone while it has no open stream. Its books are retained, because it may reconnect. It is
-not evicted after a time while it has running allocations: their pods would continue without being counted.
+An RM counts as gone while it has no open stream. Its books are retained, because it may reconnect. It is not
+evicted after a time while it has allocations: their pods would continue without being counted.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from licorne_server.wire.errors import CallError, Defect, Stopped, failed_precon
 log = structlog.get_logger("core.departures")
 
 SETTLING = 10.0
-"""Seconds after a registration, or the loss of the streams, in which an RM keeps its place in any case."""
+"""Seconds after a registration or the loss of the streams during which any RM keeps its place."""
 
 RETURNING = 60.0
 """Seconds in which an RM with nodes, applications or asks keeps its place: a restart may take as long."""
@@ -35,7 +35,7 @@ LEAST_PAUSE = 1.0
 
 
 class Eviction(Periodic):
-    """Removes RMs from the core and from the server at once."""
+    """Removes RMs from the core and from the server in one step."""
 
     forgotten: int
     """RMs evicted since the start; RMs that unregistered do not count."""
@@ -56,7 +56,7 @@ class Eviction(Periodic):
     async def longest_gone(self, wanted: Callable[[Rm], bool]) -> Rm | None:
         """The RM gone for the longest time, among those that `wanted` accepts and that may be evicted.
 
-        RMs without books come first. Running allocations are counted RM by RM, with a turn of the loop in
+        RMs without books come first. Running allocations are counted RM by RM; other tasks may run in
         between.
         """
         gone = [rm for rm in self._rms.all() if not rm.connected and wanted(rm)]
@@ -91,7 +91,7 @@ class Eviction(Periodic):
                 raise refusal
 
     def _refusal(self, rm: Rm, *, force: bool) -> CallError | None:
-        """The reason against an eviction, as an error; None if the RM may be evicted."""
+        """The reason why the RM may not be evicted, as an error; None if it may be."""
         if rm.connected:
             streams = ", ".join(sorted(kind.value for kind in rm.streams))
             return failed_precondition(
@@ -107,7 +107,7 @@ class Eviction(Periodic):
         return None
 
     def _may_be_replaced(self, rm: Rm) -> bool:
-        """True if the RM is unused, and has been gone long enough; an RM with books has a longer time."""
+        """True if the RM is unused, and has been gone long enough; an RM with books has more time."""
         grace = RETURNING if self._has_books(rm) else SETTLING
         return self._clock.now() - rm.since >= grace and self._may_go(rm)
 
@@ -151,7 +151,7 @@ class Eviction(Periodic):
     async def _look(self) -> float:
         """Evict RMs that have been gone long enough; return the next time to do so, in unix seconds."""
         now = self._clock.now()
-        # RMs that disconnect after this look are due later.
+        # RMs that disconnect after this examination are due later.
         due = now + self._seconds
         for rm in self._rms.all():
             end = rm.since + self._seconds
@@ -169,8 +169,8 @@ class Eviction(Periodic):
     async def _remove(self, rm: Rm, may_go: Callable[[Rm], bool], why: str) -> bool:
         """Remove an RM if `may_go` still holds when the command is handled; returns True if it was removed.
 
-        The engine calls `may_go` right before the core removes the RM. So core and server drop it in one
-        step, even if the caller is cancelled.
+        The engine calls `may_go` immediately before the core removes the RM. So core and server drop the RM
+        in one step, even if the caller is cancelled.
         """
         is_current = rm.registration.is_current
 

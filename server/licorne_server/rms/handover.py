@@ -1,4 +1,4 @@
-"""The end of RMs on a server: at once after the loss of one, gracefully on a handover or a stop.
+"""The end of service for RMs: at once after the loss of an RM, gracefully on a handover or a stop.
 
 The RM connects to another member, registers and replays there, so no state is transferred.
 """
@@ -20,14 +20,14 @@ from licorne_server.wire.errors import CallError, Defect, Stopped, unavailable
 log = structlog.get_logger("core.handover")
 
 RETRY_SECONDS = 0.05
-"""Seconds between two tries to get the RM's lock while too many requests wait for it."""
+"""Seconds between two attempts to get the RM's lock while too many requests wait for it."""
 
 
 class Handover:
-    """Ends RMs on this server: single ones for `Ownership`, or all."""
+    """Ends the service of RMs here: of single ones for `Ownership`, or of all."""
 
     def __init__(self, engine: Engine, rms: Rms, drain: float, retry_after: float) -> None:
-        """A graceful end takes `drain` seconds at most. RMs reconnect after `retry_after` seconds."""
+        """A graceful end takes at most `drain` seconds. RMs reconnect after `retry_after` seconds."""
         self._engine = engine
         self._rms = rms
         self._drain = drain
@@ -64,8 +64,8 @@ class Handover:
     async def stop_all(self, drain_passed: Callable[[str, float], list[Stream]]) -> None:
         """Hold all RMs, send their queued decisions, and end their streams.
 
-        `drain_passed` has the owners of other RMs end the streams that this member passes on, and returns
-        these.
+        `drain_passed` asks the owners of other RMs to end the streams that this member passes on, and returns
+        these streams.
         """
         with suppress(Stopped):  # the engine may stop meanwhile
             for rm in self._rms.all():
@@ -83,7 +83,7 @@ class Handover:
             log.warning("drain not finished", seconds=self._drain, **of)
 
     async def _remove(self, rm_id: RmId, reason: str) -> None:
-        """Drop the books, unless the RM is served here again under a newer epoch."""
+        """Drop the books, unless this server serves the RM again under a newer epoch."""
         rm = self._rms.find(rm_id)
         if rm is None or is_owned(self._rms, rm):
             return

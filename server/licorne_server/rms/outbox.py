@@ -1,7 +1,7 @@
 """The outbox of one RM: bounded, in order, and joined into larger messages.
 
-A message on an idle stream is sent at once. During a write others queue behind it, and neighbours of one
-kind are joined into one message. So messages grow with the load.
+A message on an idle stream is sent at once. During a write further messages queue, and consecutive messages
+of one kind are joined into one. So messages grow with the load.
 """
 
 import asyncio
@@ -27,23 +27,23 @@ class Batch(NamedTuple):
     data: bytes
     items: int
     last: int
-    """Position of the last of the messages in the outbox's order."""
+    """Position in the outbox of the last of the messages."""
     last_check: int = 0
-    """Number of the last check in them; 0 for none."""
+    """Number of the last check in the messages; 0 for none."""
 
 
 class Sent(NamedTuple):
-    """A numbered message that was sent and is not acknowledged yet."""
+    """A numbered message that was sent, and is not acknowledged yet."""
 
     number: int
     kind: Kind
     data: bytes
     last_check: int = 0
-    """Number of the last check in it; 0 for none."""
+    """Number of the last check in the message; 0 for none."""
 
 
 _Lane = deque[tuple[int, Payload, float]]
-"""The queued messages of one kind, each with its position and the time at which it was put."""
+"""The queued messages of one kind, each with its position and the time at which it was added."""
 
 _LANES = {kind: Kind.CHECKS if kind is Kind.VICTIMS else kind for kind in Kind}
 """The lane of each kind. All checks share one lane: they are numbered together and sent in order."""
@@ -59,7 +59,7 @@ class Outbox:
     """
 
     forgotten: int
-    """Number of the last sent message that was dropped; the RM cannot resume before that message."""
+    """Number of the last sent message that was dropped; the RM cannot resume before this message."""
     overflowed: bool
     """True if all messages were dropped: the RM has to register again."""
     room: asyncio.Event
@@ -80,7 +80,7 @@ class Outbox:
         self._waited = waited or Histogram(WAITS)
         self._on_hold = on_hold
         self._bounds = bounds
-        # Below this size in bytes no bound is exceeded when a message is added.
+        # As long as the size in bytes is below this, no added message exceeds a bound.
         self._much = min(bounds.high, bounds.cap)
         # Position of the last message that was added.
         self._order = 0
@@ -92,8 +92,8 @@ class Outbox:
         self._unacknowledged = 0
         # The argument of the last call of `on_hold`.
         self._held = False
-        # Set when a message of these kinds is added, or by `wake`. Each stream waits for its own kinds:
-        # the writers of the others need not wake.
+        # Set when a message of these kinds is added, or by `wake`. Each stream waits for its own kinds, so
+        # that writers of other streams are not woken.
         self._filled: dict[Sequence[Kind], asyncio.Event] = {}
         self.forgotten = 0
         self.overflowed = False
@@ -102,12 +102,12 @@ class Outbox:
 
     @property
     def size(self) -> int:
-        """Bytes that wait or are not acknowledged."""
+        """Bytes of messages that wait or are not acknowledged."""
         return self._waiting + self._unacknowledged
 
     @property
     def messages(self) -> int:
-        """Messages that wait or are not acknowledged."""
+        """Number of messages that wait or are not acknowledged."""
         return sum(map(len, self._lanes.values())) + len(self._sent)
 
     @property
@@ -117,7 +117,7 @@ class Outbox:
         return 0.0 if oldest is None else max(0.0, self._now() - oldest)
 
     def put(self, payload: Payload) -> None:
-        """Add a message; beyond the cap all messages are dropped, and the RM has to register again."""
+        """Add a message. Above the cap all messages are dropped, and the RM has to register again."""
         if self.overflowed:
             return
         self._order += 1
@@ -154,7 +154,7 @@ class Outbox:
     async def wait(self, kinds: Sequence[Kind]) -> None:
         """Wait for the next message of any of these kinds, or for `wake`.
 
-        To be called when `peek` has just found nothing.
+        To be called immediately after `peek` has found nothing.
         """
         filled = self._filled.get(kinds)
         if filled is None:
@@ -168,7 +168,7 @@ class Outbox:
             filled.set()
 
     def peek(self, kinds: Sequence[Kind]) -> Batch | None:
-        """The next message of any of these kinds, joined with its neighbours. It remains in the outbox."""
+        """The next message of any of these kinds, joined with those behind it; all stay in the outbox."""
         lane = self._first(kinds) if self._waiting else None
         if lane is None:
             return None
@@ -202,7 +202,7 @@ class Outbox:
             self._check_hold()
 
     def sending(self, batch: Batch, number: int) -> None:
-        """Keep the batch under a number until the number is acknowledged; its write has begun."""
+        """Keep the batch, whose write has begun, under a number until the number is acknowledged."""
         self._sent.append(Sent(number, batch.kind, batch.data, batch.last_check))
         self._unacknowledged += len(batch.data) + ENTRY_COST
         self.sent(batch)
@@ -236,7 +236,7 @@ class Outbox:
     def _first(self, kinds: Sequence[Kind]) -> _Lane | None:
         """The lane of the next message; checks are last.
 
-        The more of the other messages the RM has received, the better its answers to checks.
+        Checks are last, because the RM answers them better the more of the other messages it has received.
         """
         first: _Lane | None = None
         for kind in kinds:
@@ -248,12 +248,12 @@ class Outbox:
         return first
 
     def _lanes_of(self, kinds: Sequence[Kind]) -> list[_Lane]:
-        """The lanes of these kinds that have a common order, if not empty."""
+        """The non-empty lanes of these kinds, apart from that of checks."""
         in_order = (kind for kind in kinds if _LANES[kind] is not Kind.CHECKS)
         return [lane for kind in in_order if (lane := self._lanes[kind])]
 
     def _forget_sent(self) -> None:
-        """Drop unacknowledged messages: the RM is still served, but cannot resume a lost stream."""
+        """Drop unacknowledged messages: the RM is still served, but cannot resume after losing its stream."""
         self.forgotten = self._sent[-1].number
         self._sent.clear()
         self._unacknowledged = 0

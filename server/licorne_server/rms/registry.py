@@ -1,4 +1,4 @@
-"""All RMs by id: the routing of effects to them, and registrations under way."""
+"""All RMs by id: the routing of effects to them, and the running registrations."""
 
 import asyncio
 from collections import Counter
@@ -50,7 +50,7 @@ log = structlog.get_logger("core.rms")
 DRAINING = "the server is about to stop"
 
 MAX_WAITING = 16
-"""Registrations, updates and streams of one RM that may wait for the one that is under way."""
+"""Maximum number of registrations, updates and streams of one RM that wait for the running one."""
 
 
 class Rms:
@@ -73,10 +73,10 @@ class Rms:
     ) -> None:
         """Start without RMs.
 
-        `post` queues a command for the engine without waiting; `now` gives the time in unix seconds.
-        An RM's outbox has these `bounds`. `events` has the logs for subscribers. `configurations` is
-        notified of the registered RMs and their configurations, `tracing` of the messages from RMs:
-        None for no traces. `ownership` has the RMs that this server owns.
+        `post` queues a command for the engine without waiting; `now` gives the time in unix seconds. An RM's
+        outbox has these `bounds`. `events` has the logs for subscribers. `configurations` is notified of the
+        registered RMs and their configurations. `tracing` is notified of the messages from RMs; None for no
+        traces. `ownership` has the RMs that this server owns.
         """
         self.events = events
         self.ownership = ownership
@@ -88,14 +88,14 @@ class Rms:
         self._now = now
         self._draining = False
         self._rms: dict[RmId, Rm] = {}
-        # The peers of the registrations under way, by RM.
+        # The peers of the running registrations, by RM.
         self._arriving: dict[RmId, str] = {}
         self.claims: Counter[RmId] = Counter()
-        """Calls under way that need the claim of an RM, by RM; meanwhile the claim is not given up."""
-        # The last message of a session that is being replaced by a registration, by RM.
+        """Number of running calls that need the claim of an RM, by RM; until they end it is not given up."""
+        # By RM: the last message for a session that a registration is replacing.
         self._farewells: dict[str, CallError] = {}
         self._locks: WeakValueDictionary[str, FairLock] = WeakValueDictionary()
-        # Large messages take turns by it.
+        # Large messages wait for their turn here.
         self._gate = asyncio.Lock()
         self.on_extra = self.on_forgotten = _ignore
 
@@ -110,8 +110,8 @@ class Rms:
     def lock(self, rm_id: str) -> FairLock:
         """The lock of that RM, registered or not.
 
-        It is held while the RM is registered, configured, or taken over by a stream, so that these happen
-        one after the other, in the order of the requests.
+        It is held while the RM is registered or configured, or a stream takes over, so that these steps are
+        carried out one after the other, in the order of the requests.
         """
         lock = self._locks.get(rm_id)
         if lock is None:
@@ -128,8 +128,8 @@ class Rms:
         """Suspend requests on the RM's streams of `si.v1` while it is registered anew.
 
         These streams outlive a registration. Requests that arrive meanwhile count for the new registration;
-        if it is refused they count for the old one, and nothing is lost. The stream of
-        a session ends with `farewell` as soon as the new registration is in force, and not before.
+        if it is refused they count for the old one, and nothing is lost. The stream of a session ends with
+        `farewell` when the new registration comes into force.
         """
         rm = self.find(rm_id)
         if rm is not None:
@@ -144,7 +144,7 @@ class Rms:
 
     @contextmanager
     def arriving(self, rm_id: RmId, peer: str) -> Iterator[None]:
-        """Inside the block the peer registers the RM; the caller holds the RM's lock."""
+        """Record inside the block that the peer registers the RM, whose lock the caller holds."""
         self._arriving[rm_id] = peer
         try:
             yield
@@ -156,11 +156,11 @@ class Rms:
         return {rm.rm_id: rm.peer for rm in self._rms.values()} | self._arriving
 
     def find(self, rm_id: str) -> Rm | None:
-        """The RM of that id; None if it is not registered."""
+        """The RM with this id; None if it is not registered."""
         return self._rms.get(RmId(rm_id))
 
     def get(self, rm_id: str, message: str) -> Rm:
-        """The RM of that id.
+        """The RM with this id.
 
         Raises:
             CallError: FAILED_PRECONDITION in the words of spec § 1.6.1.
@@ -204,10 +204,10 @@ class Rms:
             self.tracing.forget(rm_id)
 
     def route(self, effects: Sequence[Effect]) -> None:
-        """Put answers into the outboxes of their RMs."""
+        """Put the messages for effects into the outboxes of their RMs."""
         for effect in effects:
             if isinstance(effect, AllocationsMade):
-                # Most effects are allocations.
+                # Allocations come first, because most effects are allocations.
                 rm = self._rms.get(effect.rm_id)
                 if rm is not None:
                     for payload in made(effect, rm.encoder):
@@ -299,9 +299,9 @@ def _hold(rm_id: RmId, post: Callable[[Command], None], on: bool) -> None:
 
 @asynccontextmanager
 async def owned(rms: Rms, rm_id: RmId, named: int = 0) -> AsyncIterator[Member | None]:
-    """Inside the block this server owns the RM under an epoch above `named`, or else the yielded member does.
+    """Inside the block this server owns the RM under an epoch above `named`, or the yielded member does.
 
-    If the RM is not registered at the end of the last such block, the claim is released.
+    If the RM is not registered when the last such block ends, the claim is released.
 
     Raises:
         CallError: see `Ownership.take`.
@@ -329,7 +329,7 @@ def is_owned(rms: Rms, rm: Rm) -> bool:
 
 
 def check_claimed(rms: Rms, rm_id: RmId) -> None:
-    """Refuse to register an RM that was lost to another member since it was claimed.
+    """Refuse to register an RM that another member has taken over since it was claimed.
 
     The caller holds the RM's lock: an RM that is lost from now on is dropped once the lock is free.
 
@@ -353,7 +353,7 @@ def check_owned(rms: Rms, rm_id: RmId) -> None:
 
 @asynccontextmanager
 async def configuring(rms: Rms, rm_id: str, now: Callable[[], float]) -> AsyncIterator[None]:
-    """Inside the block the RM's configuration changes: its lock is held, and the duration is recorded.
+    """Hold the RM's lock inside the block, in which its configuration changes, and record the duration.
 
     `now` returns unix seconds.
     """
@@ -370,7 +370,7 @@ async def configuring(rms: Rms, rm_id: str, now: Callable[[], float]) -> AsyncIt
 
 
 def any_connected(rms: Rms) -> bool:
-    """True if an RM has a stream open, or may be about to open one."""
+    """True if any RM has an open stream, or may be about to open one."""
     return any(rm.connected or rms.is_locked(rm.rm_id) for rm in rms.all())
 
 
@@ -390,7 +390,7 @@ def not_registered(rm_id: str, message: str) -> CallError:
 
 
 def check_registered(effects: Sequence[Effect], message: str) -> None:
-    """Fail if the core has no such RM.
+    """Raise an error if the core has no such RM.
 
     Raises:
         CallError: FAILED_PRECONDITION.

@@ -1,7 +1,7 @@
 """The default configuration, for RMs without their own: the `--config` file, or the built-in one.
 
-The file is read again on request, and after a change of its content. RMs with the configuration of
-the file get the new one, each in one step or not at all. RMs that register later get the new one as well.
+The file is read again on request, and after a change of its content. Each RM with the configuration of the
+file gets the new one completely, or not at all. RMs that register later get the new one as well.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ from licorne_server.wire.errors import CallError, Defect, failed_precondition
 log = structlog.get_logger("core.configurations.reloading")
 
 MAX_WAITING = 16
-"""Reloads that may wait for the reload under way."""
+"""Maximum number of reloads that wait for the running one."""
 
 ORIGIN = Origin("the server", "the default configuration")
 
@@ -61,14 +61,14 @@ class Reloaded:
 
 
 class Reloader:
-    """Reads the default configuration's file after the start; nothing else does."""
+    """The only reader of the default configuration's file after the start."""
 
     reloads: int
     """Successful reloads since the start."""
     failures: int
     """Reloads since the start that found an unusable file."""
     problem: str
-    """Why the last read of the file failed; empty if it succeeded."""
+    """The reason why the last read of the file failed; empty if it succeeded."""
     seconds: float
     """Duration of the last reload, in seconds."""
 
@@ -102,7 +102,7 @@ class Reloader:
         return self._default.file is not None
 
     def watch(self) -> None:
-        """Begin to watch the file, if there is a file."""
+        """Start to watch the file, if there is one."""
         if self._default.file is not None:
             text = self._default.current.text
             work = watch_file(
@@ -130,7 +130,7 @@ class Reloader:
         A reload that has begun is carried out even if the caller is cancelled.
 
         Raises:
-            CallError: FAILED_PRECONDITION, there is no file; or too many reloads wait already.
+            CallError: FAILED_PRECONDITION, there is no file; or too many reloads are waiting.
             DefaultFileError: the file is unusable. Nothing is changed.
         """
         file = self._default.file
@@ -163,7 +163,7 @@ class Reloader:
         return Reloaded(changed=changed, checksum=checksum, rms=rms)
 
     async def _read(self, file: Path) -> bool:
-        """Make the file's configuration the default; returns True if the default changed.
+        """Read the file and make its configuration the default; returns True if the default has changed.
 
         Raises:
             DefaultFileError: the file is unusable.
@@ -215,7 +215,7 @@ class Reloader:
         except CallError as error:
             log.error("default configuration not read", reason=str(error))
         except Exception:
-            # Log only: the file is still watched.
+            # Only logged, so that the file is still watched.
             log.exception("default configuration not read")
 
 
@@ -247,6 +247,6 @@ class Changes:
         return configuring(self._rms, rm_id, self._now)
 
     async def stop(self) -> None:
-        """Begin no more reloads, and wait for running changes."""
+        """Start no more reloads, and wait for the running changes."""
         await self.reloader.stop()
         await self.applier.stop()

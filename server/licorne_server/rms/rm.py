@@ -1,7 +1,7 @@
 """One registered RM: its outbox, its open streams, its session and its state dump.
 
-A lost stream loses no state. Books and outbox are kept until the RM registers again or is removed.
-A session of `Session.Update` outlives each of its streams.
+No state is lost with a stream: books and outbox are retained until the RM registers again or is removed. A
+session of `Session.Update` outlives each of its streams.
 """
 
 import asyncio
@@ -35,15 +35,15 @@ DEADLINE = 5.0
 
 
 class RmState:
-    """The request for an RM's state in one registration, shared by concurrent callers."""
+    """The request for an RM's state during one registration, shared by concurrent callers."""
 
     def __init__(self) -> None:
-        """Start without a question."""
+        """Start without a request."""
         self._last = 0
         self._open: asyncio.Future[str] | None = None
 
     async def wanted(self, outbox: Outbox, deadline: float = DEADLINE) -> str:
-        """Request the state over the outbox; returns the RM's JSON document, or one with the problem."""
+        """Request the state through the outbox; returns the RM's JSON document, or one with the problem."""
         if self._open is None:
             self._open = asyncio.get_running_loop().create_future()
             self._last += 1
@@ -58,7 +58,7 @@ class RmState:
             return problem(f"no answer within {deadline:g} s")
 
     def answered(self, answer: StateDump) -> None:
-        """Accept the RM's answer; one without a waiting caller is dropped."""
+        """Accept the RM's answer; an answer for which no caller waits is dropped."""
         if answer.id == self._last:
             self._settle(_document(answer))
 
@@ -73,7 +73,7 @@ class RmState:
 
 
 def problem(text: str) -> str:
-    """A JSON document with a problem in place of the RM's state."""
+    """A JSON document that reports a problem in place of the RM's state."""
     return json.dumps({"error": text})
 
 
@@ -84,7 +84,7 @@ def _question(number: int, deadline: float) -> Payload:
 
 
 def _document(answer: StateDump) -> str:
-    """The RM's document, or the problem with it."""
+    """The RM's document, or one that reports the problem with it."""
     if answer.error:
         return problem(answer.error[:MAX_STATE_DUMP])
     wrong = size_problem("json", len(answer.json.encode()), MAX_STATE_DUMP)
@@ -113,34 +113,34 @@ class Session:
     """
 
     instance: int
-    """Number of the RM's process: a higher one takes over from a lower one. 0 over `si.v1`."""
+    """Number of the RM's process: a higher one replaces a lower one. 0 over `si.v1`."""
     callbacks: Callbacks
     """Callbacks that the RM opted into in its hello."""
     token: str
     """Secret that entitles its bearer to resume the session."""
     awaits_replay: bool
-    """True until the RM's replay ends; nothing is scheduled for it before."""
+    """True until the RM's replay ends; nothing is scheduled for the RM before."""
     received: int
     """Number of the last request that was handled."""
     sent: int
     """Number of the last response that was sent."""
     refused: Counter[Kind]
-    """Items since the replay began that were refused before the core saw them."""
+    """Items that were refused since the replay began, and before the core received them."""
     next_event: int
     """Id of the next event to send to the RM, if it wants events."""
     others: tuple[str, ...]
     """Addresses of the other members, as last sent to the RM."""
 
     def __init__(self, instance: int = 0, callbacks: Callbacks | None = None) -> None:
-        """Start with no message received or sent; without an instance it is a session of `si.v1`."""
+        """Start without messages; a session without an instance is one of `si.v1`."""
         self.instance = instance
         self.callbacks = Callbacks() if callbacks is None else callbacks
         self.token = secrets.token_hex(16)
         self.awaits_replay = bool(instance)
         self.next_event = 0
         self.others = ()
-        # Numbers of the last request that was read from the open stream, and of the last that was
-        # handled; those between them wait.
+        # Numbers of the last request that was read from the open stream, and of the last handled one;
+        # requests in between are waiting.
         self._read = 0
         self.received = 0
         self.sent = 0
@@ -148,7 +148,7 @@ class Session:
 
     @property
     def over_si(self) -> bool:
-        """True for a session of the streams of `si.v1`."""
+        """True for a session over the streams of `si.v1`."""
         return not self.instance
 
     def begin_stream(self) -> None:
@@ -156,7 +156,7 @@ class Session:
         self._read = self.received
 
     def note_read(self, number: int) -> bool:
-        """Record the read of a request by its number; returns True if it is new.
+        """Record that a request was read, by its number; returns True if it is new.
 
         A request without a number is always new.
 
@@ -175,16 +175,16 @@ class Registration:
     """One registration of an RM, until the RM registers again."""
 
     number: int
-    """Its number, from 1."""
+    """Number of the registration, from 1."""
     ended: bool
 
     def __init__(self, number: int) -> None:
-        """Make it the present registration."""
+        """Make this the current registration."""
         self.number = number
         self.ended = False
 
     def is_current(self) -> bool:
-        """True while it is the RM's present session: guards commands that were sent in it."""
+        """True while this is the RM's current registration; checked by commands that were sent under it."""
         return not self.ended
 
 
@@ -192,26 +192,26 @@ log = structlog.get_logger("core.rm")
 
 
 class Rm:
-    """One registered RM. The object is kept when the RM registers again."""
+    """One registered RM. The object is retained when the RM registers again."""
 
     registration: Registration
-    """The present registration."""
+    """The current registration."""
     epoch: int
-    """Epoch of the present registration, from its owner's record."""
+    """Epoch of the current registration, from its owner's record."""
     outbox: Outbox
     """Messages to the RM that are not sent or not acknowledged yet."""
     events: EventLog
-    """Events of its registration; set with each."""
+    """Events of the current registration."""
     measures: RmMeasures
-    """Its metrics."""
+    """Metrics of the RM."""
     encoder: AllocationEncoder
-    """Writes this registration's allocations."""
+    """Encodes the allocations of the current registration."""
     check_encoder: CheckEncoder
-    """Writes this registration's predicate checks."""
+    """Encodes the predicate checks of the current registration."""
     reader: AskReader
-    """Reads this registration's asks."""
+    """Reads the asks of the current registration."""
     session: Session
-    """The session that the RM is served over."""
+    """The session over which the RM is served."""
     state: RmState
     """The request for the RM's part of a state dump."""
     streams: dict[Kind, Stream]
@@ -221,11 +221,11 @@ class Rm:
     resyncs: int
     """Number of registrations after an overflow of the outbox, each with a replay."""
     settled: asyncio.Event
-    """Not set while the RM is being registered anew: requests on its streams wait."""
+    """Not set while the RM registers anew: requests on its streams wait."""
     peer: str
-    """The peer that registered it, in whose quota it counts (`RmBounds`)."""
+    """The peer that registered the RM; the RM counts in its quota (`RmBounds`)."""
     since: float
-    """Time of the last change between connected and not connected, in unix seconds; at first that of the
+    """Time of the last connection or disconnection, in unix seconds; before the first one, time of the
     registration."""
 
     def __init__(
@@ -235,7 +235,7 @@ class Rm:
         now: Callable[[], float],
         measures: RmMeasures | None = None,
     ) -> None:
-        """Start as newly registered; `renew` sets the number of the registration.
+        """Create the RM; `renew` then sets its registration.
 
         `now` returns the time in unix seconds.
         """
@@ -283,7 +283,7 @@ class Rm:
             self.reader = AskingReader(self.rm_id, session.callbacks.predicates.class_by)
 
     def wants(self, effect: Effect) -> bool:
-        """True if the RM receives an effect; those of extensions are opt-in."""
+        """True if the RM receives an effect; effects of extensions are opt-in."""
         told = telling_of(effect) if isinstance(effect, ExtensionEffect) else None
         if told is None:
             return True
@@ -298,7 +298,7 @@ class Rm:
         return payloads(effect, self.encoder)
 
     async def displace(self, kind: Kind, farewell: CallError) -> None:
-        """End the open stream of a kind with an error, and wait until all its tasks have ended."""
+        """End the open stream of this kind with an error, and wait until all its tasks have ended."""
         older = self.streams.get(kind)
         if older is not None:
             older.end(farewell)
@@ -314,7 +314,7 @@ class Rm:
         log.info("stream opened", rm_id=self.rm_id, stream=kind.value, peer=stream.peer)
 
     def detach(self, kind: Kind, stream: Stream) -> None:
-        """Note that the stream has ended; a newer one of its kind is kept."""
+        """Record that the stream has ended; a newer stream of its kind is retained."""
         if self.streams.get(kind) is stream:
             del self.streams[kind]
             if not self.connected:
@@ -345,7 +345,7 @@ class Rm:
         return list(self.streams.values())
 
     def _leave(self, kind: Kind, stream: Stream, reason: str, retry_after: float) -> None:
-        """End one open stream in order. Its owner and a forwarding member may both ask: the first counts."""
+        """End one open stream normally. If owner and forwarding member both request it, the first counts."""
         if self.streams.get(kind) is not stream or stream.is_leaving:
             return
         stream.is_leaving = True
@@ -357,9 +357,9 @@ class Rm:
         self.outbox.put(Payload(Kind.SESSION, "drain", data, 1))
 
     def tell_others(self, addresses: tuple[str, ...]) -> None:
-        """Send the RM the addresses of the other members, if its session was sent others before.
+        """Send the RM the addresses of the other members, if they differ from the last ones that it was sent.
 
-        A session without a stream gets them when it is resumed.
+        A session without a stream receives them when it is resumed.
         """
         session = self.session
         if Kind.SESSION not in self.streams or set(session.others) == set(addresses):
@@ -370,10 +370,10 @@ class Rm:
         self.outbox.put(Payload(Kind.SESSION, "members", delimited(field, data), 1))
 
     def check(self) -> None:
-        """Fail if the RM has to register again first.
+        """Raise an error if the RM has to register again first.
 
         Raises:
-            CallError: the core failed for it, or its outbox overflowed.
+            CallError: the core has failed for the RM, or its outbox overflowed.
         """
         if self.halted:
             raise CallError(

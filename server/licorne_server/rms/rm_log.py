@@ -4,9 +4,8 @@ Rejected items are taken from the effects on their way to their RM. The number o
 and each kind of item (`telemetry/logs/lines.py`), and for each effect, so that even a refusal of the largest
 request costs little.
 
-An RM may want more lines of any logger while it is registered, by its extra configuration;
-`telemetry/logs/levels.py` has the rule for several RMs. Levels that cannot be applied are ignored
-and logged.
+The extra configuration of a registered RM may request more lines of any logger; `telemetry/logs/levels.py`
+has the rule for several RMs. Levels that cannot be applied are ignored and logged.
 """
 
 from collections import Counter
@@ -37,7 +36,7 @@ from licorne_server.wire.errors import CallError
 log = structlog.get_logger("core.rejections")
 
 MOST_LOGGED = 20
-"""Items of one effect that have a line each; the others are counted in one."""
+"""Maximum number of items of one effect that have a line each; one more line counts the others."""
 
 _LOGGED_ELSEWHERE = frozenset({grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED})
 """Status codes of refusals that authentication logs itself."""
@@ -89,10 +88,10 @@ def _named(rejection: _Rejection) -> tuple[str, dict[str, str]]:
 
 @contextmanager
 def logging_refusal(what: str, rm_id: str, access: Access, context: Any) -> Iterator[None]:
-    """Log the reason if an RM is refused inside the block; `what` is ``registration``, ``stream``
-    or ``session``.
+    """Log the reason if an RM is refused inside the block.
 
-    Any caller may name any RM, so the line counts for the caller and not for the RM.
+    `what` is ``registration``, ``stream`` or ``session``. Any caller may name any RM, so the number of lines
+    is bounded for each caller, not for each RM.
     """
     try:
         yield
@@ -107,10 +106,10 @@ def logging_refusal(what: str, rm_id: str, access: Access, context: Any) -> Iter
 _levels_log = structlog.get_logger("core.rm_log_levels")
 
 MOST_KEYS = 40
-"""Keys of an extra configuration that are checked for misspellings."""
+"""Maximum number of keys of an extra configuration that are checked for misspellings."""
 
 MOST_IGNORED = 10
-"""Ignored levels of one extra configuration that the log names, at most."""
+"""Maximum number of ignored levels of one extra configuration that the log names."""
 
 _OURS = {
     "debug": "debug",
@@ -124,7 +123,7 @@ _OURS = {
 """Our name for each level that an extra configuration may give."""
 
 _OF_THE_RM = frozenset({"admission", "kubernetes", "shim", "test"})
-"""Loggers of a shim, and those below them: one config map serves both sides, so they are the RM's own."""
+"""Loggers of a shim with their descendants, which the server ignores: both sides share one config map."""
 
 
 class Ignored(NamedTuple):
@@ -172,7 +171,7 @@ class RmLogLevels:
         self._want(rm_id, {})
 
     def forget_all(self) -> None:
-        """Drop all requests of this server, which stops; other servers of the process may continue."""
+        """Drop all requests of this server, which is stopping; other servers of the process may continue."""
         for rm_id in self._wanted:
             levels().want((self, rm_id), {})
         self._wanted.clear()
@@ -203,7 +202,7 @@ def _log_slips(rm_id: RmId, given: Mapping[str, str]) -> None:
 
 
 def _log_ignored(rm_id: RmId, given: Mapping[str, str], ignored: list[Ignored]) -> None:
-    # Reasons are looked up only for logged levels: each takes a while.
+    # Reasons are looked up only for lines that are logged, because each takes a while.
     for key, logger, level in ignored[:MOST_IGNORED]:
         reason = level_problem(logger, level) if level else "it is no level"
         about = {"key": shown(key), "value": shown(given[key]), "reason": reason}

@@ -1,9 +1,9 @@
 """One open bidirectional call: its reader, its worker, its single writer, and its end.
 
-Three rules, each for a trap of grpc.aio (ecosystem § 1.2):
+Three rules avoid faults of grpc.aio (ecosystem § 1.2):
 
 * All writes come from one coroutine: two tasks that write to one stream break it.
-* When the RM's side ends, read requests are carried out and queued messages written before the
+* When the RM's side ends, requests that were read are carried out and queued messages are written before the
   stream ends: a reader cannot tell a lost client from one that has only closed its own side.
 * A cancellation is never swallowed: that leaks native memory.
 
@@ -12,8 +12,8 @@ counts as closed, because the core cannot undo half of it. Requests that were re
 the stream: the RM may have registered anew meanwhile.
 
 Shims send one item in each message. Queued requests are carried out as one, so that the core does not make a
-turn for every item. A single request is carried out at once. In a rush of requests, at short intervals, the
-next ones are awaited: gRPC hands messages over one by one, so their number is unknown.
+turn for every item. A single request is carried out at once. In a rush of requests at short intervals the
+next ones are awaited, because gRPC delivers messages one by one, and their number is unknown.
 """
 
 import asyncio
@@ -33,16 +33,16 @@ from licorne_server.wire.framing import Split
 from licorne_server.wire.responses import Kind
 
 FLUSH_SECONDS = 5.0
-"""Seconds in which queued messages may still be written after the RM's side has ended."""
+"""Seconds within which queued messages may still be written after the RM's side has ended."""
 
 GATHER_SECONDS = 0.002
-"""Seconds after a message in which the next one gathers items, while there is scheduling to do."""
+"""Seconds after a message during which the next one gathers items, while there is scheduling to do."""
 
 PASSED_GATHER_SECONDS = 0.004
-"""`GATHER_SECONDS` of a call that another member passes on: its messages are read and written twice."""
+"""`GATHER_SECONDS` of a call that another member passes on, whose messages are read and written twice."""
 
 ENOUGH_ITEMS = 256
-"""Number of items with which a message leaves at once."""
+"""Number of items at which a message is sent at once."""
 
 FEW_ITEMS = 8
 """After a message with fewer items than this, the next one is sent at once."""
@@ -62,20 +62,20 @@ class Traffic:
 
 
 class Stream:
-    """A call that others may end: a newer stream, a drain, or a failure of the core."""
+    """A call that others may end: for a newer stream, a drain, or a failure of the core."""
 
     wrote_at: float
     """Time of the last write, in seconds of the loop's time."""
     wrote_items: int
-    """Items of the last message that had any."""
+    """Number of items of the last message that had items."""
     finishing: asyncio.Event
-    """Set when the writer should write what waits and then return."""
+    """Set when the writer should write the queued messages and then return."""
     over: bool
-    """True once the stream has ended: nothing more is read, begun or written."""
+    """True once the stream has ended: no message is read, carried out or written any more."""
     is_handling: bool
-    """True while a request is carried out: it is completed, even if the stream ends first."""
+    """True while a request is carried out, which is completed even if the stream ends first."""
     is_leaving: bool
-    """True once its RM was asked to leave."""
+    """True once the RM was asked to disconnect."""
     is_writing: bool
     """True until gRPC has accepted the message that is being written."""
     closed: asyncio.Event
@@ -84,7 +84,7 @@ class Stream:
     """The caller's address, as gRPC writes it."""
     traffic: Traffic
     reason: str
-    """Reason for the stream's end, for the log; empty before."""
+    """Reason for the stream's end, for the log; empty before the end."""
 
     def __init__(self, context: Any, link: Link | None = None) -> None:
         """`context` is a `grpc.aio` servicer context, `link` its connection."""
@@ -109,9 +109,9 @@ class Stream:
         self.closed = asyncio.Event()
 
     def end(self, error: CallError | None = None) -> None:
-        """End the call from outside, with an error or in order; the first call counts.
+        """End the call from outside, with an error or normally; only the first call has an effect.
 
-        From now on its tasks, which are cancelled later, read and write no more messages.
+        From now on its tasks read and write no messages; they are cancelled later.
         """
         self.over = True
         if not self._ended.done():
@@ -123,7 +123,7 @@ class Stream:
             self._context.when_leaving(leave)
 
     def finish(self, error: CallError | None = None) -> None:
-        """End the call, with an error or in order, once its writer has written all queued messages."""
+        """End the call, with an error or normally, once its writer has written all queued messages."""
         self._last_word = self._last_word or error
         self.finishing.set()
         if self._wake is not None:
@@ -135,7 +135,7 @@ class Stream:
         The RM of the stream is unknown until then.
 
         Raises:
-            CallError: UNAVAILABLE, it did not arrive within `seconds`.
+            CallError: UNAVAILABLE, no message arrived within `seconds`.
         """
         try:
             async with asyncio.timeout(seconds):
@@ -189,11 +189,10 @@ class Stream:
         self.is_writing = False
 
     async def more_may_come(self, items: int, *, busy: bool) -> bool:
-        """Wait a moment if the next message, with `items` items so far, should gather more of them.
+        """Wait a moment if the next message, which has `items` items so far, should gather more.
 
-        This is so if the last message was just sent, had many items, and the engine is `busy`: as messages
-        have a fixed cost, few large ones are better. Returns True after a wait: the outbox has to be examined
-        again.
+        It should if the last message was sent recently and had many items, and the engine is `busy`, because
+        messages have a fixed cost. Returns True after a wait: the outbox has to be examined again.
         """
         if items >= ENOUGH_ITEMS or self.wrote_items < FEW_ITEMS or not busy:
             return False
@@ -210,7 +209,7 @@ class Stream:
         write: Coroutine[Any, Any, None],
         wake: Callable[[], None],
     ) -> None:
-        """Run the three coroutines until all requests are carried out and the writer is done, or one fails.
+        """Run the three coroutines until all requests are carried out and the writer has ended, or one fails.
 
         `carry_out` ends after `read`, whose requests it handles. `wake` makes a waiting writer check
         its state again.
@@ -272,7 +271,7 @@ class Stream:
 
 
 def _why(error: Exception) -> str:
-    """Reason for a stream's end by an error; internal failures are logged apart."""
+    """The reason for a stream's end by an error; internal failures are logged separately."""
     if isinstance(error, grpc.aio.InternalError):
         return GONE
     if isinstance(error, CallError):
@@ -281,7 +280,7 @@ def _why(error: Exception) -> str:
 
 
 MAX_WAITING = 1024 * 1024
-"""Bytes of queued requests above which no more are read."""
+"""Bytes of queued requests above which no more requests are read."""
 
 ENTRY_COST = 256
 """Bytes added to the size of each request, so that their number is bounded too."""
@@ -290,13 +289,13 @@ MAX_JOINED = 1_000
 """Maximum number of items of requests that are carried out as one."""
 
 CLOSE = 8
-"""Number of closely following requests that make a rush."""
+"""Number of requests at short intervals that make a rush."""
 
 RUSH_SECONDS = 0.004
-"""Seconds within which the requests of a rush arrived."""
+"""Seconds within which the requests of a rush have arrived."""
 
 RUSH_PAUSE = 0.002
-"""Seconds for which the first queued request of a rush waits for others."""
+"""Seconds for which the first queued request of a rush waits for further ones."""
 
 ENOUGH = 64
 """Number of queued requests at which gathering ends."""
@@ -306,21 +305,21 @@ class Entry:
     """A queued request."""
 
     kind: Kind
-    """Its kind; SESSION for a message without items, which is carried out by itself."""
+    """Kind of the request; SESSION for a message without items, which is carried out by itself."""
     number: int
-    """Its number in the session; 0 for none."""
+    """Number of the request in the session; 0 for none."""
     request: Split | None
-    """Its items."""
+    """Items of the request; None for the kind SESSION."""
     field: int
-    """For the kind SESSION: the number of its field; 0 for a request that is handled already, and only
-    counted.
+    """For the kind SESSION: the number of the message's field; 0 for a request that was handled already and
+    is only counted.
     """
     payload: bytes
-    """For the kind SESSION: its message."""
+    """For the kind SESSION: the message."""
     size: int
-    """Its bytes."""
+    """Size of the request in bytes."""
     time: float
-    """Time of reading, in unix seconds; of joined requests, that of the first."""
+    """Time at which the request was read, in unix seconds; for joined requests, that of the first."""
 
     def __init__(
         self,
@@ -344,26 +343,26 @@ class Entry:
 
 
 class Intake:
-    """The requests of one stream that were read and not begun, oldest first."""
+    """The requests of one stream that were read but not begun, the oldest first."""
 
     def __init__(self) -> None:
         """Make an empty intake."""
         self._waiting: deque[Entry] = deque()
         self._size = 0
         self._ended = False
-        # Times at which the last requests arrived, in the loop's time, and that of the first queued one.
+        # Times at which the last requests arrived, in the loop's time, and the time of the first queued one.
         self._loop = asyncio.get_running_loop()
         self._came: deque[float] = deque([-inf] * CLOSE, CLOSE)
         self._since = 0.0
-        # Error that ends the stream once all requests before it are done; None for none.
+        # Error that ends the stream after all requests ahead of it; None for none.
         self._failure: Exception | None = None
-        # Set when a request may be queued, or the intake is closed.
+        # Set when there may be a queued request, or the intake is closed.
         self._news = asyncio.Event()
-        # Cleared while no more should be read.
+        # Cleared while no more requests should be read.
         self._room = asyncio.Event()
         self._room.set()
         self.is_full = False
-        """True if no more should be read: then wait for `room`."""
+        """True if no more requests should be read; `room` then waits."""
 
     async def room(self) -> None:
         """Wait until more requests should be read."""
@@ -385,7 +384,7 @@ class Intake:
     def end(self, failure: Exception | None = None) -> None:
         """Close the intake; after the queued requests `take` raises the failure, if any.
 
-        The first call counts.
+        Only the first call has an effect.
         """
         if not self._ended:
             self._ended = True
@@ -422,8 +421,8 @@ class Intake:
             await asyncio.sleep(pause)
 
     def _joined(self, first: Entry, request: Split) -> Entry:
-        """Join the next entries to the first one, which gets the number of the last of them."""
-        # In a request, additions are in the first field, and removals in the others.
+        """Join the following entries to the first one, which gets the number of the last of them."""
+        # The first field of a request has additions, and the others have removals.
         additions = next(iter(request.items.values()))
         while self._joins(first.kind, request.total, removes=len(additions) < request.total):
             entry = self._pop()

@@ -1,16 +1,16 @@
 """Rights of callers over RMs, by certificate or token; denied by default.
 
 Without client certificates and tokens there are no identities, and everyone who can reach the port has all
-rights. This is for loopback, or for a network that is trusted as a whole.
+rights. Use this only on loopback, or in a network that is trusted as a whole.
 
-An operator sees and changes everything, a viewer sees everything, and an RM sees and changes its own.
-Where callers have certificates, a viewer may use a token over HTTPS instead: browsers handle a
-token more easily than a certificate.
+An operator sees and changes everything, a viewer sees everything, and an RM sees and changes only its own
+state. If callers have certificates, a viewer may use a token over HTTPS instead: browsers handle a token more
+easily than a certificate.
 
 A refusal is the same for a registered and an unknown RM, so refusals do not reveal which RMs exist.
 
 A caller is checked when it opens a stream. The stream records the required rights. Its caller is checked
-again whenever rights are revoked, and the stream ends if the caller has lost one.
+again whenever rights are revoked, and the stream ends if the caller has lost a required right.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -41,22 +41,22 @@ class Caller:
     """Identity of a caller."""
 
     names: frozenset[str]
-    """Relevant names of its certificate, or rmIDs of its token."""
+    """Relevant names of the caller's certificate, or rmIDs of its token."""
     operator: bool
-    """True if it may see and configure every RM."""
+    """True if the caller may see and configure every RM."""
     peer: str
-    """Owner of its quotas: its identity, or its host without one."""
+    """Owner of the caller's quotas: its identity, or its host without one."""
     viewer: bool = False
-    """True if it may see every RM."""
+    """True if the caller may see every RM."""
 
     @property
     def sees_all(self) -> bool:
-        """True if it may see every RM: as an operator, or as a viewer."""
+        """True if the caller may see every RM, as an operator or as a viewer."""
         return self.operator or self.viewer
 
 
 class Authenticated:
-    """The context of a call whose caller was already authenticated: `caller` is its identity."""
+    """The context of a call whose caller is authenticated already: `caller` is its identity."""
 
     caller: Caller
 
@@ -65,7 +65,7 @@ class PassedOn(Authenticated):
     """The context of a call that another member passes on, and has authenticated."""
 
     def when_leaving(self, leave: Callable[[str, float], object]) -> None:
-        """Register a callback for the stop of the other member: a reason, and the seconds to stay away."""
+        """Register a callback for the stop of the other member: reason, and seconds to stay away."""
         raise NotImplementedError
 
 
@@ -80,7 +80,7 @@ class Opening:
     """Ends the stream with an error."""
 
     def __init__(self, end: Callable[[CallError], None]) -> None:
-        """Start without rights: only the identity was needed."""
+        """Start without rights: only an identity is needed."""
         self.end = end
         self._needed: set[tuple[Right, str]] = set()
 
@@ -89,7 +89,7 @@ class Opening:
         self._needed.add((right, subject))
 
     def problem(self, caller: Caller | None) -> CallError | None:
-        """The error that ends the stream, given its caller's present rights; None for none."""
+        """The error that ends the stream if its caller's current rights do not suffice; None if they do."""
         if caller is None:
             return unauthenticated(f"the token that opened this does not count any more: {WHY}")
         for right, subject in self._needed:
@@ -141,14 +141,14 @@ class Roles:
         *,
         enforced: bool,
     ) -> None:
-        """See `Access`; unless `enforced`, everybody may act for every RM."""
+        """See `Access`; unless `enforced`, every caller may act for every RM."""
         self._identities = identities
         self._operators = operators
         self._viewers = viewers
         self._enforced = enforced
 
     def certified(self, names: frozenset[str]) -> Caller:
-        """Caller with a valid certificate with these names."""
+        """The caller with a valid certificate that has these names."""
         peer = f"certificate {' '.join(sorted(names))}"
         return Caller(names, bool(names & self._operators), peer, bool(names & self._viewers))
 
@@ -168,7 +168,7 @@ class Roles:
         return ""
 
     def changing(self, caller: Caller, rm_id: str) -> str:
-        """Reason why a viewer may not configure an RM that it can see; empty for other callers."""
+        """Reason why a viewer may not configure an RM that it may see; empty for other callers."""
         if caller.viewer and not self._is_of(caller, rm_id):
             return operating(caller, "")
         return ""
@@ -182,7 +182,7 @@ class Roles:
 
 
 def operating(caller: Caller, _: str) -> str:
-    """Reason why the caller lacks the rights of an operator; empty for an operator."""
+    """Reason why the caller is no operator; empty for an operator."""
     if caller.operator:
         return ""
     return "of a viewer may see everything and change nothing" if caller.viewer else "is no operator's"
@@ -194,12 +194,12 @@ def viewing(caller: Caller, _: str) -> str:
 
 
 def _as_viewer(caller: Caller) -> str:
-    """The role of a viewer, for refusals."""
+    """Words for refusals of a viewer; empty for other callers."""
     return "of a viewer " if caller.viewer else ""
 
 
 class Access:
-    """Checks peers of calls against the identities allowed for RMs."""
+    """Checks callers against the identities that are allowed for RMs."""
 
     openings: Openings
     """All open streams."""
@@ -224,7 +224,7 @@ class Access:
         self._tokens = tokens
         self._roles = Roles(identities or {}, operators, viewers, enforced=enforced or tokens is not None)
         self.openings = Openings()
-        # Open streams over gRPC, by context.
+        # Open streams over gRPC, by their contexts.
         self._streams: dict[Any, Opening] = {}
 
     @classmethod
@@ -268,16 +268,16 @@ class Access:
 
     @property
     def by_certificate(self) -> bool:
-        """True if every caller must have a certificate or, over HTTPS, a token if tokens are configured."""
+        """True if every caller must have a certificate, or over HTTPS a token if there are tokens."""
         return self._certificates
 
     @property
     def has_tokens(self) -> bool:
-        """True if tokens are configured, even if only in place of certificates."""
+        """True if there are tokens, even if only in place of certificates."""
         return self._tokens is not None
 
     def bearer(self, authorizations: Sequence[str]) -> Caller | None:
-        """Owner of the token in `authorization` values; None unless there is exactly one, and it is valid."""
+        """Owner of the token in `authorization` values; None unless there is one, and it is valid."""
         if self._tokens is None or len(authorizations) != 1:
             return None
         return _bearer(self._tokens.grant(authorizations[0]))
@@ -307,16 +307,16 @@ class Access:
                 del self._streams[context]
 
     def ended_by(self, context: Any, end: Callable[[CallError], None]) -> None:
-        """Replace the function that ends the open stream of a context."""
+        """Replace the function that ends the open stream of this context."""
         if context in self._streams:
             self._streams[context].end = end
 
     def certified(self, names: frozenset[str]) -> Caller:
-        """Caller with a valid certificate with these names."""
+        """The caller with a valid certificate that has these names."""
         return self._roles.certified(names)
 
     def anybody(self, host: str) -> Caller:
-        """Caller from a host, for servers without identities, on which every caller may do everything."""
+        """The caller from a host, for servers without identities, where every caller may do everything."""
         return Caller(frozenset(), True, peer_of(host))
 
     def check_rm(self, context: Any, rm_id: str) -> None:
@@ -368,7 +368,7 @@ class Access:
         return self._roles.own_rms(caller)
 
     def _check(self, context: Any, right: Right, subject: str) -> None:
-        """Refuse a peer without a right to a subject; a stream needs the right while open."""
+        """Refuse a caller without a right to a subject, which an open stream needs until it ends."""
         caller = self.caller(context)
         denied = right(caller, subject)
         if denied:
@@ -386,7 +386,7 @@ def _bearer(grant: Grant | None) -> Caller | None:
 def _names(context: Any) -> frozenset[str]:
     """Names in the peer's certificate.
 
-    The common name counts only without alternative names of any kind.
+    The common name counts only if there are no alternative names of any kind.
     """
     properties = context.auth_context()
     names = {_text(value) for kind in _ALTERNATIVE_NAMES for value in properties.get(kind, ())}

@@ -6,7 +6,8 @@ opened and reset. It does not prevent one host from occupying all connections ei
 received bytes is compared, up to ten times a second, with the bytes explained by the calls of a connection. A
 connection that has received far more is cut. Answers to PING, SETTINGS and calls of unknown methods never
 reach Python either. gRPC does not always apply its `max_ping_strikes` to a PING flood: while it writes
-answers it may never close. So a connection without calls is also cut after more than a few thousand answers.
+answers it may never close the connection. So a connection without calls is also cut after more than a few
+thousand answers.
 
 Sockets are found among the open files of the process (Linux), because gRPC does not expose them.
 """
@@ -30,71 +31,71 @@ from licorne_server.wire.caps import MAX_MESSAGE_BYTES
 log = structlog.get_logger("core.connections")
 
 SWEEP_SECONDS = 0.001
-"""Seconds between two sweeps per open file, so that sweeps take the same share of a processor whatever
+"""Seconds between two sweeps for each open file, so that sweeps take the same share of a processor whatever
 the number of files."""
 
 SHORTEST_SWEEP, LONGEST_SWEEP = 0.1, 1.0
 """Bounds of the seconds between two sweeps. A longer interval lets more of a flood pass."""
 
 SLICE = 64
-"""Open files read in one step of the loop."""
+"""Number of open files that are read in one step of the loop."""
 
 CALL_BYTES = 4096
-"""Bytes allowed for a call in addition to its messages: its metadata."""
+"""Bytes that are allowed for a call in addition to its messages: its metadata."""
 
 MESSAGE_BYTES = 128
-"""Bytes allowed for a message in addition to its own: frames, TLS records, flow control."""
+"""Bytes that are allowed for a message in addition to its own: frames, TLS records, flow control."""
 
 STRANGER_BYTES = MAX_MESSAGE_BYTES + 1024 * 1024
-"""Unexplained bytes of a connection from which no complete message has arrived, at most."""
+"""Maximum unexplained bytes of a connection from which no complete message has arrived."""
 
 STRANGER_ANSWERS = 128 * 1024
-"""Bytes sent to a connection without calls, at most: the handshake, answers to frames. The flow
-control of its first message, whatever its size, takes a tenth."""
+"""Maximum bytes sent to a connection without calls: the handshake, and answers to frames. The flow control of
+its first message takes at most a tenth of this."""
 
 CALLER_BYTES = 16 * 1024 * 1024
-"""Unexplained bytes of any other connection: messages under way, and one refused for its size."""
+"""Maximum unexplained bytes of any other connection: incomplete messages, and one of refused size."""
 
 STREAM_BYTES = MAX_MESSAGE_BYTES
-"""Additional bytes per stream of an RM: one message may be under way while another is read."""
+"""Additional bytes for each stream of an RM: one message may arrive while another is read."""
 
 UNREAD_PIECES = 16
-"""Pieces of a mebibyte that are read and dropped when a connection is cut, at most."""
+"""Maximum number of pieces of a mebibyte that are read and dropped when a connection is cut."""
 
 FORGIVEN_BYTES = 64 * 1024
 """Unexplained bytes that are forgiven each second: pings, flow control."""
 
 RESETS = 512
-"""Cancelled calls of a connection beyond the forgiven ones, at most."""
+"""Maximum number of cancelled calls of a connection beyond the forgiven ones."""
 
 FORGIVEN_RESETS = 32
 """Cancelled calls that are forgiven each second."""
 
 CROWDED = 7 / 8
-"""Share of all connections above which those without calls are cut, from the host with most."""
+"""Share of all connections above which connections without calls are cut, from the host with the most."""
 
 ROOMY = 3 / 4
-"""Share of all connections that remain after this cut."""
+"""Share of all connections that remain after such a cut."""
 
 _TCP_INFO = struct.Struct("120xQQ")
-"""Layout of linux/tcp.h's tcp_info: bytes acknowledged by the peer, and bytes received from it."""
+"""The structure tcp_info of linux/tcp.h: bytes acknowledged by the peer, and bytes received from it."""
 
 Address = tuple[str, int]
 
 
 class Link:
-    """Bytes explained by the calls of one connection."""
+    """The calls of one connection, and the bytes that they explain."""
 
     open: int
-    """Calls under way."""
+    """Number of running calls."""
     streams: int
-    """Calls under way that are streams of an identified RM."""
+    """Number of running calls that are streams of an identified RM."""
     calls: int
-    """Calls that have begun."""
+    """Number of calls that have begun."""
     explained: int
     """Received bytes explained by calls."""
     resets: int
-    """Calls cancelled by the peer."""
+    """Number of calls that the peer has cancelled."""
     was_heard: bool
     """True once a complete message of a call has arrived."""
 
@@ -123,17 +124,17 @@ class Link:
         self.explained += size + size // 8 + messages * MESSAGE_BYTES
 
     def told(self, size: int) -> None:
-        """Count a message of `size` bytes to the peer, which explains frames of flow control."""
+        """Count a message of `size` bytes to the peer, which explains received frames of flow control."""
         self.explained += size // 8 + MESSAGE_BYTES
 
 
 class CountedConnection:
-    """One connection, and its counts up to the last sweep."""
+    """One connection, with its counts at the last sweep."""
 
     address: Address
     """Address of the peer."""
     number: int
-    """File descriptor."""
+    """File descriptor of the connection."""
 
     def __init__(self, address: Address, link: Link) -> None:
         """Start without received bytes."""
@@ -148,9 +149,9 @@ class CountedConnection:
         self.is_cut = False
 
     def judge(self, received: int, seconds: float, answered: int = 0) -> str:
-        """The reason to cut the connection, or the empty text.
+        """The reason to cut the connection, or an empty text.
 
-        `received` is the number of all bytes received, `answered` that of bytes acknowledged by the
+        `received` is the total number of received bytes, and `answered` that of bytes acknowledged by the
         peer. The last call of this method was `seconds` ago.
         """
         link = self.link
@@ -172,9 +173,9 @@ class CountedConnection:
     def cut(self, copy: socket.socket, reason: str) -> None:
         """End the connection, given a copy of its socket.
 
-        Received bytes are dropped, because gRPC reads all of them before it sees the end. Writing is
-        shut down only if the connection still exists at the next sweep: otherwise gRPC would fail at each of
-        its answers, and serve no other connection meanwhile.
+        Received bytes are dropped, because gRPC would read all of them before it detects the end. Writing is
+        shut down only if the connection still exists at the next sweep: otherwise each of gRPC's answers
+        would fail, and gRPC would serve no other connection meanwhile.
         """
         if self.is_cut:
             copy.shutdown(socket.SHUT_RDWR)
@@ -193,18 +194,18 @@ class Connections:
     """All connections to one listening address."""
 
     def __init__(self, bounds: PeerBounds) -> None:
-        """Start without connections, with these bounds."""
+        """Start without connections; `bounds` limit them."""
         self._bounds = bounds
         self._most, _ = bounds.affordable()
         self._port = 0
         self._links: dict[Address, Link] = {}
         self._sockets: dict[int, CountedConnection] = {}
-        # Inodes of sockets of other ports.
+        # Inodes of sockets that belong to other ports.
         self._others: set[int] = set()
         self._task: asyncio.Task[None] | None = None
 
     def options(self) -> list[tuple[str, int]]:
-        """Options of gRPC for the bounds."""
+        """Options that make gRPC enforce its part of the bounds."""
         bounds = self._bounds
         return [
             ("grpc.max_allowed_incoming_connections", self._most),
@@ -213,7 +214,7 @@ class Connections:
         ]
 
     def link(self, peer: str) -> Link:
-        """The link of a peer, by gRPC's name of the peer; a new link for an unknown peer."""
+        """The link of a peer, by the name that gRPC gives the peer; a new link for an unknown peer."""
         address = _address(host_of(peer), unquote(peer).rpartition(":")[2])
         link = self._links.get(address)
         if link is None:
@@ -265,7 +266,7 @@ class Connections:
     def _look(
         self, number: int, seconds: float, found: dict[int, CountedConnection], others: set[int]
     ) -> None:
-        """Read one open file; a connection to the port is added to `found`."""
+        """Read one open file, and add it to `found` if it is a connection to the port."""
         with suppress(OSError):
             status = os.fstat(number)
             inode = status.st_ino
@@ -288,7 +289,7 @@ class Connections:
                     item.cut(copy, reason)
 
     def _identified(self, copy: socket.socket) -> CountedConnection | None:
-        """The connection of a socket; None for sockets of other ports."""
+        """The connection of a socket; None for a socket of another port."""
         if copy.family not in (socket.AF_INET, socket.AF_INET6) or copy.type != socket.SOCK_STREAM:
             return None
         if copy.getsockname()[1] != self._port:
@@ -333,6 +334,6 @@ def _duplicate(number: int, inode: int) -> Iterator[socket.socket]:
 
 
 def _address(host: str, port: str) -> Address:
-    """An address in normal form, for comparing those of gRPC and of the kernel."""
+    """An address in normal form, so that addresses of gRPC and of the kernel can be compared."""
     host = host.partition("%")[0].removeprefix("::ffff:")
     return host, int(port) if port.isdecimal() else 0

@@ -1,8 +1,8 @@
-"""TLS handshakes on connections of the loop.
+"""TLS handshakes on connections in the event loop.
 
 A handshake takes time of the loop, and any client may begin one. So handshakes take turns with all reads
-(`process/fair.py`), by host. A connection may be closed during its handshake to make room. One that waits
-for its turn uses no memory for TLS yet.
+(`process/fair.py`), by host. A connection may be closed during its handshake to make room. A handshake that
+waits for its turn uses no memory for TLS yet.
 """
 
 import asyncio
@@ -21,21 +21,21 @@ from licorne_server.process.fair import TimeSlices
 log = structlog.get_logger("core.http.handshake")
 
 HANDSHAKE_SECONDS = 0.001
-"""Estimated seconds of the loop for a handshake: a signature, and the check of a certificate."""
+"""Estimated seconds of the loop for a handshake: a signature, and the verification of a certificate."""
 
 SHUTDOWN_SECONDS = 3.0
 """Seconds that a peer may take to confirm the end of a connection."""
 
 
 MOST, SHARE = 512, 256
-"""Handshakes of an address that have had their turn and wait for the peer, in total and of one host. Each
-takes 300 KB; that of an honest peer lasts for a few round trips and its computation."""
+"""Maximum handshakes of an address that have had their turn and wait for the peer, in total and of one host.
+Each takes 300 KB; with an honest peer it lasts for a few round trips and the peer's computation."""
 
 GRACE_SECONDS = 3.0
-"""Seconds that a handshake may take while others of its host wait for its place."""
+"""Seconds after which a handshake loses its place if others of its host wait for one."""
 
 LOOK_SECONDS = 0.25
-"""Seconds between two checks for such handshakes."""
+"""Seconds between two checks for handshakes that have taken too long."""
 
 
 class Handler(Protocol):
@@ -50,7 +50,7 @@ class Handler(Protocol):
         ...
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Note the end of the connection."""
+        """Record the end of the connection."""
         ...
 
 
@@ -70,7 +70,7 @@ class _Waiting(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.over = True
-        # asyncio selects the protocol to notify early: this one, if the connection ended during the handover.
+        # asyncio selects the protocol to notify early: this one if the connection ends during the handover.
         if self.handler is not None:
             self.handler.connection_lost(exc)
 
@@ -82,21 +82,21 @@ class Handshake(asyncio.Protocol):
     """The unencrypted connection."""
 
     def __init__(self, of: "Handshakes", make_handler: Callable[[], Handler]) -> None:
-        """Begin when the connection is made; `make_handler` creates the protocol that takes over."""
+        """Begin once the connection is made; `make_handler` creates the protocol that takes over."""
         self.transport = None
         self._of = of
         self._make_handler = make_handler
         self._task: asyncio.Task[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin the handshake in its turn."""
+        """Begin the handshake when it has its turn."""
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
         self._task = asyncio.get_running_loop().create_task(self._open(transport), name="handshake")
         self._task.add_done_callback(self._ended)
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """Abort the handshake: the connection was closed before its end."""
+        """Abort the handshake, because the connection was closed before its end."""
         self.stop()
 
     def stop(self) -> None:
@@ -112,15 +112,15 @@ class Handshake(asyncio.Protocol):
 
     async def _open(self, transport: asyncio.Transport) -> None:
         """Do the handshake, and hand the connection over."""
-        # `connection_made` is too early: the loop of Python 3.11.2 starts to read after it, paused or not.
+        # `connection_made` is too early: the loop of Python 3.11.2 then starts to read even if paused.
         transport.pause_reading()
         waiting = _Waiting()
         try:
             secure = await self._of.secured(self, transport, waiting)
         except OSError as error:  # includes errors of TLS, and a timeout
             log.debug("handshake failed", reason=str(error))
-            # asyncio keeps the error, whose frames refer to the TLS state: 300 KB until a pass of the garbage
-            # collector.
+            # asyncio keeps the error, whose frames refer to the TLS state: 300 KB until the next garbage
+            # collection.
             error.__traceback__ = None
             return
         except asyncio.CancelledError:
@@ -139,11 +139,11 @@ class Handshake(asyncio.Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Begun:
-    """A handshake that has had its turn."""
+    """A handshake whose turn has begun."""
 
     host: str
     at: float
-    """Time of the turn, in seconds of the process' clock."""
+    """Start of the turn, in seconds of the process's clock."""
 
 
 class Handshakes:
@@ -155,10 +155,10 @@ class Handshakes:
     def __init__(
         self, context: Callable[[], ssl.SSLContext], time_slices: TimeSlices, seconds: float
     ) -> None:
-        """Each uses the current `context`, and may take `seconds`."""
+        """Create no handshake yet; each uses the current `context`, and may take `seconds`."""
         self.under_way = {}
         self._begun: dict[Handshake, _Begun] = {}
-        # Handshakes that wait for a place of their host, by host.
+        # Handshakes that wait for a place, by host.
         self._waiting: dict[str, dict[Handshake, asyncio.Future[None]]] = {}
         self._is_looking = False
         self._context = context
@@ -172,7 +172,7 @@ class Handshakes:
         return handshake
 
     def ended(self, handshake: Handshake) -> None:
-        """Note that a handshake has ended, or never began: its place is given to the next of its host."""
+        """Record that a handshake has ended, or never began: the next one of its host gets its place."""
         self.under_way.pop(handshake, None)
         if (begun := self._begun.pop(handshake, None)) is not None:
             self._let_in(begun.host)
@@ -183,7 +183,7 @@ class Handshakes:
             handshake.stop()
 
     async def _place(self, handshake: Handshake, host: str) -> None:
-        """Wait for a place, without waiting for other hosts: the host with the most places loses one."""
+        """Wait for a place, but not for other hosts: the host with the most places loses one."""
         line = self._waiting.setdefault(host, {})
         turn = line[handshake] = asyncio.get_running_loop().create_future()
         self._let_in(host)
@@ -197,7 +197,7 @@ class Handshakes:
                 del self._waiting[host]
 
     def _let_in(self, host: str) -> None:
-        """Assign places of a host to waiting handshakes: free ones, and those held for too long."""
+        """Assign free places to waiting handshakes of a host, and places of handshakes that take too long."""
         line = self._waiting.get(host, {})
         while line:
             count = Counter(begun.host for begun in self._begun.values())

@@ -1,4 +1,4 @@
-"""TLS for both ports: certificate files, reloaded when they change, and the end of their validity.
+"""TLS of both ports: certificate files, which are reloaded when they change, and the end of their validity.
 
 Client certificates are checked if the settings have a CA for clients.
 """
@@ -16,11 +16,11 @@ log = structlog.get_logger("core.tls")
 end_log = structlog.get_logger("core.certificate_end")
 
 NO_PASSWORD = ""
-"""Password for keys; without one OpenSSL would ask on the terminal."""
+"""Password for encrypted keys; without one OpenSSL would ask on the terminal."""
 
 
 class _UnusableError(Exception):
-    """Unusable certificate files; the text is the reason."""
+    """Certificate files that cannot be used; the text is the reason."""
 
 
 class TlsFiles:
@@ -44,7 +44,7 @@ class TlsFiles:
     def have_changed(self) -> bool:
         """True if the files are usable and have changed since the last call.
 
-        Unusable files, such as half of a new pair, are read again after their next change.
+        Unusable files, such as a new certificate with an old key, are read again after their next change.
         """
         try:
             stamps = self._stamps()
@@ -125,8 +125,8 @@ def grpc_credentials(tls: Tls) -> grpc.ServerCredentials:
 def member_credentials(tls: Tls | None, member_ca: Path | None) -> grpc.ChannelCredentials | None:
     """Credentials for a connection to another member; None without TLS.
 
-    The server's own certificate is shown as that of a client. The other's is checked with
-    `member_ca`, or else with the CA of clients, or else with the system's.
+    The server presents its own certificate as a client. The other member's certificate is verified with
+    `member_ca`, or else with the CA of clients, or else with the system's CAs.
 
     Raises:
         OSError: a file cannot be read.
@@ -145,10 +145,10 @@ class Certificates:
     """Certificate files for TLS on connections of the loop."""
 
     def __init__(self, tls: Tls, protocol: str, checked: ssl.VerifyMode = ssl.CERT_OPTIONAL) -> None:
-        """Read the files. `protocol` is the name in ALPN of the protocol that clients have to use.
+        """Read the files. `protocol` is the ALPN name of the protocol that clients have to use.
 
-        Where there is a CA of clients, their certificates are `checked`. Over HTTP they are optional,
-        as probes have none: `http/identity.py` has the rights of clients without one.
+        If there is a CA of clients, their certificates are `checked`. Over HTTP certificates are optional,
+        because probes have none: `http/identity.py` determines the rights of clients without a certificate.
 
         Raises:
             SettingsError: a file cannot be read, or is not usable.
@@ -177,7 +177,7 @@ class Certificates:
 
 
 _ROUNDS = 4
-"""Turns of both sides, at most; a handshake needs two."""
+"""Maximum number of turns of both sides; a handshake needs two."""
 
 _ANY_TIME = 0x200000
 """OpenSSL's flag to accept expired certificates."""
@@ -186,18 +186,18 @@ _ANY_TIME = 0x200000
 class CertificateEnd:
     """End of validity of the certificate in a file, which is read again after a change.
 
-    Python shows the fields of a certificate only after a checked handshake. So the server makes a
-    handshake with itself, in memory and with the certificate as its own authority.
+    Python returns the fields of a certificate only after a verified handshake. So the server performs a
+    handshake with itself, in memory, with the certificate as its own authority.
     """
 
     def __init__(self, tls: Tls | None) -> None:
-        """Create it without reading a file."""
+        """Create the object; no file is read yet."""
         self._tls = tls
         self._seen = (0, 0)
         self._end = 0.0
 
     def time(self) -> float:
-        """End of validity in unix seconds; 0 without TLS, and for an unreadable file."""
+        """End of validity in unix seconds; 0 without TLS, or for an unreadable file."""
         if self._tls is None:
             return 0.0
         try:
@@ -233,6 +233,6 @@ def _end_of(cert: Path, key: Path) -> float:
 
 
 def _stamp(file: Path) -> tuple[int, int]:
-    """Time of modification and inode of a file; raises OSError if it cannot be read."""
+    """Modification time and inode of a file; raises OSError if it cannot be read."""
     status = file.stat()
     return status.st_mtime_ns, status.st_ino

@@ -24,13 +24,13 @@ class Grant(NamedTuple):
     """Rights of a token."""
 
     rms: frozenset[str]
-    """RmIDs for which its bearer may act."""
+    """RmIDs for which the bearer of the token may act."""
     operator: bool
-    """True if its bearer may see and configure every RM."""
+    """True if the bearer may see and configure every RM."""
     viewer: bool
-    """True if its bearer may see every RM."""
+    """True if the bearer may see every RM."""
     peer: str
-    """Name of the bearer that reveals nothing of the token."""
+    """Name of the bearer, which reveals nothing about the token."""
 
     def within(self, other: "Grant | None") -> bool:
         """True if another grant allows everything that this grant allows."""
@@ -43,7 +43,7 @@ class Grant(NamedTuple):
 
 
 class Tokens:
-    """Tokens of all RMs, operators and viewers, as last read from their files."""
+    """Tokens of all RMs, operators and viewers, as they were last read from their files."""
 
     def __init__(
         self, rms: Mapping[str, Sequence[Path]], operators: Sequence[Path], viewers: Sequence[Path]
@@ -59,9 +59,9 @@ class Tokens:
         self._grants = self._read()
 
     def reload(self) -> dict[str, Grant | None]:
-        """Read the files again. If one of them is unusable, the old tokens remain in use.
+        """Read the files again; if any of them is unusable, the old tokens remain in use.
 
-        Return the remaining grant of each peer that lost rights; None for a peer without any grant.
+        Returns the remaining grant of each peer that has lost rights; None for a peer that has no grant left.
         """
         before = self._grants
         try:
@@ -105,7 +105,7 @@ class Tokens:
 def tokens_in(
     rms: Mapping[str, Sequence[Path]], operators: Sequence[Path], viewers: Sequence[Path]
 ) -> Tokens | None:
-    """Tokens in these files; None without files: then tokens are not used."""
+    """The tokens in these files; None if there are no files, and thus no tokens."""
     return Tokens(rms, operators, viewers) if rms or operators or viewers else None
 
 
@@ -135,7 +135,7 @@ def _token(file: Path, key: str) -> str:
     """
     try:
         with file.open("rb") as stream:
-            # One byte more, and room for a line end, suffices to detect a token that is too long.
+            # One more byte, and room for a line end, are enough to detect a token that is too long.
             content = stream.read(MAX_CHARACTERS + 3)
     except OSError as error:
         raise SettingsError(f"{key}: cannot read {file}: {error.strerror}") from None

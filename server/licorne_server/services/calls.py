@@ -1,12 +1,11 @@
-"""Calls of all services: their admission, their quotas, and the statuses that they end with.
+"""Calls of all services: their admission, their quotas, and their final statuses.
 
 The guard intercepts every call, authenticates its caller and enforces the quotas of the caller's peer. No
-peer can take all places. A stream of an RM needs no place once it has named the RM, because an RM has one
-stream of each kind.
+peer can take all places. A stream needs no place once its RM is known, because an RM has one stream of each
+kind.
 
-Errors inside a call become statuses. An unforeseen error is logged, and its caller gets a
-correlation id only. Handlers take and return bytes. A request is parsed in this module, so that
-garbage is INVALID_ARGUMENT.
+Errors inside a call become statuses. An unexpected error is logged, and the caller gets only its correlation
+id. Handlers take and return bytes. This module parses requests, so that garbage is INVALID_ARGUMENT.
 """
 
 import asyncio
@@ -76,8 +75,8 @@ def _with_status(serve: Callable[[Any, Any], Awaitable[Any]]) -> Callable[[Any, 
 async def send_metadata(context: Any) -> None:
     """Send the initial metadata of a stream before its first message, completely.
 
-    If this was cancelled half-way, as by revoked rights, gRPC could not send a status any more, and the
-    caller would wait for ever.
+    If this were cancelled half-way, for example by revoked rights, gRPC could no longer send a status, and
+    the caller would wait for ever.
     """
     sending = asyncio.ensure_future(context.send_initial_metadata(()))
     try:
@@ -89,7 +88,7 @@ async def send_metadata(context: Any) -> None:
 
 
 def stream_handler(serve: Callable[[Any], Awaitable[None]]) -> Handler:
-    """A bidirectional RPC; `serve` gets the context, and reads and writes bytes through it."""
+    """A bidirectional RPC; `serve` gets the context, through which it reads and writes bytes."""
 
     async def handle(_: Any, context: Any) -> None:
         await send_metadata(context)
@@ -114,7 +113,7 @@ def unary_handler(
 
 
 def watch_handler(request: type[Request], serve: Callable[[Request, Any], Awaitable[None]]) -> Handler:
-    """An RPC of one request and many responses; `serve` writes these through the context."""
+    """An RPC with one request and many responses, which `serve` writes through the context."""
 
     async def handle(raw: bytes, context: Any) -> None:
         await send_metadata(context)
@@ -127,7 +126,7 @@ def parsed(request: type[Request], raw: bytes) -> Request:
     """Parse a request, unless it has too many fields, each of which costs time.
 
     Raises:
-        CallError: it has too many fields.
+        CallError: the request has too many fields.
         Malformed: the bytes are no such message.
     """
     check_fields(request.DESCRIPTOR.name, raw)
@@ -145,8 +144,8 @@ async def abort(context: Any, error: Exception) -> NoReturn:
         log.debug("caller gone", peer=context.peer())
         raise asyncio.CancelledError from None
     failure = _status(error)
-    # grpc keeps the exception of `abort` in a cycle. Its traceback refers to the whole stream, and to what
-    # waited there: without this only the garbage collector would free that.
+    # grpc keeps the exception of `abort` in a cycle. Its traceback refers to the whole stream, and to
+    # everything that waited there: without this, only garbage collection would free them.
     error.__traceback__ = None
     try:
         await context.abort_with_status(failure.status())
@@ -178,11 +177,11 @@ def _status(error: Exception) -> CallError:
 
 
 Take = Callable[[Any, "Entered"], Awaitable[Any]]
-"""Returns the request of a call under way, from the argument of its handler."""
+"""Returns the request of a running call, from the argument of its handler."""
 
 
 async def _given(request: Any, _: "Entered") -> Any:
-    """Return the request itself, if it was complete before the handler was called."""
+    """Return the request itself, which was complete before the handler was called."""
     return request
 
 
@@ -196,7 +195,7 @@ def _writing(serve: Any) -> Any:
 
 
 OPEN_TO_ALL = frozenset({"grpc.health.v1.Health", MEMBERS})
-"""Services that need no authentication of callers: probes have no token, and members have a secret."""
+"""Services that do not authenticate callers: probes have no token, and members have a secret."""
 
 
 class Quotas:
@@ -218,14 +217,14 @@ class Quotas:
 
 
 class Entered(NamedTuple):
-    """A call under way."""
+    """A running call."""
 
     link: Link
-    """Its connection."""
+    """Connection of the call."""
     peer: str
-    """The peer that is charged for its places."""
+    """Peer that is charged for the call's places."""
     quotas: Quotas
-    """The quotas in which it has places."""
+    """Quotas in which the call has places."""
 
 
 class CallGuard(grpc.aio.ServerInterceptor):
@@ -265,7 +264,7 @@ class CallGuard(grpc.aio.ServerInterceptor):
         """The first message of a stream; None when the RM's side has ended without one.
 
         Raises:
-            CallError: it did not come in time, or too many streams of its peer wait for theirs.
+            CallError: it did not arrive in time, or too many streams of its peer wait for theirs.
         """
         with self._waiting.place(self._access.caller(context).peer):
             first = await stream.first(self._seconds)
@@ -277,8 +276,7 @@ class CallGuard(grpc.aio.ServerInterceptor):
     ) -> Any:
         """The handler of a call from the network, wrapped by this guard.
 
-        The wrapper reads the request itself, so that the caller is authenticated before the message is
-        complete.
+        The wrapper reads the request, so that the caller is authenticated before the message is complete.
         """
         handler = await continuation(handler_call_details)
         if handler is None:
@@ -305,9 +303,9 @@ class CallGuard(grpc.aio.ServerInterceptor):
         """The single request of a unary call: the first of `requests`; further ones are not read.
 
         Raises:
-            CallError: there is none, it did not come in time, or too many of the peer wait for theirs.
+            CallError: there is none, it did not arrive in time, or too many of its peer wait for theirs.
         """
-        # gRPC's own transport does not tell whether the request has arrived.
+        # gRPC's own transport does not show whether the request has arrived.
         is_there = getattr(requests, "has_come", False)
         async with aclosing(aiter(requests)) as one:
             with nullcontext() if is_there else entered.quotas.silent.place(entered.peer):
@@ -321,7 +319,7 @@ class CallGuard(grpc.aio.ServerInterceptor):
         """The first request of a call; None if it has ended without one.
 
         Raises:
-            CallError: it did not come in time.
+            CallError: it did not arrive in time.
         """
         try:
             async with asyncio.timeout(self._seconds):
@@ -374,7 +372,7 @@ class CallGuard(grpc.aio.ServerInterceptor):
         return handle
 
     def _watching(self, method: Method, entered: Entered) -> AbstractContextManager[None]:
-        """Inside the block a stream has a place.
+        """Take a place for a stream inside the block.
 
         Raises:
             CallError: the quota of its peer is used up.
@@ -383,7 +381,7 @@ class CallGuard(grpc.aio.ServerInterceptor):
 
     @asynccontextmanager
     async def _open(self, context: Any, method: Method) -> AsyncIterator[None]:
-        """Inside the block a stream is open, and is interrupted if its caller may not have it.
+        """Open a stream inside the block; the block is interrupted if the caller has no right to the stream.
 
         Raises:
             CallError: the caller has lost rights meanwhile.
@@ -410,7 +408,7 @@ class CallGuard(grpc.aio.ServerInterceptor):
 
     @contextmanager
     def _entered(self, context: Any, method: Method) -> Iterator[Entered]:
-        """Inside the block a call is under way.
+        """Count a running call inside the block.
 
         Raises:
             CallError: the caller is not authenticated.
@@ -452,5 +450,5 @@ def _code_of(context: Any, error: Exception) -> str:
 
 
 def _size(message: Any) -> int:
-    """The bytes of a message; 0 for one that a library parses or serializes."""
+    """The bytes of a message; 0 if a library parses or serializes it."""
     return len(message) if isinstance(message, bytes) else 0

@@ -37,7 +37,7 @@ class EventsService:
     name = "licorne.v1.State"
 
     def __init__(self, logs: EventLogs, access: Access, time_slices: TimeSlices) -> None:
-        """Serve the logs of all RMs; all readers take turns by `time_slices`."""
+        """Serve the logs of all RMs; readers take turns in `time_slices`."""
         self._logs = logs
         self._access = access
         self._time_slices = time_slices
@@ -53,7 +53,7 @@ class EventsService:
         )
 
     async def _list(self, request: pb.ListEventsRequest, context: Any) -> Message:
-        """Events from the requested id on, or from the oldest in the log, as many as fit."""
+        """Events from the requested id on, or from the oldest in the log: as many as fit into the answer."""
         log = self._log(request.rm_id, context)
         lowest_id, highest_id = log.lowest_id, log.next_id - 1
         size = min(request.count or MAX_PAGE_SIZE, MAX_PAGE_SIZE)
@@ -80,14 +80,14 @@ class EventsService:
             raise self._over(log, error.ending) from None
 
     async def _send_all(self, log: EventLog, watch: Watch, context: Any) -> None:
-        """Send batches. The first message is sent at once, without events: it has the instance."""
+        """Send batches of events. The first message has no events, but the instance, and is sent at once."""
         batch = Batch(watch.next_id, 0, b"")
         while True:
             try:
                 async with asyncio.timeout(STALL_SECONDS):
                     await context.write(watch_response(log.instance, batch.data))
             except TimeoutError:
-                # The message that is being written still arrives, before the status.
+                # The message that is being written arrives before the status.
                 raise _slow(log, max(watch.next_id, log.lowest_id)) from None
             batch = await watch.next(event_of_watch)
 
@@ -110,7 +110,7 @@ class EventsService:
         return log
 
     def _over(self, log: EventLog, ending: Ending) -> CallError:
-        """The status for a subscriber that has read an ended log completely."""
+        """The status for a subscriber that has read all events of an ended log."""
         match ending:
             case Ending.CLOSED:
                 return unavailable(ending.value)

@@ -1,8 +1,8 @@
 """One open stream of an RM: its requests are read, carried out in order, and answered.
 
-Both protocols have the same exchange. They differ in its `Framing`: a session has envelopes, with
-numbers and acknowledgements. Each stream of `si.v1` has the bare requests and responses of one kind;
-nothing is acknowledged there, and a message that was written is taken as received.
+Both protocols use the same exchange, with a different `Framing`. A session has envelopes, with numbers and
+acknowledgements. Each stream of `si.v1` has the bare requests and responses of one kind; nothing is
+acknowledged, and a written message counts as received.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ from licorne_server.wire.requests import REQUESTS
 from licorne_server.wire.responses import Framing, Kind
 
 ACK_SECONDS = 0.02
-"""Seconds that an acknowledgement waits for a response that can carry it."""
+"""Seconds that an acknowledgement waits for a response in which it can be sent."""
 
 SILENT_HEARTBEATS = 3
 """Heartbeat intervals without a message after which an RM counts as lost."""
@@ -68,7 +68,7 @@ ANSWERS: dict[int, ReadAnswers] = {
     UpdateRequest.PREEMPTION_ANSWERS_FIELD_NUMBER: preemption_answers,
     **table("ANSWERS"),
 }
-"""Readers of the RM's answers to checks, and of messages for extensions, by field number."""
+"""Functions that read the RM's answers to checks, and messages for extensions, by field number."""
 
 NUMBERED = frozenset(
     {
@@ -88,7 +88,7 @@ KNOWN = NUMBERED | {
 
 
 def control(field: int, message: Ack | Goodbye | Heartbeat | Notice | Welcome) -> bytes:
-    """A message of the session itself, as the field of an UpdateResponse."""
+    """A message of the session itself, encoded as a field of UpdateResponse."""
     return delimited(field, message.SerializeToString())
 
 
@@ -118,10 +118,10 @@ class Exchange:
         first: Sequence[Sent] = (),
         check_rm: Callable[[str], None] | None = None,
     ) -> None:
-        """Over an open stream of the RM's session; `heartbeat` is in seconds.
+        """Serve an open stream of the RM's session; `heartbeat` is in seconds.
 
-        The `first` messages, which have numbers already, are written before all others.
-        `check_rm` refuses RMs of other callers.
+        The `first` messages, which are numbered already, are written before all others. `check_rm` refuses
+        the RMs of other callers.
         """
         self._engine = engine
         self._rms = rms
@@ -135,13 +135,13 @@ class Exchange:
         self._check_rm = check_rm
         self._intake = Intake()
         self._loop = asyncio.get_running_loop()
-        # Reading requests and carrying them out each have a pace of their own.
+        # Reading requests and carrying them out have separate paces.
         self._reading, self._carrying_out = rms.pace(), rms.pace()
-        # True while the registration that the stream was opened in is the RM's present one.
+        # True while the RM's current registration is the one in which the stream was opened.
         self._is_current = rm.registration.is_current
-        # The last request that was acknowledged on this stream.
+        # Number of the last request that was acknowledged on this stream.
         self._acknowledged = 0
-        # When the wait for a missing replay last began, in the loop's time.
+        # When the present wait for a missing replay began, in the loop's time.
         self._replay_noted = self._loop.time()
         self._session.begin_stream()
 
@@ -154,7 +154,7 @@ class Exchange:
 
         Raises:
             CallError: the stream was ended from outside, or its RM has to register anew.
-            Malformed: a message cannot be parsed. Requests before it were carried out.
+            Malformed: a message cannot be parsed. The requests before that message were carried out.
         """
         await self._stream.run(self._read(), self._carry_out(), self._write(), self._rm.outbox.wake)
 
@@ -175,7 +175,7 @@ class Exchange:
             intake.end()
 
     async def _take(self, raw: bytes) -> bool:
-        """Note the RM's acknowledgement, and queue its request; return False after the RM's last message.
+        """Process the RM's acknowledgement, and queue its request; returns False after the RM's last message.
 
         The RM's answers are passed to the engine at once, ahead of queued requests, because they have a
         deadline. While the intake is full no message is read.
@@ -218,7 +218,7 @@ class Exchange:
             self._intake.put(Entry(Kind.SESSION, number, field=message, payload=payload, size=size))
 
     async def _queue(self, kind: Kind, payload: bytes, number: int = 0) -> None:
-        """Put a request with items into the intake."""
+        """Add a request with items to the intake."""
         now = self._engine.now()
         request = await split(payload, REQUESTS[kind].layout, self._reading)
         if request.rm_id and request.rm_id != self._rm.rm_id:
@@ -226,7 +226,7 @@ class Exchange:
         self._intake.put(Entry(kind, number, request, size=len(payload), time=now))
 
     def _refuse_foreign(self, kind: Kind, rm_id: str) -> NoReturn:
-        """Refuse a request that names another RM, with that RM's own refusal if it has one."""
+        """Refuse a request that names another RM; the refusal is that of the named RM if it has one."""
         if self._check_rm is not None:
             self._check_rm(rm_id)
             self._rms.get(rm_id, REQUESTS[kind].layout.message)
@@ -243,8 +243,8 @@ class Exchange:
     async def _carry_out(self) -> None:
         """Carry out the queued requests, until the intake or the stream has ended.
 
-        A resuming RM gets the number of the last handled request, and repeats the later ones.
-        So a request that is handled is always counted too.
+        A resuming RM gets the number of the last handled request, and repeats the later ones. So every
+        handled request has to be counted.
         """
         rm, stream, session = self._rm, self._stream, self._session
         while not self._stream.over and (entry := await self._intake.take()) is not None:
@@ -254,7 +254,7 @@ class Exchange:
                 rm.check()
                 if stream.over:
                     return
-            # The core cannot undo half of a request: once begun, it is completed.
+            # The core cannot undo half of a request, so a request that has begun is completed.
             stream.is_handling = True
             try:
                 if entry.request is None:
@@ -274,7 +274,7 @@ class Exchange:
         If the RM registers again meanwhile, the remaining items are dropped.
 
         Raises:
-            CallError: the RM is not registered any more.
+            CallError: the RM is no longer registered.
         """
         assert entry.request is not None, "all other entries are the session's own"
         engine, rm, tracing = self._engine, self._rm, self._rms.tracing
@@ -304,7 +304,7 @@ class Exchange:
             case UpdateRequest.GOODBYE_FIELD_NUMBER:
                 if parse(Goodbye, entry.payload).unregister:
                     await self._engine.submit(RemoveRm(rm_id=self._rm.rm_id), is_current=self._is_current)
-                    # A registration meanwhile makes this request void.
+                    # A registration in the meantime makes this request void.
                     if self._is_current():
                         self._rms.forget(self._rm.rm_id)
 
@@ -312,7 +312,7 @@ class Exchange:
         """Have a command of this registration handled; `message` is the RM's request.
 
         Raises:
-            CallError: the RM is not registered any more.
+            CallError: the RM is no longer registered.
         """
         effects = await self._engine.submit(command, is_current=self._is_current)
         check_registered(effects, message)
@@ -320,7 +320,7 @@ class Exchange:
     async def _end_replay(self, end: ReplayEnd) -> None:
         """End the replay. The core gets the counts without the items that never reached it.
 
-        These were refused before, with a reason: they are not missing.
+        Such items were refused with a reason, so they are not missing.
         """
         refused = self._session.refused
         command = EndReplay(
@@ -356,11 +356,11 @@ class Exchange:
                 await outbox.wait(self._kinds)
 
     async def _begin(self) -> None:
-        """Write the first messages of a session's stream: the welcome, and the repeated messages."""
+        """Write the first messages of a session's stream: the welcome, and the messages that are repeated."""
         for sent in self._first:
             await self._sealed(sent.kind, sent.data, sent.number)
             if sent.last_check:
-                # The previous stream may have broken while they were written.
+                # The previous stream may have broken while these messages were written.
                 self._note_sent(sent.last_check)
 
     async def _send(self, batch: Batch) -> None:
@@ -378,15 +378,15 @@ class Exchange:
             self._note_sent(batch.last_check)
 
     def _note_sent(self, check: int) -> None:
-        """Start the RM's deadline for the checks up to this number, unless it was started before."""
+        """Start the RM's deadline for the checks up to this number, unless it has started already."""
         self._rm.measures.checks.written(check, self._engine.now())
         command = NotePredicatesSent(rm_id=self._rm.rm_id, check=check)
         self._engine.post(command, is_current=self._is_current)
 
     async def _idle(self) -> None:
-        """Acknowledge, send heartbeats and notice silence while there is nothing to send.
+        """Acknowledge, send heartbeats, and detect silence, while there is nothing to send.
 
-        An RM with an unfinished replay that was silent for a heartbeat interval is reminded.
+        An RM that was silent for a heartbeat interval during its replay is reminded of it.
         """
         owes = self._session.received > self._acknowledged
         due = self._stream.wrote_at + (ACK_SECONDS if owes else self._heartbeat)
@@ -409,7 +409,7 @@ class Exchange:
             await self._sealed(Kind.SESSION, ACK if owes else HEARTBEAT)
 
     async def _sealed(self, kind: Kind, data: bytes, number: int = 0) -> None:
-        """Write a message that also acknowledges all handled requests."""
+        """Write a message together with an acknowledgement of all handled requests."""
         received = self._acknowledged = self._session.received
         message = self._framing.seal(kind, data, number=number, acknowledged=received)
         await self._stream.write(message)

@@ -1,9 +1,8 @@
 """`si.v1.Scheduler`: registration, and the three streams (spec § 1).
 
-The streams are a framing of one session of the RM, which has no numbers, callbacks or replay: each
-carries the bare requests and responses of one kind. There is no order between kinds, no acknowledgement
-and no farewell. So a message written to a stream is taken as received, and a broken stream is simply
-opened again.
+The three streams belong to one session of the RM, which has no numbers, callbacks or replay. Each stream
+carries the bare requests and responses of one kind. There is no order between kinds, no acknowledgement and
+no farewell. So a written message counts as received, and a broken stream is simply opened again.
 """
 
 from functools import partial
@@ -50,8 +49,8 @@ class SchedulerService:
     ) -> None:
         """Serve the RMs of the engine.
 
-        Streams pass the `call_guard`, and new RMs the `admission`. Calls of RMs that another member serves
-        are passed on by `passing`: `si.v1` has no redirect.
+        `call_guard` admits streams, and `admission` new RMs. `passing` passes on calls of RMs that another
+        member serves, because `si.v1` has no redirect.
         """
         self._passing = passing
         self._engine = engine
@@ -106,14 +105,14 @@ class SchedulerService:
         try:
             exchange = Exchange(self._engine, self._rms, rm, stream, FRAMINGS[kind], check_rm=check_rm)
             exchange.put(Entry(kind, 0, request, size=len(first), time=now))
-            # Free them: the stream may be open for long.
+            # These objects are no longer needed, and the stream may be open for a long time.
             del first, request
             await exchange.run()
         finally:
             rm.detach(kind, stream)
 
     async def _take_over(self, kind: Kind, rm_id: str, stream: Stream) -> Rm:
-        """Make the stream the only one of its kind; returns the RM that it belongs to.
+        """Make the stream the only one of its kind; returns its RM.
 
         Raises:
             CallError: the RM cannot have such a stream now.
@@ -122,7 +121,7 @@ class SchedulerService:
             rm = self._admitting(kind, rm_id)
             text = f"taken over by a newer {kind.value} stream of RM {rm_id}"
             await rm.displace(kind, aborted(text, "STREAM_REPLACED"))
-            # The older stream may have taken long to end: check again.
+            # The end of the older stream may have taken long: check again.
             rm = self._admitting(kind, rm_id)
             rm.attach(kind, stream)
         return rm

@@ -1,8 +1,8 @@
 """`licorne.v1.Session`: one ordered, numbered, resumable stream for each RM (DESIGN § 3).
 
-An RM may receive its own events over its session (spec § 12.1.1). They are read from the log like those of
-any subscriber. They are put into the outbox only while it is nearly empty, so that decisions do not wait
-behind them, and no RM is held because of its events.
+An RM may receive its own events over its session (spec § 12.1.1). The server reads them from the log like any
+subscriber. It puts them into the outbox only while that is nearly empty, so that decisions do not wait behind
+events, and no RM is held because of its events.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ from licorne_server.wire.responses import Envelopes, Kind, Payload
 _feed_log = structlog.get_logger("core.event_feed")
 
 FEED_SECONDS = 2.0
-"""Seconds for which events are gathered between two messages, unless they fill one."""
+"""Seconds for which events are gathered for a message, unless the message is full before."""
 
 FEED_BYTES = 64 * 1024
 
@@ -71,10 +71,10 @@ async def feeding(rm: Rm, session: Session, logs: EventLogs, time_slices: TimeSl
 
 
 class Feed:
-    """Reads the log for one session, from the event that its last stream has reached."""
+    """Sends the events of the log to one session, from the event that its last stream has reached."""
 
     def __init__(self, rm: Rm, session: Session, events: EventLog, time_slices: TimeSlices) -> None:
-        """Read for a session that was opened or resumed just now."""
+        """Read for a session that has just been opened or resumed."""
         self._rm = rm
         self._is_current = rm.registration.is_current
         self._session = session
@@ -128,7 +128,7 @@ class Feed:
 log = structlog.get_logger("core.session")
 
 COMES_BACK = 0.25
-"""Seconds after which an RM whose owner does not answer should retry."""
+"""Seconds after which an RM should retry if its owner does not answer."""
 
 PROTOCOL = 1
 """Supported version of the session's protocol."""
@@ -153,11 +153,11 @@ class SessionService:
         version: str,
         elsewhere: Passing | Reach,
     ) -> None:
-        """Over the engine and the RMs that it serves.
+        """Serve the RMs of the engine.
 
-        Streams pass the `call_guard`, and new RMs the `admission`. Their events are made in
-        `time_slices`. `heartbeat` is in seconds; RMs are sent the server's `version`.
-        Sessions of RMs that another member serves are passed on, or redirected to members in `Reach`.
+        `call_guard` admits streams, and `admission` new RMs. Events for RMs are encoded in `time_slices`.
+        `heartbeat` is in seconds; RMs are sent the server's `version`. Sessions of RMs that another member
+        serves are passed on, or redirected to members in `Reach`.
         """
         self._engine = engine
         self._rms = rms
@@ -211,7 +211,7 @@ class SessionService:
     ) -> tuple[Rm, list[Sent] | None] | Member:
         """The RM, served over the stream, and the messages to send again; or the member that owns the RM.
 
-        The messages are None for a new session.
+        The list of messages is None for a new session.
 
         Raises:
             CallError: the RM cannot have such a session now.
@@ -237,7 +237,7 @@ class SessionService:
             resend: list[Sent] | None = None
             if (found := self._resumable(hello)) is not None:
                 await found[0].displace(Kind.SESSION, farewell)
-                # The older stream may have taken long to end: check again.
+                # The end of the older stream may have taken long: check again.
                 self._rms.check_open()
                 resend = self._resume(hello)
             if resend is None:
@@ -269,13 +269,13 @@ class SessionService:
     def _resumable(self, hello: Hello) -> tuple[Rm, list[Sent]] | None:
         """The RM whose session this hello resumes, and the messages to send again.
 
-        None if the RM has to register.
+        The result is None if the RM has to register.
         """
         rm = self._rms.find(hello.rm_id)
         if rm is None or rm.halted:
             return None
         if not is_owned(self._rms, rm):
-            # Another member has served the RM since: these books are outdated.
+            # Another member has served the RM in the meantime: these books are outdated.
             return None
         if not secrets.compare_digest(hello.resume_token.encode(), rm.session.token.encode()):
             return None
@@ -300,7 +300,7 @@ class SessionService:
     ) -> None:
         """Register the RM; none of its asks is scheduled before its replay has ended.
 
-        Its open stream continues if this is refused, and ends with the farewell otherwise.
+        Its open stream continues if the registration is refused, and otherwise ends with the farewell.
 
         Raises:
             CallError: the hello has no registration, or the registration is refused.
@@ -313,7 +313,7 @@ class SessionService:
             await self._admission.register(command, config, caller, then)
 
     async def _begin_session(self, rm_id: RmId, hello: Hello, farewell: CallError) -> None:
-        """Serve the RM, registered just now, over a session; its streams of `si.v1` end.
+        """Serve the RM, which has just been registered, over a session; its streams of `si.v1` end.
 
         All tasks of its former session have ended when this returns.
         """
@@ -331,7 +331,7 @@ class SessionService:
         session = rm.session
         others = self._rms.ownership.told(rm.rm_id)
         if resumed:
-            # The list after the welcome may repeat an earlier one.
+            # The list of members after the welcome may repeat an earlier one.
             rm.tell_others(others)
         else:
             session.others = others

@@ -1,4 +1,4 @@
-"""`licorne.v1.State`: reads of the core's state, made between its turns."""
+"""`licorne.v1.State`: reads of the core's state between the core's turns."""
 
 import asyncio
 from bisect import bisect_right
@@ -59,7 +59,7 @@ STATES = ("active", "completed", "rejected")
 KINDS = {pb.USAGE_OF_USERS: "user", pb.USAGE_OF_GROUPS: "group"}
 
 SHOWN_RESERVATIONS = 16
-"""Maximum number of reservations in the message of a node: asks that require the node may make very many."""
+"""Maximum number of reservations in the message of a node: very many asks may require the same node."""
 
 
 class StateService:
@@ -322,12 +322,12 @@ class StateService:
     def _partition(self, name: str, context: Any) -> PartitionName:
         """The partition of a request.
 
-        A bare name means the first RM's partition of that name; for a caller that may not see all RMs, that
-        of its own RM.
+        A bare name means the partition of the first RM that has one of this name; for a caller that may not
+        see all RMs, the partition of its own RM.
 
         Raises:
             NotFound: there is no such partition.
-            CallError: the caller may not see it, whether there is one or not.
+            CallError: the caller may not see such a partition, whether it exists or not.
         """
         name = name or DEFAULT_PARTITION
         caller = self._access.caller(context)
@@ -354,13 +354,13 @@ FRESH_SECONDS = 1.0
 
 
 class _Answer(NamedTuple):
-    """An answer, and the time at which its making began, in unix seconds."""
+    """An answer, and the time at which its computation began, in unix seconds."""
 
     time: float
     making: asyncio.Task[Message]
 
     def is_wanted(self, since: float) -> bool:
-        """True if the answer is being made, or was made without a failure since that time."""
+        """True if the answer is being computed, or was computed without a failure since that time."""
         if not self.making.done():
             return True
         return self.time > since and not self.making.cancelled() and not self.making.exception()
@@ -369,7 +369,7 @@ class _Answer(NamedTuple):
 class ListCall:
     """A call that lists reports of an extension, with its last answer.
 
-    The answer is long and made without a pause, so only one is made at a time, for all its callers.
+    The answer is long and computed without a pause, so only one at a time is computed, for all callers.
     """
 
     def __init__(
@@ -379,7 +379,7 @@ class ListCall:
         resolve: Callable[[str, Any], PartitionName],
         now: Callable[[], float],
     ) -> None:
-        """`resolve` returns the partition of a name, if the caller may see it; `now` returns unix seconds."""
+        """`resolve` returns the partition with a name, if the caller may see it; `now` is in unix seconds."""
         self._listed = listed
         self._sources = sources
         self._resolve = resolve
@@ -397,7 +397,7 @@ class ListCall:
         if made is None:
             peer = self._sources.access.caller(context).peer
             made = self._answers[partition] = _Answer(now, asyncio.create_task(self._make(partition, peer)))
-        # This caller may be cancelled while others wait for the same answer.
+        # This caller may be cancelled while other callers wait for the same answer.
         return await asyncio.shield(made.making)
 
     async def _make(self, partition: PartitionName, peer: str) -> Message:

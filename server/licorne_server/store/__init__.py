@@ -4,5 +4,5 @@
 `coordination/` has the members, the owners of RMs and their stores, `configurations/` the stored state of
 each RM: the revisions of its configuration, operators' marks, and usage.
 
-Callers: `rms/` and all rooms above it.
+Callers: `rms/` and all packages above it.
 """

@@ -1,6 +1,6 @@
 """Measures of a running server: histograms, counts of gRPC calls, and the figures of one RM.
 
-Counting a value costs one binary search among a few bounds. The measures of an RM outlive its registrations,
+Adding a value costs one binary search among a few bounds. The measures of an RM outlive its registrations,
 and are deleted with the RM.
 """
 
@@ -29,7 +29,7 @@ OLDER = (0.0001, 0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
 """Bounds of the older core's histograms, in seconds."""
 
 WORK = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, *OLDER[4:])
-"""Bounds for durations of the server's work, in seconds; they include those of the older core."""
+"""Bounds for durations of the server's work, in seconds; they include the bounds of the older core."""
 
 WAITS = (
     *(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0),
@@ -39,7 +39,7 @@ WAITS = (
 
 
 class Method(NamedTuple):
-    """A served method. There are as many as handlers, so the label is bounded."""
+    """A served method. There are as many methods as handlers, so the number of labels is bounded."""
 
     service: str
     name: str
@@ -79,15 +79,15 @@ class Calls:
 
 
 KEPT = 1_024
-"""Messages with unanswered checks that are always retained; older ones may be dropped."""
+"""Number of messages with unanswered checks that are always retained; older ones may be dropped."""
 
 
 class CheckTimes:
-    """Write times of the messages with checks of one registration."""
+    """Write times of the messages with checks, during one registration."""
 
     def __init__(self) -> None:
         """Start without messages."""
-        # For each message the number of its last check, in ascending order, and its write time.
+        # For each message: the number of its last check, in ascending order, and its write time.
         self._written: list[tuple[int, float]] = []
 
     def written(self, last: int, now: float) -> None:
@@ -102,7 +102,7 @@ class CheckTimes:
             del self._written[:KEPT]
 
     def answered(self, checks: Iterable[int], now: float) -> list[tuple[float, int]]:
-        """Response times of the answers handled now, as pairs of seconds and count, by message.
+        """Response times of the answers handled now, by message, as pairs of seconds and number of answers.
 
         An answer to a check that was never written is ignored.
         """
@@ -118,7 +118,7 @@ class CheckTimes:
 
 
 ITEMS = ("node", "application", "allocation")
-"""Kinds of items that may be rejected; asks are allocations without a node."""
+"""Kinds of items that may be rejected; an ask is an allocation without a node."""
 
 RESULTS = ("changed", "unchanged", "refused")
 """Results of a new configuration."""
@@ -141,32 +141,32 @@ class RmMeasures:
     """The histograms and counters of one RM. Times are in seconds."""
 
     allocation: Histogram
-    """Times from the read of an ask to its allocation in the outbox."""
+    """Times from reading an ask to putting its allocation into the outbox."""
     turn: Histogram
-    """Durations of turns of the RM's partitions, with the routing of their effects."""
+    """Durations of turns of the RM's partitions, including the routing of their effects."""
     trying: Histogram
-    """Durations of tries: each a share of its turn, by work."""
+    """Durations of tries: each is a share of its turn, in proportion to work."""
     searching: Histogram
-    """Durations of searches for victims: each a share of its turn, by work."""
+    """Durations of searches for victims: each is a share of its turn, in proportion to work."""
     answers: Histogram
-    """Times from the write of a check until its answer was handled."""
+    """Times from writing a check to handling its answer."""
     sending: Histogram
-    """Waiting times in the outbox, of the oldest message of each batch."""
+    """Waiting times in the outbox: that of the oldest message of each batch."""
     configuring: Histogram
-    """Times from the read of a configuration until it was in force or refused."""
+    """Times from reading a configuration until it was in force or refused."""
     rejections: Counter[tuple[str, Refusal]]
     """Rejected items, by kind and code."""
     configurations: Counter[str]
     """Configurations, by result."""
     is_refused: bool
-    """True if the last configuration was refused, and an older one is in force."""
+    """True if the last configuration was refused, so that an older one is in force."""
     connections: int
-    """Number of times that the RM has connected without an open stream."""
+    """Number of times that the RM has connected while it had no open stream."""
     checks: CheckTimes
     """Write times of this registration's checks."""
 
     def __init__(self) -> None:
-        """Start with empty measures."""
+        """Start without values."""
         self.allocation = Histogram(WAITS)
         self.turn = Histogram(WORK)
         self.trying = Histogram(WORK)
@@ -190,7 +190,7 @@ class RmMeasures:
     def allocated(self, allocations: Sequence[Allocation], now: float) -> None:
         """Record allocations put into the outbox, except those made by the RM itself.
 
-        Asks of one message share their read time, so most allocations are in runs with equal times.
+        Asks of one message have the same read time, so most consecutive allocations have equal times.
         """
         times = 0
         last = -1.0
@@ -208,8 +208,8 @@ class RmMeasures:
     def turned(self, partition: PartitionName, counters: Counters, spent: float) -> None:
         """Record a turn of `spent` seconds, with the counters of the partition at its end.
 
-        The core reads no clock. So tries, and searches for victims, get shares of the turn in
-        proportion to their work.
+        The core reads no clock. So the duration of the turn is divided among tries and searches for victims
+        in proportion to their work.
         """
         self.turn.observe(spent)
         before = self._efforts.get(partition)

@@ -1,7 +1,7 @@
 """The core's work in detail, at level `debug` of `core.scheduler` or loggers below it.
 
-There is a line for each command, each busy turn, and each decision that ends an allocation or asks
-the RM. Lines are made from commands, effects and counters; they cost nothing while all levels are off.
+There is a line for each command, each busy turn, and each decision that ends an allocation or sends the RM a
+check. Lines are made from commands, effects and counters; they cost nothing while all levels are off.
 """
 
 from collections import Counter
@@ -66,10 +66,10 @@ _LOGS = {name: structlog.get_logger(name) for name in _LOGGERS}
 _THRESHOLDS = {name: levels().threshold(name) for name in _LOGGERS}
 
 MAX_LOGGED = 20
-"""Decisions of one effect that get a line each, at most."""
+"""Maximum number of decisions of one effect that get a line each."""
 
 MAX_NAMED = 10
-"""Allocations named in one line, at most."""
+"""Maximum number of allocations named in one line."""
 
 _RELEASED = {
     TerminationType.TIMEOUT: "timed_out",
@@ -197,19 +197,19 @@ WAITING_SECONDS = 1.0
 """Minimum seconds between two counts of a partition's waiting asks."""
 
 MAX_COUNTED = 2_000
-"""Applications and ask groups that are read for such a count, at most."""
+"""Maximum number of applications and ask groups that are read for such a count."""
 
 Counts = dict[str, Any]
 
 
 class SchedulerLog:
-    """Writes the lines of one server; a new object is made after each change of levels."""
+    """Writes the lines of one server; after each change of levels a new object is made."""
 
     seen: dict[RmId, "_Seen"]
-    """The state last logged of registered RMs."""
+    """The last logged state of each registered RM."""
 
     def __init__(self, views: Views, now: Callable[[], float]) -> None:
-        """Start with nothing logged; `now` returns unix seconds."""
+        """Start without logged states; `now` returns unix seconds."""
         self._views = views
         self._now = now
         self.seen = {}
@@ -253,7 +253,7 @@ class SchedulerLog:
                     _LOGS[COMMANDS].debug("command", rm_id=rm_id, command=name, **size, **about)
 
     def _drop_removed(self, command: Command, effects: Sequence[Effect]) -> None:
-        """Drop the state of removed RMs, books and partitions."""
+        """Drop the state of removed RMs and partitions, and of RMs whose books were dropped."""
         match command:
             case RemoveRm() | RegisterRm() if _is_over(effects):
                 self.seen.pop(command.rm_id, None)
@@ -265,7 +265,7 @@ class SchedulerLog:
                 pass
 
     def _answers(self, command: AnswerPredicates) -> Counts:
-        """Counts of an RM's answers; late answers are counted since the last line."""
+        """Counts of an RM's answers; late answers are those since the last line."""
         refusals = [len(answer.refused) for answer in command.answers]
         seen = self.seen.setdefault(command.rm_id, _Seen())
         before, seen.late = seen.late, self._views.answers_late(command.rm_id)
@@ -327,10 +327,10 @@ class _SeenPartition:
         self._counted: tuple[int, int, int] | None = None
         self._overdue: int | None = None
         self.waiting = 0.0
-        """Time of the last count of waiting asks."""
+        """Time of the last count of waiting asks, in unix seconds."""
 
     def turn(self, counters: Counters) -> Counts:
-        """Tries and reservations of the turn; empty without any, and for the first logged turn.
+        """Tries and reservations of the turn; empty if there are none, or for the first logged turn.
 
         The first turn has no earlier counters to compare with.
         """
@@ -346,18 +346,18 @@ class _SeenPartition:
         return {name: count for name, count in counts.items() if count}
 
     def overdue(self, counters: Counters) -> int:
-        """Checks that the RM did not answer in time, since the last line."""
+        """Number of checks, since the last line, that the RM did not answer in time."""
         before, self._overdue = self._overdue, counters.checks_overdue
         return 0 if before is None else self._overdue - before
 
 
 class _Seen:
-    """The state last logged of an RM."""
+    """The last logged state of an RM."""
 
     def __init__(self) -> None:
         """Start without state."""
         self.late: int | None = None
-        """Number of its late answers; None before the first line."""
+        """Number of the RM's late answers; None before the first line."""
         self.partitions: dict[PartitionName, _SeenPartition] = {}
 
 

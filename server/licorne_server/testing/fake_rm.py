@@ -49,9 +49,9 @@ PATIENCE = 10.0
 class FakeRM:
     """A resource manager with nodes, applications and asks, all of one size by default.
 
-    A method that sends a request waits for the answer. It raises `Rejected` with the server's
-    reason, or `TimeoutError` with the messages received instead. `client`, a `licorne.Client`, has
-    all other requests.
+    A method that sends a request waits for the answer. The method raises `Rejected` with the server's reason,
+    or `TimeoutError` with the messages that were received instead. `client`, a `licorne.Client`, has all
+    other requests.
     """
 
     def __init__(
@@ -73,15 +73,15 @@ class FakeRM:
         clock: Clock | None = None,
         resubmit: bool = False,
     ) -> None:
-        """Connect nothing before ``async with``; `config` is the YAML text of the queues.
+        """Prepare the RM, which connects on ``async with``; `config` is the YAML text of the queues.
 
         `predicates` answers the server's predicate checks, `judge_victims` its preemption checks.
 
-        A container starts `start_after` seconds after its allocation. It stops `stop_after` seconds after
-        the scheduler's request, and its end is confirmed. Both may be functions of the event; None means
-        never. Seconds are those of `clock`, by default the server's clock if the server is in this process.
-        With `resubmit` members of a gang that the server drops are submitted again. `limits` and `token`
-        are those of the client.
+        A container starts `start_after` seconds after its allocation. It stops `stop_after` seconds after the
+        scheduler's request, and its end is confirmed. Both may be functions of the event; None means never.
+        Seconds are those of `clock`, by default the server's clock if the server is in this process. With
+        `resubmit`, members of a gang that the server drops are submitted again. `limits` and `token` are
+        passed to the client.
         """
         if clock is None:
             served = served_at(target)
@@ -89,11 +89,11 @@ class FakeRM:
         self._clock = clock
         self._changed = asyncio.Event()
         self.container_states: list[ContainerState] = []
-        """Received states of asks that need a larger cluster."""
+        """Received states of asks that wait for a larger cluster."""
         self.notices: list[PreemptionNotice] = []
-        """Received notices of preemption, withdrawn ones among them."""
+        """Received notices of preemption, including withdrawn ones."""
         self.judge = Judge(predicates, judge_victims, self._changed.set, clock)
-        """Answers checks: see its `refusing`, `delay` and `answering`."""
+        """Answers checks; see its `refusing`, `delay` and `answering`."""
         self.client = WatchedClient(
             target,
             rm_id=rm_id,
@@ -111,17 +111,17 @@ class FakeRM:
             on_preemption_notices=partial(self._told, self.notices),
         )
         self.containers = Containers(start_after, stop_after, self._confirm, self._changed.set, clock)
-        """Containers of the allocations: see its `running` and `stopping`."""
+        """Containers of the allocations; see its `running` and `stopping`."""
         self.checks, self.preemption_checks = self.judge.checks, self.judge.preemption_checks
         """Predicate checks and preemption checks so far."""
         self.answering = self.judge.answering
-        """Set by default; while it is cleared no check is answered."""
+        """Set by default; no check is answered while it is cleared."""
         self.reading = asyncio.Event()
-        """Set by default; while it is cleared no event is read, and so none is acknowledged."""
+        """Set by default; while it is cleared, events are neither read nor acknowledged."""
         self.reading.set()
         received = self._received = Received()
         self.events, self.allocations, self.states = received.events, received.allocations, received.states
-        """All events in order, the node of each allocation by key, the last state of each application."""
+        """All events in order, the node of each allocation by key, and the last state of each application."""
         self._target = target
         self.patience = PATIENCE if patience is None else patience
         """Seconds that each wait may take; may be changed between waits."""
@@ -165,9 +165,9 @@ class FakeRM:
 
     @property
     def is_settled(self) -> bool:
-        """True if server and RM have no work for each other before the clock is moved.
+        """True if server and RM have no more work for each other until the clock is moved.
 
-        Also true if no work is possible: the RM has failed, or cannot reach a server of this process.
+        Also True if no work is possible, because the RM has failed, or cannot reach a server of this process.
         """
         served = served_at(self._target)
         if served is None or self._failure is not None or self._listener is None or self._listener.done():
@@ -206,8 +206,8 @@ class FakeRM:
     ) -> list[str]:
         """Add nodes ``node-1``, ``node-2`` and so on; returns their ids.
 
-        Capacities are keywords: ``vcore`` in milli-cores, ``memory`` in bytes. Without any a node
-        has 10 cores and 10 GiB.
+        Capacities are keywords: ``vcore`` in milli-cores, ``memory`` in bytes. By default a node has 10 cores
+        and 10 GiB.
         """
         nodes = [
             Node(
@@ -239,8 +239,8 @@ class FakeRM:
     ) -> None:
         """Submit an application; with `task_groups` it is a gang, and with `gang_min` one that grows.
 
-        Placeholders have the keys of `licorne.placeholder_key`. `fields` are of `licorne.Application`
-        too: `runtime`, `start_by`, `topology`, `gang_slice`, `gang_min`, `gang_max`, `gang_step`.
+        Placeholders have the keys of `licorne.placeholder_key`. `fields` are others of `licorne.Application`:
+        `runtime`, `start_by`, `topology`, `gang_slice`, `gang_min`, `gang_max`, `gang_step`.
         """
         application = Application(
             application_id=application_id,
@@ -311,7 +311,7 @@ class FakeRM:
     async def allocated(self, count: int) -> dict[str, str]:
         """Wait until `count` allocations run; returns the node of each key.
 
-        Raises Rejected for a refused ask, once per ask.
+        Raises Rejected once for each refused ask.
         """
 
         def enough() -> bool:
@@ -328,7 +328,7 @@ class FakeRM:
         await self.until(lambda: not any(key in self.allocations for key in keys), f"the release of {keys}")
 
     async def stopped(self, keys: Iterable[str]) -> None:
-        """Wait until the scheduler requests the end of allocations, and stop them at once."""
+        """Wait until the scheduler requests the stop of allocations, and stop them at once."""
         keys = list(keys)
         stopping = self.containers.stopping
         await self.until(lambda: all(key in stopping for key in keys), f"requests to stop {keys}")

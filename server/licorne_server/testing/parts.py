@@ -29,19 +29,19 @@ from licorne_server.testing.serving import Progress, VirtualClock
 
 
 class Received:
-    """All received events, and the resulting state."""
+    """All received events, and the state that results from them."""
 
     def __init__(self) -> None:
         """Start without events."""
         self.events: list[Event] = []
         self.allocations: dict[str, str] = {}
-        """Node of each allocation, by key."""
+        """Node of each allocation, by the allocation's key."""
         self.states: dict[str, str] = {}
         """Last reported state of each application."""
         self._answers: dict[tuple[str, str], str] = {}
-        """Refusals of nodes and applications, by kind and name; empty for accepted ones."""
+        """Refusals of nodes and applications, by kind and name; empty texts for accepted ones."""
         self._refused: deque[AskRejected] = deque()
-        """Refusals of asks not raised yet."""
+        """Refusals of asks that have not been raised yet."""
 
     def take(self, event: Event) -> None:
         """Apply an event."""
@@ -78,26 +78,26 @@ class Received:
         return refusal is not None
 
     def check_asks(self) -> None:
-        """Raise Rejected for the oldest refusal of an ask that was not raised yet."""
+        """Raise Rejected for the oldest refusal of an ask that has not been raised yet."""
         if self._refused:
             event = self._refused.popleft()
             raise Rejected(event.key, event.reason)
 
 
 EXPLAINED = 30
-"""Asks for which explanations are requested, at most."""
+"""Maximum number of asks for which explanations are requested."""
 QUOTED = 3
-"""Reasons quoted, at most."""
+"""Maximum number of quoted reasons."""
 NAMED = 10
-"""Asks named, at most."""
+"""Maximum number of named asks."""
 PATIENCE = 2.0
-"""Seconds for all answers of the server together."""
+"""Seconds within which all answers of the server must arrive."""
 
 
 async def pending_asks(client: Client) -> str:
-    """Report of the client's pending asks: a line for each reason, with the reasons of the first ones.
+    """A report of the client's pending asks, with a line for each reason.
 
-    Empty without pending asks. Raises nothing: failures are part of the report.
+    The server gives the reasons of the first ones. Raises nothing: failures are part of the report.
     """
     waiting = [key for key, known in client.cache.asks.items() if not known.node_id]
     if not waiting:
@@ -115,7 +115,7 @@ async def pending_asks(client: Client) -> str:
     except TimeoutError:
         explained = sum(map(len, by_reason.values()))
         lines.append(f"  the server did not explain {len(asked) - explained} of them in time")
-    # The most frequent reason first; reasons of equal frequency in order of appearance.
+    # The most frequent reason is first; equally frequent reasons are in order of appearance.
     reasons = sorted(by_reason, key=lambda reason: -len(by_reason[reason]))
     for reason in reasons[:QUOTED]:
         key, *others = by_reason[reason]
@@ -159,13 +159,13 @@ class WatchedClient(Client):
 
 PREDICATE_CLASS = "licorne/predicate-class"
 Predicate = Callable[[str, str], str | None]
-"""Returns the reason against a node for a class of asks; None if the node fits."""
+"""Returns the reason why a node does not fit a class of asks; None if it fits."""
 Victims = Callable[[PreemptionCheck], Mapping[str, int]]
 """Returns the suitable nodes of a check, each with the position of its last victim."""
 
 
 class Judge:
-    """Answers checks with two functions; refuses, delays or withholds answers on request."""
+    """Answers checks with two functions; on request it refuses nodes, or delays or withholds answers."""
 
     def __init__(
         self,
@@ -180,10 +180,10 @@ class Judge:
         self.preemption_checks: list[PreemptionCheck] = []
         """Preemption checks so far."""
         self.answering = asyncio.Event()
-        """Set by default; while it is cleared no check is answered."""
+        """Set by default; no check is answered while it is cleared."""
         self.answering.set()
         self.refusing = ""
-        """Reason for refusing every node; empty to let the functions decide."""
+        """Reason with which every node is refused; empty to let the functions decide."""
         self.delay = 0.0
         """Delay of each answer, in seconds of the clock."""
         self._predicate = predicate
@@ -194,7 +194,7 @@ class Judge:
         self._waiting = 0
 
     async def predicates(self, check: PredicateCheck) -> dict[str, str]:
-        """Refused nodes, each with the reason."""
+        """The refused nodes, each with the reason."""
         self.checks.append(check)
         await self._delay_answer()
         if self.refusing:
@@ -205,7 +205,7 @@ class Judge:
         return {node: reason for node in check.nodes if (reason := predicate(name, node))}
 
     async def victims(self, check: PreemptionCheck) -> Mapping[str, int]:
-        """Suitable nodes, each with the position of its last victim."""
+        """The suitable nodes, each with the position of its last victim."""
         self.preemption_checks.append(check)
         await self._delay_answer()
         if self.refusing:
@@ -241,7 +241,7 @@ async def _sleep(clock: Clock, seconds: float) -> None:
 
 
 def class_of(check: PredicateCheck) -> str:
-    """Predicate class of the ask of a check; empty for none."""
+    """Predicate class of the ask of a check; empty if it has none."""
     if check.ask is None:
         return ""
     tags = check.ask.tags.items()
@@ -251,13 +251,13 @@ def class_of(check: PredicateCheck) -> str:
 
 StartAfter = float | None | Callable[[Allocated], float | None]
 StopAfter = float | None | Callable[[ReleaseRequested], float | None]
-"""Seconds of the clock, constant or by event; None for never."""
+"""Seconds of the clock, as a constant or a function of the event; None for never."""
 
 Confirm = Callable[[str, Termination], Awaitable[None]]
 
 
 class Containers:
-    """Starts containers of allocations, and stops them at the scheduler's request, after delays."""
+    """Starts the containers of allocations, and stops them at the scheduler's request, after delays."""
 
     def __init__(
         self,
@@ -269,9 +269,9 @@ class Containers:
     ) -> None:
         """`confirm` is awaited with stopped containers; `changed` is called after every change."""
         self.running: set[str] = set()
-        """Keys of containers that have started and not stopped."""
+        """Keys of containers that have started and have not stopped."""
         self.stopping: dict[str, Termination] = {}
-        """Keys of running containers with a request to stop, each with the reason."""
+        """Keys of running containers that the scheduler wants to stop, each with the reason."""
         self._start_after = start_after
         self._stop_after = stop_after
         self._confirm = confirm
@@ -286,7 +286,7 @@ class Containers:
 
     @property
     def is_idle(self) -> bool:
-        """True if no container is to start or to stop at this time."""
+        """True if no container has to start or to stop at this time."""
         return not self._acting and not (self._due and self._due[0][0] <= self._clock.now())
 
     def allocated(self, event: Allocated) -> None:

@@ -8,10 +8,10 @@ from typing import Self
 from licorne_server.testing.serving import Served, gone_from, listen_at, served_at
 
 ACCEPTING_TURNS = 3
-"""Turns of the loop after which an accepted connection has reached its handler."""
+"""Rounds of the loop after which an accepted connection has reached its handler."""
 
 CHUNK = 65536
-"""Bytes forwarded in one step, at most."""
+"""Maximum number of bytes that are forwarded in one step."""
 
 SIDES = ("rm", "server")
 """Receivers of data."""
@@ -47,7 +47,7 @@ class Relay:
         """Stop listening, and cut all connections."""
         assert self._server is not None
         gone_from(self.target)
-        # Close the sockets first: a closed server would leave a just accepted connection open.
+        # Close the sockets first: a closed server would leave open a connection that was just accepted.
         for listening in self._server.sockets:
             asyncio.get_running_loop().remove_reader(listening.fileno())
         for _ in range(ACCEPTING_TURNS):
@@ -56,7 +56,7 @@ class Relay:
         await self.cut()
 
     def _behind(self) -> Served | None:
-        """The server at the target; None if it is not in this process."""
+        """The server behind the target; None if it is not in this process."""
         return served_at(self.upstream)
 
     async def cut(self) -> None:
@@ -65,7 +65,7 @@ class Relay:
         for connection in connections:
             connection.cancel()
         await asyncio.gather(*connections, return_exceptions=True)
-        # An aborted transport closes in the next turn of the loop.
+        # An aborted transport closes in the next round of the loop.
         await asyncio.sleep(0)
 
     def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -73,7 +73,7 @@ class Relay:
         task = asyncio.get_running_loop().create_task(self._pass(reader, writer))
         self._connections.add(task)
         task.add_done_callback(self._connections.discard)
-        # A task cancelled before its first step ends without closing its transport.
+        # A task that is cancelled before its first step ends without closing its transport.
         task.add_done_callback(lambda _: writer.transport.abort())
 
     async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -107,20 +107,20 @@ class Relay:
 class Proxy(Relay):
     """A relay that can be held, and cut in the middle of its traffic.
 
-    The RM connects to its `target` instead of the server's.
+    The RM connects to the `target` of the proxy instead of the server's.
     """
 
     def __init__(self, upstream: str = "") -> None:
         """`upstream` is that of `Relay`."""
         super().__init__(upstream)
         self.flowing = asyncio.Event()
-        """Set by default; while it is cleared nothing is forwarded, and nothing is lost."""
+        """Set by default; while it is cleared nothing is forwarded, but nothing is lost."""
         self.flowing.set()
         # Remaining bytes before the cut, by receiver.
         self._left: Counter[str] = Counter()
 
     def cut_after(self, count: int, *, towards: str = "rm") -> None:
-        """Break off the connection that carries the byte with this number, counted from now on.
+        """Break off the connection that carries the byte with this number; bytes are counted from now on.
 
         `towards` is ``rm`` for bytes to the RM, ``server`` for bytes to the server. The stream is cut
         in the middle; later connections are not cut. Raises ValueError for another receiver, and for

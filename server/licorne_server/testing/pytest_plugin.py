@@ -26,13 +26,13 @@ class MakeRM(Protocol):
 
 @pytest.fixture
 def licorne_config() -> str:
-    """Queue configuration of `licorne_core`: the built-in one. Override the fixture for another."""
+    """Queue configuration of `licorne_core`, by default the built-in one; may be overridden."""
     return ""
 
 
 @pytest.fixture
 def virtual_clock() -> VirtualClock:
-    """A clock moved by the test, on which the server of the test runs."""
+    """A clock moved by the test, which the server of the test uses."""
     return VirtualClock()
 
 

@@ -27,7 +27,7 @@ START = 1_700_000_000.0
 
 
 PATIENCE = 10.0
-"""Seconds within which all parties have to settle."""
+"""Seconds of real time within which all parties have to settle."""
 
 
 class Party(Protocol):
@@ -35,15 +35,15 @@ class Party(Protocol):
 
     @property
     def is_settled(self) -> bool:
-        """True if the party does nothing before the clock is moved."""
+        """True if the party has nothing to do until the clock is moved."""
         ...
 
 
 class VirtualClock:
     """A clock moved by the test. Due work is done at exactly its time.
 
-    The epoch of a server is its start time. Move the clock between two consecutive servers, or
-    clients ignore the second as older.
+    The epoch of a server is its start time. Move the clock between two consecutive servers: otherwise clients
+    ignore the second server as older.
     """
 
     def __init__(self, start: float = START) -> None:
@@ -59,7 +59,7 @@ class VirtualClock:
         self._parties.append(party)
 
     def leave(self, party: Party) -> None:
-        """Stop waiting for the party; no effect if it was not waited for."""
+        """Stop waiting for the party; no effect if `advance` does not wait for it."""
         if party in self._parties:
             self._parties.remove(party)
 
@@ -79,7 +79,7 @@ class VirtualClock:
             del self._waiting[event]
 
     async def sleep(self, seconds: float) -> None:
-        """Return when the clock was moved by `seconds`. `advance` does not wait for the sleeper."""
+        """Return once the clock was moved by `seconds`. `advance` does not wait for the sleeper."""
         woken = asyncio.Event()
         self._sleeping[woken] = self._now + seconds
         try:
@@ -88,11 +88,11 @@ class VirtualClock:
             del self._sleeping[woken]
 
     async def advance(self, seconds: float) -> None:
-        """Move the clock by `seconds`, with a stop at each time that a task waits for.
+        """Move the clock by `seconds`, with a stop at each time for which a task waits.
 
-        Before the first step and at each stop, all messages of server and fake RMs are
-        processed on the other side, with all their consequences. Returns when all due work is done, and
-        all tasks wait again. Sleepers are woken at their times, and need not wait again.
+        Before the first step and at each stop, all messages between server and fake RMs are processed, with
+        all their consequences. Returns when all due work is done, and all tasks wait again. Sleepers are
+        woken at their times, and need not wait again.
 
         Raises TimeoutError if server and RMs are not settled within 10 s of real time.
         """
@@ -109,13 +109,13 @@ class VirtualClock:
     async def _settle(self, count: int) -> None:
         """Wait until all parties are settled, and all woken tasks wait again, `count` in total.
 
-        A task woken by an event may not have run yet, and has not registered its next wait.
+        A task that an event has woken may not have run yet, and so may not have registered its next wait.
         """
         try:
             async with asyncio.timeout(PATIENCE):
                 await self._all_back(count)
                 while self._unsettled():
-                    # Data under way between two parties arrives through the loop's selector.
+                    # Data on its way between two parties arrives through the loop's selector.
                     await asyncio.sleep(0)
                     await self._all_back(0)
         except TimeoutError:
@@ -129,7 +129,7 @@ class VirtualClock:
         return found
 
     def _nearest(self) -> float:
-        """Next time that a task waits for or sleeps until; infinite for none."""
+        """The next time for which a task waits or sleeps; infinite if there is none."""
         sleeping = (until for woken, until in self._sleeping.items() if not woken.is_set())
         return min((*self._waiting.values(), *sleeping, inf))
 
@@ -148,7 +148,7 @@ class Progress(NamedTuple):
     """The state of an RM's session on its server."""
 
     stamp: tuple[int, int]
-    """Epoch and session."""
+    """Epoch and session number."""
     processed: int
     """Number of the last request that was processed."""
     sent: int
@@ -156,11 +156,11 @@ class Progress(NamedTuple):
 
 
 _HERE: dict[str, Callable[[], "Served | None"]] = {}
-"""The servers and proxies of this process by address: functions that return the server behind."""
+"""The servers and proxies of this process by address: functions that return the server behind each."""
 
 
 def served_at(target: str) -> "Served | None":
-    """The server that a connection to the target reaches now; None for none, or one in another process."""
+    """The server that a connection to the target reaches now; None if there is none in this process."""
     found = _HERE.get(target)
     return None if found is None else found()
 
@@ -177,14 +177,14 @@ def gone_from(target: str) -> None:
 
 LOOPBACK = Address(host="127.0.0.1", port=0)
 TICK = 0.001
-"""Seconds by which a virtual clock is moved before a restart: the epoch has to rise."""
+"""Seconds by which a virtual clock is moved before a restart, because the epoch has to rise."""
 
 
 class Served:
-    """A server that a test can start, stop, crash and read."""
+    """A server that a test can start, stop, crash and examine."""
 
     def __init__(self, settings: Settings, clock: Clock) -> None:
-        """Run nothing before `start`."""
+        """Create the server; it does not run before `start`."""
         self._settings = settings
         self.clock = clock
         """Clock of the server."""
@@ -196,13 +196,13 @@ class Served:
 
     @property
     def views(self) -> Views:
-        """Reports of the core, to be read in the event loop of the test. Raises ValueError if down."""
+        """Reports of the core, to be read in the event loop of the test. Raises ValueError if it is down."""
         return self._up().scheduler.views
 
     async def start(self) -> None:
-        """Start a server without state; after the first start, on the same ports.
+        """Start a server without state, after the first start on the same ports.
 
-        Raises ValueError if a server is running, SettingsError if another program has the ports.
+        Raises ValueError if a server is running, and SettingsError if another program uses the ports.
         """
         if self._server is not None:
             raise ValueError("the server is running")
@@ -223,13 +223,13 @@ class Served:
 
     @property
     def is_settled(self) -> bool:
-        """True if the server has nothing to do before its clock is moved, or is down."""
+        """True if the server is down, or has nothing to do until its clock is moved."""
         return self._server is None or not self._server.engine.has_work
 
     def progress(self, rm_id: str) -> Progress | None:
-        """The state of an RM's session; None while it has none, or messages have to be sent.
+        """The state of an RM's session; None while there is no session, or messages have to be sent.
 
-        The RM may have read a message that is still being written. Its deadline for checks begins after that.
+        The RM may have read a message that is still being written. Its deadlines begin after that write.
         """
         rm = self._up().rms.find(rm_id)
         if rm is None or rm.session.over_si or rm.outbox.peek(tuple(Kind)) is not None:
@@ -243,27 +243,27 @@ class Served:
         return f"the server at {self.target}"
 
     async def stop(self) -> None:
-        """Stop in order: RMs are notified, and all decisions are sent. Does nothing if down."""
+        """Stop normally: RMs are notified, and all decisions are sent. Does nothing if the server is down."""
         server, self._server = self._server, None
         if server is not None:
             await server.stop()
 
     async def crash(self) -> None:
-        """Stop without notice to RMs, as if the process was killed. Does nothing if down."""
+        """Stop without notice to RMs, as if the process was killed. Does nothing if the server is down."""
         server, self._server = self._server, None
         if server is not None:
             await server.stop(at_once=True)
 
     async def restart(self, *, crash: bool = False) -> None:
-        """Stop in order, or as in a crash, and start without state on the same ports."""
+        """Stop normally, or as in a crash, and start without state on the same ports."""
         await (self.crash() if crash else self.stop())
         await self.start()
 
     async def drop_streams(self, rm_id: str, *names: str) -> int:
         """Break off the open streams of an RM without notice; returns their number.
 
-        `names` restricts the streams: ``Session.Update``, or of `si.v1` ``UpdateNode``,
-        ``UpdateApplication`` and ``UpdateAllocation``. Books and unsent messages stay.
+        `names` restricts the streams: ``Session.Update``, or of `si.v1` ``UpdateNode``, ``UpdateApplication``
+        and ``UpdateAllocation``. Books and unsent messages are retained.
 
         Raises ValueError for an RM that is not registered.
         """
@@ -295,10 +295,10 @@ async def serve(
 ) -> AsyncIterator[Served]:
     """A server that is ready inside the block and stopped after it.
 
-    `config` is the queue configuration of resource managers that register without one. With a
-    `VirtualClock` the test moves the time. `drain` is the time in seconds that open streams may take
-    to end. The exporter `spans` receives each span at its end, and `trace_sample` is the share of
-    work traced without a caller's decision; both need the extra `otel`.
+    `config` is the queue configuration of resource managers that register without one. With a `VirtualClock`
+    the test moves the time. `drain` is the number of seconds that open streams may take to end. The exporter
+    `spans` receives each span when it ends, and `trace_sample` is the share of work that is traced if its
+    caller makes no decision; both need the extra `otel`.
 
     Raises:
         SettingsError: the configuration is refused; the text has all problems.
@@ -312,7 +312,7 @@ async def serve(
         http=LOOPBACK,
         default_config=default,
         drain=drain,
-        # The memory is that of the test process, so pauses cannot be estimated from it.
+        # Pauses cannot be estimated, because the memory is that of the whole test process.
         rms=RmBounds(plan_pause=0.0),
         traces=None if spans is None else TraceSettings(exporter=spans, sample=trace_sample),
     )

@@ -1,6 +1,6 @@
 """The gRPC interface of services, and its implementations.
 
-`interface` has the contexts of calls, and the protocol of a server like that of grpc.aio. `loop/` has a
-server on the event loop itself, with a wheel of its own; only a line in `process/settings.py` and the
-assembly of the server name it, so that it can be left out.
+`interface` has the contexts of calls, and the interface of a server, which grpc.aio's fits. `loop/` has a
+server on the event loop itself, which needs a separate wheel. Only one line in `process/settings.py` and the
+assembly of the server name `loop/`, so that it can be left out.
 """

@@ -21,7 +21,7 @@ class Status(grpc.Status):
 
 
 class Details(grpc.HandlerCallDetails):
-    """Description of a call for interceptors, without metadata, which the context decodes."""
+    """The description of a call for interceptors. It has no metadata, which the context decodes."""
 
     invocation_metadata = ()
 
@@ -37,7 +37,7 @@ class Context:
     """Status with which a handler has aborted the call; None before."""
 
     def code(self) -> grpc.StatusCode | None:
-        """Code of that status."""
+        """Code of the status."""
         return None if self.status is None else self.status.code
 
     async def abort(
@@ -64,23 +64,23 @@ class Prompt(Context):
     """The context of a call that reports received messages, and ends unauthenticated calls early."""
 
     def authenticated(self) -> None:
-        """Note that the caller was authenticated, by a service that requires it."""
+        """Record that a service which requires authentication has authenticated the caller."""
         raise NotImplementedError
 
     def waiting(self) -> list[bytes]:
-        """Read further messages that have arrived already: a few at most."""
+        """Read further messages that have already arrived, but only a few."""
         raise NotImplementedError
 
 
 class Transport(Protocol):
-    """A gRPC server: that of grpc.aio, or one on connections of the loop."""
+    """A gRPC server: that of grpc.aio, or one on connections of the event loop."""
 
     def add_generic_rpc_handlers(self, handlers: Sequence[grpc.GenericRpcHandler], /) -> None:
         """Serve these handlers too."""
         ...
 
     def listen(self, address: Address, tls: Tls | None) -> int:
-        """Listen at an address, with TLS if `tls` is given; returns the port.
+        """Listen at an address, with TLS if `tls` is not None; returns the port.
 
         Raises:
             OSError: the address cannot be used.
@@ -100,5 +100,5 @@ class Transport(Protocol):
         ...
 
     async def stop(self, grace: float | None) -> None:
-        """End all calls: running calls have `grace` seconds; with None they end at once."""
+        """End all calls; running calls may take `grace` seconds, and end at once with None."""
         ...

@@ -4,5 +4,5 @@ In: messages as bytes, or effects. Out: commands, or messages as bytes. Each siz
 work is done (`caps.py`), and a large message is read part by part (`framing.py`). `framing.py` finds
 fields without parsing, `asks.py` is the hot input path, `responses.py` the hot output path.
 
-Callers: every room. It imports none of them; `features.py` finds the modules of extensions by name.
+Callers: every package. It imports none of them; `features.py` finds the modules of extensions by name.
 """

@@ -1,7 +1,7 @@
 """Asks from the wire: the hot input path (performance: a million of them must stay cheap).
 
-Most asks differ only in their key, and the key is first on the wire. So the
-bytes after the key are parsed once, and all asks with equal bytes share the result.
+Most asks differ only in their key, which is the first field on the wire. So the bytes after the key are
+parsed once, and all asks with equal bytes share the result.
 
 Tags of an ask may give its trace context, in the format of the W3C recommendation *Trace Context*.
 """
@@ -42,14 +42,14 @@ from licorne_server.wire.items import BadItem, Large, Layout, check, parse, read
 
 TRACEPARENT = "traceparent"
 TRACESTATE = "tracestate"
-"""Names in the metadata of a call."""
+"""Names of these texts in the metadata of a call."""
 
 TAG = f"licorne/{TRACEPARENT}"
 STATE_TAG = f"licorne/{TRACESTATE}"
-"""Names of the tags with the same meaning for a single ask."""
+"""Names of the tags that have the same meaning for a single ask."""
 
 MAX_STATE = 512
-"""Characters of a tracestate; a longer one is ignored."""
+"""Maximum number of characters of a tracestate; a longer one is ignored."""
 
 _LENGTH = len("00-") + 32 + len("-") + 16 + len("-00")
 _DASHES = (2, 35, 52)
@@ -91,10 +91,10 @@ log = structlog.get_logger("core.convert_asks")
 
 _KEY_TAG = 0x0A
 _CACHED_BYTES = 2048
-"""Bytes above which an ask is not cached."""
+"""Number of bytes above which an ask is not cached."""
 
 _READ_BYTES = 400
-"""Estimated bytes of memory of an ask, or an ask class, without its texts, tags and amounts."""
+"""Estimated bytes of memory of an ask or an ask class, without its texts, tags and amounts."""
 
 PLAIN_AMOUNTS = 8
 """Number of amounts included in the estimated size of a plain ask."""
@@ -104,7 +104,7 @@ REQUIRED_NODE = "yunikorn.apache.org/requirednode"
 FOREIGN = "foreign"
 PREDICATE_CLASS = "licorne/predicate-class"
 OWN_TAGS = frozenset({CREATION_TIME, "kubernetes.io/meta/podname", TAG, STATE_TAG})
-"""Tags that differ from ask to ask, in lower case: asks that differ only in them still share answers."""
+"""Tags that usually differ between asks, in lower case: asks that differ only in these share answers."""
 
 ASK = Layout(
     "allocation",
@@ -141,7 +141,7 @@ class AskReader:
 
     rm_id: RmId
     time: float
-    """Arrival time of the asks that are read now, in unix seconds; 0 if it is not measured."""
+    """Arrival time of the asks that are being read, in unix seconds; 0 if it is not measured."""
 
     def __init__(self, rm_id: str) -> None:
         """Start with empty caches. `rm_id` is the RM of the asks."""
@@ -152,9 +152,9 @@ class AskReader:
         self._known = self._kinds.entries
         # Ask classes by the bytes of the resources, the required node and the predicate.
         self._classes: BoundedCache[tuple[bytes, str, str | None], AskClass] = BoundedCache(CLASSES_BYTES)
-        # The one object for equal classes, whatever their bytes.
+        # The single object for all equal classes, whatever their bytes.
         self._same: BoundedCache[AskClass, AskClass] = BoundedCache(EQUALS_BYTES)
-        # The one object for equal names.
+        # The single object for all equal names.
         self._names: BoundedCache[str, str] = BoundedCache(NAMES_BYTES)
 
     def read(self, raw: bytes) -> Ask:
@@ -197,8 +197,8 @@ class AskReader:
     def _read(self, raw: bytes) -> Ask:
         """Parse an ask.
 
-        A running allocation must be counted on its node. So if it cannot be accepted as it is, it is accepted
-        without the tags that only describe it.
+        A running allocation must be counted on its node. So if it cannot be accepted with all its tags, it is
+        accepted without those that only describe it.
         """
         try:
             return self._parse(raw)
@@ -236,7 +236,7 @@ class AskReader:
         if len(wire.allocationTags):
             tags = read_texts(ASK.texts, wire.allocationTags)
         ask = self._made_from(wire, tags, tags)
-        # An ask whose key is not first, or repeated, cannot be identified by the bytes after it.
+        # If a key is not first, or is repeated, the bytes after it do not identify the remainder of the ask.
         head = ask.key.encode()
         prefix = bytes((_KEY_TAG, len(head))) + head if len(head) < 0x80 else None
         if prefix is not None and len(raw) <= _CACHED_BYTES and raw.startswith(prefix):
@@ -246,7 +246,7 @@ class AskReader:
         return ask
 
     def _made_from(self, wire: si.Allocation, tags: Mapping[str, str], meant: Mapping[str, str]) -> Ask:
-        """The ask; `meant` contains at least the tags that have a meaning."""
+        """The ask; `meant` contains at least those tags that have a meaning for the server."""
         app_id = wire.applicationID
         create_time, required, foreign, opinion = None, "", False, None
         for name, value in meant.items():
@@ -303,14 +303,14 @@ class AskReader:
             return ""
 
     def _predicate(self, opinion: str | None, tags: Mapping[str, str]) -> str | None:
-        """The key of asks that share the RM's answers; None here, as this RM gets no checks.
+        """The key of asks that share the RM's answers; None for an RM that gets no checks.
 
         `opinion` is the value of the ask's predicate tag; None without the tag.
         """
         return None
 
     def _class(self, raw: bytes, required: str, predicate: str | None) -> AskClass:
-        """The shared object for all asks of the class."""
+        """The single object for all asks of the class."""
         known = self._classes.entries.get((raw, required, predicate))
         if known is None:
             amounts = read_resources("resourcePerAlloc", si.Resource.FromString(raw))
@@ -326,9 +326,9 @@ class AskReader:
 class AskingReader(AskReader):
     """Reader of asks for an RM with predicate checks (spec § 8.4).
 
-    `class_by` selects the asks that share the RM's answers: `BY_ASK` those with an equal predicate tag,
-    while an ask without the tag shares with none; `BY_TAG` the same, except that asks without the tag share
-    with each other; `BY_ALL_TAGS` those whose tags are all equal except `OWN_TAGS`.
+    `class_by` determines which asks share the RM's answers. With `BY_ASK`, asks with an equal predicate tag
+    do; an ask without the tag shares with no other. `BY_TAG` is the same, except that asks without the tag
+    share with each other. With `BY_ALL_TAGS`, asks share if all their tags except `OWN_TAGS` are equal.
     """
 
     def __init__(self, rm_id: str, class_by: sp.ClassBy.ValueType) -> None:
@@ -347,7 +347,7 @@ class AskingReader(AskReader):
     @staticmethod
     def _distinct(ask: Ask) -> Ask:
         if ask.ask_class.predicate is None:
-            # Ids contain no line feed, so no two asks have the same text.
+            # Ids contain no line feeds, so no two asks have the same text.
             predicate = f"ask\n{ask.app_id}\n{ask.key}"
             ask.ask_class = AskClass(ask.ask_class.shape, predicate)
         return ask
@@ -373,7 +373,7 @@ def _digest(tags: Mapping[str, str]) -> str:
 
 
 def _footprint(wire: si.Allocation, ask_class: AskClass, tags: Mapping[str, str]) -> int:
-    """Bytes of memory that an ask takes in addition to a plain one, by the core's estimate."""
+    """Bytes of memory that an ask takes in addition to a plain ask, by the core's estimate."""
     amounts = ENTRY_BYTES * max(0, len(ask_class.items) - PLAIN_AMOUNTS)
     names = max(0, len(wire.applicationID) + len(wire.taskGroupName) - MAX_ID)
     return footprint_of(tags) + amounts + names

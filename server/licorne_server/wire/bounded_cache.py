@@ -8,13 +8,13 @@ two hundred in memory.
 from typing import Generic, TypeVar
 
 ENTRY = 200
-"""Estimated bytes of an entry without its texts: the slot, and the heads of objects."""
+"""Estimated bytes of an entry without its texts: the slot and the headers of objects."""
 
 LARGEST = 16
 """Divisor of a table's bound: an entry larger than this share is not cached."""
 
 WIDE = 4
-"""Estimated bytes of memory for a byte of text on the wire: with one emoji, each character takes as many."""
+"""Estimated bytes of memory for a byte of text on the wire: with an emoji, every character takes four."""
 
 KIB = 1024
 
@@ -37,12 +37,12 @@ V = TypeVar("V")
 
 
 class BoundedCache(Generic[K, V]):
-    """A table that drops all entries once it is full. Entries in use are soon cached again."""
+    """A table that drops all entries once it is full. Entries that are in use are soon cached again."""
 
     __slots__ = ("_most", "entries", "size")
 
     entries: dict[K, V]
-    """The cached values, for lookups. Only `put` changes the mapping."""
+    """The cached values, for lookups. Only `put` may change the mapping."""
     size: int
     """Estimated bytes of the entries."""
 
@@ -53,7 +53,7 @@ class BoundedCache(Generic[K, V]):
         self._most = most
 
     def put(self, key: K, value: V, size: int) -> V:
-        """Cache a new value; it and its key have `size` bytes in addition to `ENTRY`.
+        """Cache a new value; the value and its key take `size` bytes in addition to `ENTRY`.
 
         Returns:
             The value, which may be too large to be cached.

@@ -12,72 +12,72 @@ from licorne_core.values.errors import shown
 
 MAX_MESSAGE_BYTES = 8 * 1024 * 1024
 MAX_ITEMS = 100_000
-"""Items (nodes, applications, asks, releases) in one message."""
+"""Maximum number of items (nodes, applications, asks, releases) in one message."""
 
 MAX_ITEM_BYTES = 6 * 1024 * 1024
-"""Bytes of one item. A pod of 1.5 MiB has at most 174,762 labels. A label takes at least 9 bytes, and 20
-more as a tag, because the shim puts a prefix before its name. That makes 4.9 MiB."""
+"""Maximum number of bytes of one item. A pod of 1.5 MiB has at most 174,762 labels. A label takes at least 9
+bytes, and 20 more as a tag, because the shim puts a prefix before its name. That makes 4.9 MiB."""
 
 MAX_ENTRIES = 200_000
-"""Tags, attributes, amounts and groups of one item: more of them, however small, would
-take too much memory."""
+"""Maximum number of tags, attributes, amounts or groups of one item: more of them, however small, would take
+too much memory."""
 
 MAX_APPLICATION_TAGS = 50_000
-"""Tags of an application come from annotations, of which 256 KiB have 43,690 at the most."""
+"""Maximum tags of an application. They come from annotations, of which 256 KiB have at most 43,690."""
 
 MAX_GROUPS = 65_536
-"""Groups of a user: a list of them in an annotation takes at least 4 bytes for each."""
+"""Maximum number of groups of a user: a list in an annotation takes at least 4 bytes for each."""
 
 MAX_CLASS_TAGS = 10_000
-"""Tags of an ask, above which it shares no answers by them (`BY_ALL_TAGS`)."""
+"""Number of tags above which an ask shares no answers by them (`BY_ALL_TAGS`)."""
 
 MAX_REQUEST_FIELDS = 10_000
-"""Fields of a request that has no items, entries of maps among them."""
+"""Maximum number of fields of a request without items, including entries of maps."""
 
 MAX_UPDATE_FIELDS = 100
-"""Fields of an UpdateRequest itself: it has three, and later versions may add some."""
+"""Maximum number of fields of an UpdateRequest itself: it has three, and later versions may add some."""
 
 ADVISED_ITEMS = 1_000
-"""Items of a message that Welcome advises clients not to exceed."""
+"""Maximum number of items in a message, as Welcome advises clients."""
 
 MAX_ID = 512
 MAX_RM_ID = 128
 MAX_ANNOTATION = 256 * 1024
-"""Bytes of a text that shims take from annotations: the limit for all annotations of an object."""
+"""Maximum bytes of a text that shims take from annotations: the limit for all annotations of an object."""
 
 MAX_QUEUE_PATH = 4096
 MAX_TYPES = resources.MAX_RESOURCE_TYPES
 MAX_CONFIG_BYTES = configurations.MAX_BYTES
 MAX_EXTRA_BYTES = 3 * 1024 * 1024
-"""Bytes of the extra configuration: two config maps."""
+"""Maximum number of bytes of the extra configuration: two config maps."""
 
 MAX_COMMENT_BYTES = 1_024
-"""Bytes of the reason for a change: the comment on a configuration, the message of an operator's act."""
+"""Maximum bytes of the reason for a change: a comment on a configuration, an operator's message."""
 
 MAX_EXTRA_ENTRIES = 2_000
-"""Entries of an extra configuration: the loop processes each of them."""
+"""Maximum number of entries of an extra configuration: the loop processes each of them."""
 
 MAX_RMS = 1024
 MAX_ANSWERS = 16_384
-"""Answers to checks in one request."""
+"""Maximum number of answers to checks in one request."""
 
 MAX_REFUSALS = 1_000
-"""Nodes refused by one answer; no predicate check names more."""
+"""Maximum number of nodes refused by one answer; no predicate check names more."""
 
 MAX_ALL_REFUSALS = 400_000
-"""Nodes refused in one request; more ids and reasons would hardly fit into a message."""
+"""Maximum number of nodes refused in one request; more ids and reasons would hardly fit into a message."""
 
 MAX_NEEDS = 100
-"""Nodes named by one answer to a preemption check; no check names more."""
+"""Maximum number of nodes named by one answer to a preemption check; no check names more."""
 
 MAX_STATE_DUMP = 1024 * 1024
-"""Bytes of the JSON that an RM adds to a state dump."""
+"""Maximum number of bytes of the JSON that an RM adds to a state dump."""
 
 MAX_STATE_VALUES = 100_000
-"""Values in that JSON, counted by its commas and brackets."""
+"""Maximum number of values in that JSON, counted by its commas and brackets."""
 
 MAX_REASON = 256
-"""Characters of a reason for which an RM refuses a node; longer reasons are cut."""
+"""Maximum number of characters of a reason for which an RM refuses a node; longer reasons are cut."""
 
 
 def id_problem(field: str, value: str, limit: int = MAX_ID) -> str:

@@ -55,7 +55,7 @@ from licorne_server.wire.responses import MAX_RESPONSE_BYTES, MAX_RESPONSE_ITEMS
 NO_REASON = "no reason given"
 
 MAX_CHECK_BYTES = 1024 * 1024
-"""Bytes above which a preemption check gets no more nodes. By default clients take messages of 4 MiB."""
+"""Bytes above which a preemption check gets no more nodes. By default clients accept messages of 4 MiB."""
 
 PART_REFUSALS = 2_000
 """Maximum number of predicate answers, and nodes refused by them, in one command."""
@@ -68,21 +68,23 @@ PART_ANSWERS = 20
 
 _ID, _PARTITION, _APPLICATION, _KEY, _ALLOCATE, _NODE, _DEADLINE = range(1, 8)
 _CHECKS = 1
-"""Number of the field with the checks of a message, or with its answers."""
+"""Number of the field of a message that has its checks or answers."""
 
 _NODES = sp.PreemptionCheck.NODES_FIELD_NUMBER
 _REFUSED = sp.PredicateAnswer.REFUSED_FIELD_NUMBER
 _NEEDED = sp.PreemptionAnswer.NODES_FIELD_NUMBER
 
 NAMED = 4 * FIELD
-"""Work of reading one node that an answer refuses or needs."""
+"""Work of reading one node that an answer refuses or names."""
 
 _OTHER_FIELDS = 100
-"""Bound on the fields of an answer outside its list."""
+"""Maximum number of fields of an answer outside its list."""
 
 
 def _payloads(kind: Kind, checks: Iterable[tuple[int, bytes]]) -> Iterator[Payload]:
-    """Checks with their numbers, split by the bounds on items and bytes of a response.
+    """Split numbered checks into responses, by the bounds on their items and bytes.
+
+
 
     A check may name many nodes, so a thousand checks could exceed a client's message size.
     """
@@ -102,7 +104,7 @@ def _payloads(kind: Kind, checks: Iterable[tuple[int, bytes]]) -> Iterator[Paylo
 
 
 class CheckEncoder:
-    """Writes the predicate checks of one RM, and caches repeated pieces."""
+    """Encodes the predicate checks of one RM, and caches repeated pieces."""
 
     def __init__(self) -> None:
         """Start with an empty cache."""
@@ -192,7 +194,7 @@ async def predicate_answers(rm_id: RmId, raw: bytes, pace: Pace) -> list[AnswerP
 async def preemption_answers(rm_id: RmId, raw: bytes, pace: Pace) -> list[AnswerPreemptions]:
     """Read a PreemptionAnswers message in parts.
 
-    Nodes and positions are compared with those of the check by the core.
+    The core compares nodes and positions with those of the check.
 
     Raises:
         CallError: there are too many answers, one names too many nodes or one node twice, or a
@@ -212,7 +214,7 @@ async def preemption_answers(rm_id: RmId, raw: bytes, pace: Pace) -> list[Answer
 
 
 async def answers_in(raw: bytes, message: str, field: str, pace: Pace) -> list[bytes]:
-    """The bytes of each answer in a message with answers in field 1.
+    """The bytes of each answer in a message, whose field 1 has the answers.
 
     Raises:
         CallError: there are too many answers.
@@ -248,7 +250,7 @@ def _answer(raw: bytes, reasons: dict[str, str]) -> PredicateAnswer:
     if raw[:1] == b"\x08":
         _, _, _, value, end = field_at(raw, 0, len(raw))
         if end == len(raw):
-            # Most answers refuse nothing, and have only this field.
+            # Most answers refuse no node, and have only this field.
             return PredicateAnswer(varint(raw, value)[0])
     field = "predicate_answers.answers.refused"
     _check_entries("PredicateAnswer", raw, _REFUSED, MAX_REFUSALS, field)
@@ -284,7 +286,7 @@ def _preemption_answer(raw: bytes) -> PreemptionAnswer:
 
 
 def _reason(text: str, known: dict[str, str]) -> str:
-    """The reason for users, never empty. Equal reasons share one object.
+    """The reason as users see it, which is never empty. Equal reasons share one object.
 
     Line breaks and other control characters become blanks, so that the reason fits on one line.
     """

@@ -1,6 +1,6 @@
 """Errors of the service, each with the status that the caller gets (google.rpc.Status).
 
-Also here: problems of a configuration, formatted for editors and people.
+It also formats the problems of a configuration for editors and people.
 """
 
 import uuid
@@ -17,17 +17,17 @@ from licorne_core.values.errors import Problem
 DOMAIN = "licorne"
 _DETAILS = "grpc-status-details-bin"
 MAX_VIOLATIONS = 50
-"""Problems of a configuration in an error, at most; trailing metadata is bounded."""
+"""Maximum number of problems of a configuration in an error, because trailing metadata is bounded."""
 
 MAX_MESSAGE = 2048
-"""Characters of a status message; longer messages are cut."""
+"""Maximum number of characters of a status message; longer messages are cut."""
 
 
 class CallError(Exception):
     """Ends a call or a stream with a status that explains the error to its caller."""
 
     def __init__(self, code: grpc.StatusCode, message: str, details: Sequence[Message] = ()) -> None:
-        """`details` are messages of google.rpc, such as BadRequest and ErrorInfo, perhaps packed into Any."""
+        """`details` are messages of google.rpc, such as BadRequest and ErrorInfo, or packed into Any."""
         super().__init__(message)
         self.code = code
         self.message = message if len(message) <= MAX_MESSAGE else f"{message[:MAX_MESSAGE]}…"
@@ -67,7 +67,7 @@ def packed_details(status: grpc.Status) -> bytes:
 def call_error(code: grpc.StatusCode, message: str, packed: bytes) -> CallError:
     """The error with which a call has ended on another server, with its `packed_details`.
 
-    Details of unknown types stay packed. Invalid details are dropped: the status itself counts.
+    Details of unknown types stay packed. Invalid details are dropped, because the status itself is enough.
     """
     details: list[Message] = []
     try:
@@ -94,7 +94,7 @@ class Defect(Exception):
 
 
 class Stopped(Exception):
-    """The engine handles no commands any more; the caller should retry at another server."""
+    """The engine no longer handles commands; the caller should retry at another server."""
 
     def __init__(self) -> None:
         """Make the error with its fixed reason."""
@@ -126,7 +126,7 @@ def bad_request(problems: Iterable[tuple[str, str]]) -> error_details_pb2.BadReq
 
 
 def invalid_argument(message: str, field: str = "", reason: str = "", **metadata: str) -> CallError:
-    """INVALID_ARGUMENT: the request is wrong, whatever the state; `reason` is a code for programs."""
+    """INVALID_ARGUMENT: the request is wrong in any state; `reason` is a code for programs."""
     details: list[Message] = [bad_request([(field, message)])] if field else []
     if reason:
         details.append(error_info(reason, **metadata))
@@ -145,7 +145,7 @@ def text_refused(field: str, reason: str, problems: Sequence[Problem]) -> CallEr
 
 
 def _problems_of(field: str, problems: Sequence[Problem]) -> Message:
-    """The problems of a text: each with its path, and line:column in the description."""
+    """The problems of a text, each with its path, and with line:column in the description."""
     details: Message = bad_request(
         [
             (
@@ -179,7 +179,7 @@ def out_of_range(message: str, reason: str, **metadata: str) -> CallError:
 
 
 def exhausted(message: str, reason: str, retry_after: float = 0.0) -> CallError:
-    """RESOURCE_EXHAUSTED: a cap is reached; `retry_after` is the advised pause in seconds, 0 for none."""
+    """RESOURCE_EXHAUSTED: a cap is reached; `retry_after` is the recommended pause in seconds, 0 for none."""
     details: list[Message] = [error_info(reason)]
     if retry_after:
         details.append(_retry_info(retry_after))
@@ -187,7 +187,7 @@ def exhausted(message: str, reason: str, retry_after: float = 0.0) -> CallError:
 
 
 def unavailable(message: str, retry_after: float = 1.0) -> CallError:
-    """UNAVAILABLE: the caller should retry after `retry_after` seconds, perhaps at another server."""
+    """UNAVAILABLE: the caller should retry after `retry_after` seconds, possibly at another server."""
     return CallError(grpc.StatusCode.UNAVAILABLE, message, [_retry_info(retry_after)])
 
 

@@ -1,7 +1,7 @@
 """Encodings of events: bytes of `si.v1` and `licorne.v1`, and lines of JSON.
 
-Many events are written at once, and most are similar. So their bytes are joined from pieces, some of
-which are cached. The result is identical to protobuf's.
+Many events are encoded at once, and most are similar. So their bytes are joined from pieces, some of which
+are cached. The result is identical to that of protobuf.
 """
 
 import json
@@ -91,7 +91,7 @@ def _add_record(parts: list[bytes], record: EventRecord) -> int:
     Field numbers: type 1, object 2, message 5, time 6, change 7, detail 8, reference 9,
     resource 10.
     """
-    # `_value_` is a plain attribute; `value` is a slower property.
+    # `_value_` is a plain attribute, and faster than the property `value`.
     kind = _KINDS[record.type._value_]
     time = _TIMES.of(record.time).piece
     change = _change_piece(record.change._value_, record.detail._value_)
@@ -136,7 +136,7 @@ _CHANGES: dict[int, bytes] = {}
 
 
 def _change_piece(change: int, detail: int) -> bytes:
-    """Change and detail in fields 7 and 8; there are as many pieces as kinds of events."""
+    """Change and detail in fields 7 and 8; there are as many such pieces as kinds of events."""
     key = detail << 2 | change
     piece = _CHANGES.get(key)
     if piece is None:
@@ -159,7 +159,7 @@ class _Both:
 
 
 class _Ids:
-    """Ids in field 1. Consecutive ids mostly differ in their first byte only."""
+    """Ids in field 1. Consecutive ids mostly differ only in their first byte."""
 
     __slots__ = ("_high", "_rest")
 
@@ -205,7 +205,7 @@ class _Amounts:
     __slots__ = ("_by_value",)
 
     def __init__(self) -> None:
-        # The bound is in bytes, not entries: a resource may have thousands of long names.
+        # The bound is in bytes, not in entries, because a resource may have thousands of long names.
         self._by_value: BoundedCache[tuple[tuple[str, int], ...], _Both] = BoundedCache(RESOURCES_BYTES)
 
     def of(self, resources: Resources) -> _Both:

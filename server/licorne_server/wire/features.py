@@ -1,5 +1,4 @@
-"""Names under which the server publishes fields of the core's extensions, where they differ from the core's
-names.
+"""Names under which the server publishes fields of extensions, if they differ from the core's names.
 
 State shows a field of a report by its name, and REST a queue's in ``camelCase``. An extension that needs
 other names has a module in `extensions` with some of these tables:
@@ -55,7 +54,7 @@ constructed with `services.admin.acts.Acts`, and returns its methods by name.
 
 An extension with paths of REST and of the page is a folder, too, with the paths in `rest.py` as `ROUTES`.
 
-The table of extensions is fixed, like the core's.
+The table of extensions is fixed, like that of the core.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -89,7 +88,7 @@ NAMES: Final = (
 
 
 class Listed(NamedTuple):
-    """A call that lists reports of an extension about a partition, from the core's `LISTS` of this name."""
+    """A call that lists the reports of an extension about a partition, from the table `LISTS` of the core."""
 
     request: type[Message]
     name: str
@@ -108,7 +107,7 @@ class Telling(NamedTuple):
 
 
 class RestList(NamedTuple):
-    """A list of the core by name, for a partition or a queue with its descendants, and its rows in REST."""
+    """A list of the core by name, for a partition or a queue with its descendants; and its rows in REST."""
 
     name: str
     report: type
@@ -119,7 +118,7 @@ class RestList(NamedTuple):
 class PageList(NamedTuple):
     """The same list on the page: fields of `own` by name, and further columns, with types for their format.
 
-    A search covers the fields of `texts`; rows are identified by those of `named_by`.
+    A search covers the fields in `texts`; the fields in `named_by` identify a row.
     """
 
     name: str
@@ -131,7 +130,7 @@ class PageList(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """A metric of a partition: numbers or histograms by the value of the label, which may be missing."""
+    """A metric of a partition: numbers or histograms by value of the label; a partition may lack it."""
 
     kind: str
     name: str
@@ -141,7 +140,7 @@ class Measured(NamedTuple):
 
 
 class Reports(NamedTuple):
-    """A field whose value is a report, or several: its form in State, and the fields that REST omits."""
+    """A field whose value is one report or several: its form in State, and the fields that REST omits."""
 
     field: str
     report: type
@@ -150,15 +149,14 @@ class Reports(NamedTuple):
     many: bool = False
 
     def unit(self, form: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """The conversion of the field, given the conversion of each report."""
+        """The conversion of the field, made from the conversion of a single report."""
         if self.many:
             return lambda reports: list(map(form, reports))
         return lambda report: None if report is None else form(report)
 
 
 class QueueMetric(NamedTuple):
-    """A metric of a queue: its help text, whether it is by resource, and the function that reads its values
-    from the report.
+    """A metric of a queue: its help text, whether it is by resource, and the function that reads it.
 
     The function gets a test whether a resource is shown. The values are by resource, or a single one with an
     empty name; None for a queue without the metric.
@@ -178,7 +176,7 @@ def modules(name: str) -> Iterator[Any]:
 
 
 def table(name: str) -> dict[Any, Any]:
-    """One of these tables, merged over all extensions."""
+    """The tables of this name, merged over all extensions."""
     found: dict[Any, Any] = {}
     for extension in NAMES:
         found |= getattr(import_module(f"{_ROOM}.{extension}"), name, {})
@@ -186,7 +184,7 @@ def table(name: str) -> dict[Any, Any]:
 
 
 def telling_of(effect: object) -> Telling | None:
-    """The messages to an RM for an effect; None for an effect without any."""
+    """The messages to an RM for an effect; None for an effect without messages."""
     return _tellings().get(type(effect))
 
 
@@ -196,11 +194,11 @@ def _tellings() -> dict[Any, Any]:
 
 
 def rows(name: str) -> tuple[Any, ...]:
-    """One of the tables without keys, merged over all extensions."""
+    """The tables of this name, which have no keys, merged over all extensions."""
     tables = (getattr(import_module(f"{_ROOM}.{extension}"), name, ()) for extension in NAMES)
     return tuple(row for found in tables for row in found)
 
 
 def names(of: str) -> dict[str, Any]:
-    """One of the tables of names, merged: fields by published name, or names of keys by key."""
+    """The tables of names, merged: fields by their published names, or names of keys by key."""
     return table(of)

@@ -1,11 +1,10 @@
 """Protobuf framing: finds the fields of a message without parsing their contents.
 
-A request is split into the bytes of its items, and each item is parsed on its own. So memory and
-time of a step stay bounded for any input, and a repeated item is recognised by its bytes.
+A request is split into the bytes of its items, and each item is parsed separately. So memory and time of a
+step are bounded for any input, and a repeated item is recognised by its bytes.
 
-The work on a received message is paced: one part at a time, then a pause for others. Work is
-counted in bytes. Each examined field counts as many bytes, because tiny fields cost
-far more for their bytes than long texts do.
+The work on a received message is paced: one part at a time, with pauses for others. Work is counted in bytes.
+Each examined field adds `FIELD` bytes, because tiny fields take far more work per byte than long texts.
 """
 
 import asyncio
@@ -17,13 +16,13 @@ from licorne_server.wire.caps import MAX_ITEMS, MAX_REQUEST_FIELDS, MAX_UPDATE_F
 from licorne_server.wire.errors import Malformed, invalid_argument
 
 PART = 64 * 1024
-"""Bytes of work before other tasks of the loop get their turn: some milliseconds."""
+"""Work after which other tasks of the loop run: some milliseconds."""
 
 FIELD = 64
 """Work of examining one field: about two microseconds without compilation."""
 
 FIELDS = PART // FIELD
-"""Fields that are examined in one part."""
+"""Number of fields that are examined in one part."""
 
 
 class Pace:
@@ -33,10 +32,10 @@ class Pace:
         """`lock` is shared by all messages, so that large ones take turns."""
         self._lock = lock
         self.done = 0
-        """Work since the last pause; from `PART` on a pause is due."""
+        """Work since the last pause; once it reaches `PART` a pause is due."""
 
     def spend(self, work: int) -> bool:
-        """Count work; returns True if `rest` has to be called before more is done."""
+        """Count work; returns True if `rest` has to be called before any more work."""
         self.done += work
         return self.done >= PART
 
@@ -61,8 +60,8 @@ _FIXED = {1: 8, 5: 4}
 
 
 Field = tuple[int, int, int, int, int]
-"""One field on the wire: its number, its wire type, such as `VARINT`, and the offsets of its begin and of the
-begin and end of its value."""
+"""One field on the wire: its number, its wire type such as `VARINT`, the offset of its beginning, and the
+offsets of the beginning and the end of its value."""
 
 
 class Layout(NamedTuple):
@@ -72,9 +71,9 @@ class Layout(NamedTuple):
     """Name of the request."""
     rm_id: int
     items: tuple[int, ...]
-    """Numbers of the fields that hold one item each."""
+    """Numbers of the fields that each hold one item."""
     nested: int = 0
-    """Number of a field that holds a message with items in its field 1; 0 for none."""
+    """Number of a field that holds a message whose field 1 has items; 0 for none."""
 
 
 NODE_REQUEST = Layout("NodeRequest", rm_id=2, items=(1,))
@@ -105,7 +104,7 @@ def field_at(raw: bytes, begin: int, stop: int) -> Field:
         Malformed: there is no valid field.
     """
     try:
-        # Most numbers have one byte: a fast path.
+        # Most numbers have one byte, so this is a fast path.
         tag, value = raw[begin], begin + 1
         if tag >= 0x80:
             tag, value = varint(raw, begin)
@@ -138,21 +137,21 @@ def fields(raw: bytes) -> Iterator[Field]:
 
 
 class Skimmed(NamedTuple):
-    """Fields found in a message, or in one part of it."""
+    """The fields found in a message, or in one part of it."""
 
     fields: int
     """Number of examined fields."""
     places: list[Place]
     """Wanted fields that hold bytes."""
     end: int
-    """Offset of the first field not examined; the end of the message if all were."""
+    """Offset of the first field that was not examined; the end of the message if all were."""
 
 
 def skim(raw: bytes, wanted: Container[int] = (), most: int = MAX_ITEMS, begin: int = 0) -> Skimmed:
     """Count the fields of a message, and find those of the wanted numbers that hold bytes.
 
-    It examines up to `most` + 1 fields, from the offset `begin` on. Items with very many fields
-    pass through this loop, so it is written for speed.
+    Up to `most` + 1 fields are examined, from the offset `begin` on. Items with very many fields pass through
+    this loop, so it is written for speed.
     """
     count, position, stop = 0, begin, len(raw)
     found: list[Place] = []
@@ -185,9 +184,9 @@ async def survey(
     pace: Pace,
     see: Callable[[Sequence[Place]], None] | None = None,
 ) -> tuple[int, int]:
-    """Do the same as `skim`, in parts, with turns for other tasks between.
+    """Do the same as `skim` in parts, between which other tasks may run.
 
-    The findings of each part are passed to `see`. Return the number of examined fields, and the offset of
+    The findings of each part are passed to `see`. Returns the number of examined fields, and the offset of
     the next one.
     """
     count, end = 0, 0
@@ -222,7 +221,7 @@ def _fields_along(raw: bytes, path: Sequence[int], room: int) -> int:
 
 
 def text_of(number: int, raw: bytes) -> str:
-    """Decode the text in a field; `number` is for the error.
+    """Decode the text in a field; `number` is named in an error.
 
     Raises:
         Malformed: the bytes are not UTF-8.
@@ -234,7 +233,7 @@ def text_of(number: int, raw: bytes) -> str:
 
 
 def encode_varint(value: int) -> bytes:
-    """Encode a number; a negative one like the types int32 and int64."""
+    """Encode a number; negative numbers are encoded like the types int32 and int64."""
     if 0 <= value < 0x80:
         return bytes((value,))
     value &= 0xFFFFFFFFFFFFFFFF
@@ -268,14 +267,14 @@ async def split(raw: bytes, layout: Layout, pace: Pace) -> "Split":
 
 
 class Split:
-    """A request that is split: the RM's id, and the bytes of its items by field."""
+    """A request while it is split: the RM's id, and the bytes of its items by field."""
 
     rm_id: str
     items: dict[int, list[bytes]]
     total: int
     """Total number of items."""
     position: int
-    """Offset of the next field to examine; the end of the request if all of it is split."""
+    """Offset of the next field to examine; the end of the request once all of it is split."""
 
     def __init__(self, raw: bytes, layout: Layout) -> None:
         """Start before the first field."""
@@ -286,9 +285,9 @@ class Split:
         self.total = self.position = 0
         self._raw = raw
         self._layout = layout
-        # End of the nested message that is being read; outside of one, an offset not above `position`.
+        # End of the nested message that is being read; outside of one, an offset of at most `position`.
         self._inner = 0
-        # Number of examined fields, wanted or not: a request with too many is refused early.
+        # Number of examined fields, wanted or not: a request with too many fields is refused early.
         self._counted = 0
 
     def join(self, other: "Split") -> None:
@@ -317,12 +316,12 @@ class Split:
             if self._counted > MAX_ITEMS:
                 raise invalid_argument(f"{layout.message} holds more than {MAX_ITEMS} items")
         if self.position == len(raw):
-            # Items are copies: free the bytes of the request.
+            # Items are copies, so the bytes of the request can be freed.
             self._raw = b""
         return self._counted - before
 
     def _run(self, stop: int, number: int, into: int, most: int) -> None:
-        """Collect neighbouring items of one field.
+        """Collect consecutive items of one field.
 
         Every item passes through this loop, so it is written for speed.
         """
@@ -345,7 +344,7 @@ class Split:
                 raise Malformed(f"field {number} ends behind the message")
             items.append(raw[value:position])
         if len(items) == before:
-            # The tag is encoded in more bytes than necessary.
+            # The tag is encoded in more bytes than are necessary.
             _, _, _, value, position = field_at(raw, position, stop)
             items.append(raw[value:position])
         self.position = position
@@ -361,7 +360,7 @@ _LAST_MESSAGE: Final = UpdateRequest.NOTICE_ANSWERS_FIELD_NUMBER
 
 Envelope = tuple[int, int, int, bytes]
 """One UpdateRequest: its number, the number of the last response that the RM has processed, and the field
-number and the bytes of the message inside. Each number is 0 for none."""
+number and bytes of the message inside. Each number may be 0 for none."""
 
 
 def open_envelope(raw: bytes) -> Envelope:
@@ -378,7 +377,7 @@ def open_envelope(raw: bytes) -> Envelope:
             count += 1
             if count > MAX_UPDATE_FIELDS:
                 raise Malformed(f"UpdateRequest: more than {MAX_UPDATE_FIELDS} fields in one request")
-            # Both numbers are in every request: a fast path.
+            # Both numbers are in every request, so this is a fast path.
             tag, value = raw[position], position + 1
             if tag >= 0x80:
                 tag, value = varint(raw, position)

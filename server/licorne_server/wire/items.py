@@ -1,7 +1,7 @@
 """Items of requests as bytes: their size limits, and the parts that can be dropped.
 
-A small item is parsed at once. A large one is first scanned in parts. The entries of its map of
-texts, which may be very many, are read separately.
+A small item is parsed at once. A large item is first scanned in parts, and the entries of its map of texts,
+which may be very many, are read separately.
 """
 
 from collections.abc import Container, Mapping, Sequence
@@ -15,13 +15,13 @@ from licorne_server.wire.errors import Malformed
 from licorne_server.wire.framing import FIELD, Pace, Place, delimited, skim, survey, text_of
 
 SMALL = 8 * 1024
-"""Bytes up to which an item is read in one step: it cannot hold many entries."""
+"""Number of bytes up to which an item is read in one step, because it cannot have many entries."""
 
 _WALKED = 2 * MAX_ENTRIES
 """Maximum number of fields of an item that are examined; 8 MiB of labels have fewer."""
 
 _KEY, _VALUE = 1, 2
-"""Numbers of the fields of a map's entry."""
+"""Field numbers of key and value in an entry of a map."""
 
 M = TypeVar("M", bound=Message)
 
@@ -61,23 +61,23 @@ def read_texts(name: str, texts: Mapping[str, str]) -> dict[str, str]:
 
 
 class Layout(NamedTuple):
-    """Fields of an item that matter before it is parsed."""
+    """The fields of an item that matter before it is parsed."""
 
     what: str
     """Name of the kind of item, in a reason."""
     message: type[Message]
     names: Mapping[int, int]
-    """The fields that a refusal names, each with its limit in characters."""
+    """The fields that a refusal of the item names, each with its limit in characters."""
     texts: str = ""
     """Name of the field that is a map of texts."""
     nested: tuple[int, ...] = ()
-    """Numbers of the fields that hold a message with entries of its own."""
+    """Numbers of the fields that each hold a message with entries."""
     counted: int = 0
-    """Number of a field whose items have to be counted in any case, 0 for none. Such an item is accepted
-    without most of its texts if it cannot be accepted with all.
+    """Number of a field whose items have to be counted in any case; 0 for none. Such an item is accepted
+    without most of its texts if it cannot be accepted with all of them.
     """
     meant: Container[str] = ()
-    """Keys of texts with a meaning for the server, in lower case; all others only describe."""
+    """Keys of the texts with a meaning for the server, in lower case; others only describe the item."""
 
     @property
     def entries(self) -> int:
@@ -90,17 +90,17 @@ class Large:
     """A large item, split into its parts."""
 
     head: bytes
-    """The fields that a refusal names."""
+    """The fields that a refusal of the item names."""
     problem: str = ""
     """Reason for refusing the whole item; empty for none."""
     light: bytes = b""
-    """The item without its texts; empty if it cannot be accepted that way either."""
+    """The item without its texts; empty if it cannot be accepted without them either."""
     texts: dict[str, str] = field(default_factory=dict)
-    """All its texts, if there is no problem."""
+    """All texts of the item, if there is no problem."""
     meant: dict[str, str] = field(default_factory=dict)
-    """Its texts with a meaning for the server."""
+    """The texts that have a meaning for the server."""
     retained: bytes = b""
-    """Its meaningful texts with short values, as fields of the item."""
+    """The meaningful texts with short values, as fields of the item."""
 
     @property
     def lighter(self) -> bytes:
@@ -109,7 +109,7 @@ class Large:
 
 
 def names_of(raw: bytes, limits: Mapping[int, int]) -> list[str]:
-    """The texts in some fields of a small item, each cut at the limit of its field."""
+    """The texts in these fields of a small item, each cut at the limit of its field."""
     found = dict.fromkeys(limits, "")
     for number, _, value, end in skim(raw, limits).places:
         found[number] = text_of(number, raw[value:end])[: limits[number]]
@@ -117,7 +117,7 @@ def names_of(raw: bytes, limits: Mapping[int, int]) -> list[str]:
 
 
 def without_entries(raw: bytes, layout: Layout) -> bytes:
-    """A small item without its texts, except the meaningful ones.
+    """A small item without its texts, except those with a meaning for the server.
 
     An entry longer than a name is dropped as well.
     """
@@ -160,16 +160,16 @@ class _Found:
         self._raw = raw
         self._layout = layout
         self._entries = layout.entries
-        # The last field of each number that a refusal names.
+        # The last field with each number that a refusal names.
         self._names: dict[int, bytes] = {}
-        # The bytes so far that are no texts, and the offset of those not examined yet.
+        # The bytes so far that are not texts, and the offset of the bytes that were not examined yet.
         self._others: list[bytes] = []
         self._rest = 0
         self.wanted = {self._entries, layout.counted, *layout.nested, *layout.names}
         self.texts: list[list[Place]] = []
         self.inner: list[Place] = []
         self.is_counted = False
-        # Number of texts, and their bytes.
+        # Number of texts, and of their bytes.
         self.count = self.size = 0
 
     def see(self, places: Sequence[Place]) -> None:
@@ -202,7 +202,7 @@ class _Found:
 
 
 async def _count_inside(raw: bytes, places: Sequence[Place], room: int, pace: Pace) -> int:
-    """Count the fields inside some fields, stopping when they exceed `room`."""
+    """Count the fields inside these fields, stopping when they exceed `room`."""
     count = 0
     for _, _, value, end in places:
         if count > room:
@@ -214,7 +214,7 @@ async def _count_inside(raw: bytes, places: Sequence[Place], room: int, pace: Pa
 
 
 def _read_entries(large: Large, raw: bytes, entries: Sequence[Place], layout: Layout) -> None:
-    """Read some texts of an item; with a problem, only the meaningful short ones."""
+    """Read some texts of an item; if it has a problem, only the meaningful short texts."""
     if not large.problem:
         try:
             read = read_texts(layout.texts, _texts(raw, entries, layout)) if entries else {}

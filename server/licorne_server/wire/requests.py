@@ -1,4 +1,4 @@
-"""Messages of `si.v1` into commands (spec §§ 1.2, 1.6), item by item, caps first.
+"""Converts messages of `si.v1` to commands (spec §§ 1.2, 1.6), item by item; caps are checked first.
 
 An item that exceeds a cap or cannot be read becomes a rejection with its reason, and the others are
 processed. Checks of the core, such as unknown applications and negative amounts, are not repeated here.
@@ -127,11 +127,11 @@ _AMOUNTS = attrgetter("ask_class.items")
 """The amounts of an ask."""
 
 COMMAND_BYTES = 256 * 1024
-"""Maximum number of bytes of items in one command; it may be exceeded by a single item."""
+"""Maximum number of bytes of items in one command; a single item may exceed it."""
 
 COMMAND_AMOUNTS = 2_000
-"""Maximum number of amounts in items of one command; it may be exceeded by a single item. Consecutive asks
-with the same amounts cost the core little.
+"""Maximum number of amounts in the items of one command; a single item may exceed it. Consecutive asks with
+the same amounts cost the core little.
 """
 
 _AGAIN = 4
@@ -151,20 +151,20 @@ class Steps:
     steps: list[Command | Effect] = field(default_factory=list)
     """Commands for the core, and answers that need no command, in order."""
     refused: int = 0
-    """Nodes, applications and asks that were refused, before they reached the core."""
+    """Number of nodes, applications and asks that were refused before they reached the core."""
 
 
 class Sort(NamedTuple, Generic[T, R]):
-    """Reader functions for items of one kind."""
+    """Functions that read items of one kind."""
 
     layout: Layout
     read: Callable[[bytes], T]
     refuse: Callable[[list[str], str], R]
-    """Makes a refusal from the names in the item and the reason."""
+    """Makes a refusal from the names in the item and a reason."""
     read_large: Callable[[Large], T] | None = None
-    """Reads a large item; None for items without texts, which `read` alone reads."""
+    """Reads a large item; None for items without texts, which are all read by `read`."""
     amounts: Callable[[T], Sized | None] = lambda _: None
-    """The amounts of resources in an item; None for none."""
+    """The amounts of resources in an item; None if there are none."""
 
 
 async def gather(
@@ -172,8 +172,8 @@ async def gather(
 ) -> tuple[list[Sequence[T]], list[R]]:
     """Read items: the accepted ones, grouped by command, and the refusals of the others.
 
-    A command has at most `batch_size` items, and `COMMAND_BYTES` of them. All are read before the
-    first is handled, so a malformed item ends the stream before its request has any effect.
+    A command has at most `batch_size` items and `COMMAND_BYTES` bytes. All items are read before the first is
+    handled, so a malformed item ends the stream before its request has any effect.
     """
     taken: list[T] = []
     sizes: list[int] = []
@@ -210,7 +210,7 @@ def _runs(
     batch_size: int,
     amounts: Callable[[T], Sized | None],
 ) -> Iterator[Sequence[T]]:
-    """The items in order, split into runs for one command each."""
+    """The items in order, split into the items of one command each."""
     begin = room = left = 0
     last: Sized | None = None
     for index, item in enumerate(items):
@@ -266,7 +266,7 @@ async def node_batch(reader: AskReader, split: Split, batch_size: int, pace: Pac
 
 
 async def application_batch(reader: AskReader, split: Split, batch_size: int, pace: Pace) -> Steps:
-    """The steps of an ApplicationRequest: adds, then removals."""
+    """The steps of an ApplicationRequest: additions, then removals."""
     rm_id = reader.rm_id
     adds = -(-batch_size // _COST_OF_ADDITION)
     new, refused = await gather(split.items[1], adds, _APPLICATIONS, pace)
@@ -304,7 +304,7 @@ class Request(NamedTuple):
 
     layout: RequestLayout
     steps: Callable[[AskReader, Split, int, Pace], Awaitable[Steps]]
-    """Reads its items with the caches of its RM, up to a number per command, at the pace of a stream."""
+    """Reads the items with the caches of their RM, up to a number per command, at the pace of a stream."""
 
 
 REQUESTS = {
@@ -336,7 +336,7 @@ def _refused_release(names: list[str], reason: str) -> AllocationRejection:
 
 
 def _nodes_of(rm_id: RmId) -> Sort[NodeUpdate, NodeRejection]:
-    """Reader of the nodes of an RM."""
+    """The functions that read nodes of an RM."""
     return Sort(
         NODE,
         partial(_node, rm_id),
@@ -347,7 +347,7 @@ def _nodes_of(rm_id: RmId) -> Sort[NodeUpdate, NodeRejection]:
 
 
 def _node(rm_id: RmId, raw: bytes) -> NodeUpdate:
-    """Read a node; if it cannot be accepted as it is, without the attributes that only describe it.
+    """Read a node, if necessary without the attributes that only describe it.
 
     Without the node its running allocations could not be counted.
     """
@@ -378,7 +378,7 @@ def _lighter_node(rm_id: RmId, raw: bytes, problem: BadItem) -> NodeUpdate:
 
 
 def _whole_node(raw: bytes, attributes: dict[str, str] | None = None) -> NodeUpdate:
-    """A node from its bytes; with `attributes`, if these were read separately."""
+    """A node from its bytes, and from `attributes` if these were read separately."""
     wire = parse(si.NodeInfo, raw)
     check(id_problem("nodeID", wire.nodeID))
     action = _ACTIONS.get(wire.action)
@@ -407,10 +407,10 @@ def _large_application(large: Large) -> NewApplication:
 
 
 def new_application(raw: bytes, tags: dict[str, str] | None = None) -> NewApplication:
-    """An application from its bytes; with `tags`, if these were read separately.
+    """An application from its bytes, and from `tags` if these were read separately.
 
     Raises:
-        BadItem: it exceeds a cap.
+        BadItem: the application exceeds a cap.
         Malformed: the bytes are no AddApplicationRequest.
     """
     wire = parse(si.AddApplicationRequest, raw)
@@ -431,7 +431,7 @@ def new_application(raw: bytes, tags: dict[str, str] | None = None) -> NewApplic
 
 
 def _user(wire: si.UserGroupInformation) -> UserGroup:
-    """The user, with the groups that a configuration can name: those without control characters."""
+    """The user with the groups that a configuration can name, which are those without control characters."""
     check(text_problem("ugi.user", wire.user, MAX_ANNOTATION))
     check(map_problem("ugi.groups", len(wire.groups), MAX_GROUPS))
     check(size_problem("ugi.groups", bytes_of(wire.groups), MAX_ANNOTATION))

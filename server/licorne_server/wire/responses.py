@@ -1,7 +1,7 @@
-"""Effects into the bytes of `si.v1` responses.
+"""Encodes effects as `si.v1` responses.
 
-Allocations are the hot output path. They are joined from pieces of bytes, cached for each
-application, ask class, node and partition. The result is identical to protobuf's.
+Allocations are the hot output path. They are joined from pieces of bytes that are cached for each
+application, ask class, node and partition. The result is identical to that of protobuf.
 """
 
 from collections.abc import Iterable, Sequence
@@ -78,11 +78,11 @@ class Payload(NamedTuple):
 
     kind: Kind
     sort: str
-    """Name of the message type: neighbouring payloads of one sort may be joined; a sort has one kind."""
+    """Name of the message type, which determines the kind; consecutive payloads of one sort may be joined."""
     data: bytes
     items: int
     last_check: int = 0
-    """Number of the last predicate or preemption check in it; 0 for none."""
+    """Number of the last predicate or preemption check in the response; 0 for none."""
 
 
 def point_in_time(seconds: float) -> str:
@@ -91,7 +91,7 @@ def point_in_time(seconds: float) -> str:
 
 
 LAST_NANOSECOND: Final = 2**63 - 1
-"""The last time that a message can hold, in the year 2262. A declared runtime may end later."""
+"""The latest time that a message can hold, in the year 2262. A declared runtime may end later."""
 
 
 def nanoseconds(seconds: float) -> int:
@@ -134,9 +134,9 @@ def payloads(effect: Effect, encoder: "AllocationEncoder") -> Iterable[Payload]:
             | PreemptionsAsked()
             | Unfinished()
         ):
-            # The command's caller gets the first five from the engine and answers the call
-            # with them. Facts are published as events. Checks have encoders of their own. The
-            # rest of a command stays with the engine.
+            # The command's caller gets the first five from the engine, and answers the call with them. Facts
+            # are published as events. Checks have separate encoders. The remainder of a command stays with
+            # the engine.
             return ()
         case _:
             assert_never(effect)
@@ -225,7 +225,7 @@ def _replay_ended(effect: ReplayEnded) -> Payload:
 
 
 def session_payload(sort: str, field: int, message: Message, items: int) -> Payload:
-    """A response that only a session can carry, as a whole field of its UpdateResponse."""
+    """A response that only a session can carry, encoded as a field of its UpdateResponse."""
     return Payload(Kind.SESSION, sort, delimited(field, message.SerializeToString()), items)
 
 
@@ -234,14 +234,14 @@ def _payload(kind: Kind, sort: str, message: Message, items: int) -> Payload:
 
 
 def runs(items: Sequence[T]) -> Iterable[Sequence[T]]:
-    """The items in order, in runs that fit into one response each."""
+    """The items in order, split so that each part fits into one response."""
     if len(items) <= MAX_RESPONSE_ITEMS:
         return [items] if items else []
     return [items[begin : begin + MAX_RESPONSE_ITEMS] for begin in range(0, len(items), MAX_RESPONSE_ITEMS)]
 
 
 class Pieces:
-    """A cache of encoded fields with a text."""
+    """A cache of encoded text fields."""
 
     __slots__ = ("_cache",)
 
@@ -250,13 +250,13 @@ class Pieces:
         self._cache: BoundedCache[tuple[int, str], bytes] = BoundedCache(most)
 
     def of(self, field: int, text: str) -> bytes:
-        """The field of that number with the text."""
+        """The field with this number and text."""
         piece = self._cache.entries.get((field, text))
         return _added(self._cache, (field, text), field, text) if piece is None else piece
 
 
 class AllocationEncoder:
-    """Writes the allocations of one RM, and caches repeated pieces (spec § 1.6.9).
+    """Encodes the allocations of one RM, and caches repeated pieces (spec § 1.6.9).
 
     Field numbers: key 1, resource 5, priority 6, node 8, application 9, partition 10, task
     group 11, placeholder 12, originator 14, preemption policy 15.
@@ -270,7 +270,7 @@ class AllocationEncoder:
         self._pieces = Pieces(PIECES_BYTES)
 
     def encode(self, partition: str, allocations: Sequence[Allocation]) -> bytes:
-        """An AllocationResponse with all of them as `new`."""
+        """An AllocationResponse with all these allocations in `new`."""
         classes = self._classes.entries
         nodes = self._nodes.entries
         apps = self._apps.entries
@@ -334,7 +334,7 @@ def _class_piece(ask: Ask) -> bytes:
 
 
 def _rare_pieces(ask: Ask) -> bytes:
-    """The fields after the task group, which most asks lack."""
+    """The fields after the task group, most of which are empty."""
     piece = b""
     if ask.placeholder:
         piece += b"\x60\x01"
@@ -358,19 +358,19 @@ _RESPONSE_TAGS = {
         (Kind.VICTIMS, UpdateResponse.PREEMPTION_CHECKS_FIELD_NUMBER),
     )
 }
-"""The tag of each field of a response that is not encoded already."""
+"""For each kind, the tag of the field of a response that is not yet encoded as a field."""
 
 
 class Framing:
     """How the messages of a stream hold requests and responses: bare, as on the streams of `si.v1`."""
 
     kinds: tuple[Kind, ...]
-    """Kinds of the responses that leave on the stream."""
+    """Kinds of the responses that are sent on the stream."""
     numbered: bool
-    """True if both sides number and acknowledge. Otherwise a written message is taken as received."""
+    """True if both sides number and acknowledge messages. Otherwise a written message counts as received."""
 
     def __init__(self, kinds: tuple[Kind, ...], field: int, *, numbered: bool = False) -> None:
-        """Each message of the RM is the request with the number `field` in an UpdateRequest."""
+        """Each message from the RM is the bare request that has the number `field` in an UpdateRequest."""
         self.kinds = kinds
         self.numbered = numbered
         self._field = field
@@ -385,10 +385,10 @@ class Framing:
 
 
 class Envelopes(Framing):
-    """The framing of a session, whose messages of both sides are envelopes."""
+    """The framing of a session, in which both sides send envelopes."""
 
     def __init__(self, epoch: int, session: int) -> None:
-        """Every response carries both; `session` is the number of the registration."""
+        """Every response has the epoch and the number of the registration (`session`)."""
         super().__init__(tuple(Kind), 0, numbered=True)
         self._stamp = b"\x10" + encode_varint(epoch) + b"\x18" + encode_varint(session)
 
@@ -397,7 +397,7 @@ class Envelopes(Framing):
         return open_envelope(raw)
 
     def seal(self, kind: Kind, data: bytes, *, number: int, acknowledged: int) -> bytes:
-        """Wrap `data` into an UpdateResponse; for the kind SESSION it is a whole field already."""
+        """Wrap `data` into an UpdateResponse; for the kind SESSION `data` is already one of its fields."""
         head = self._stamp
         if number:
             head = b"\x08" + encode_varint(number) + head

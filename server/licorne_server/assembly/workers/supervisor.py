@@ -68,7 +68,7 @@ class Supervisor:
     """Set when the supervisor should end with an error."""
 
     def __init__(self, plan: Plan, clock: Clock | None = None, documents: Kept | None = None) -> None:
-        """Start no workers yet. `documents` are those of the workers, already open; `stop` closes them."""
+        """Prepare the workers. `documents` are those of the workers, already open, which `stop` closes."""
         self._plan = plan
         self._clock = clock or SystemClock()
         self._documents = documents or documents_of_workers(None)
@@ -86,7 +86,7 @@ class Supervisor:
 
     async def start(self) -> bool:
         """Start all workers; returns True once all serve, False if one cannot, or on `failed`."""
-        # Epochs of RMs without a stored one also rise with every start, as in a server without workers.
+        # Epochs of RMs without a stored epoch also rise with every start, as in a server without workers.
         start = await rising(self._documents, int(self._clock.now() * 1e6))
         self.service.records.begin(start)
         await drop_old(self._documents, self._clock.now())
@@ -150,7 +150,7 @@ class Supervisor:
         self.service.changed()
 
     async def _look_after(self) -> None:
-        """Forgive failures in time, and kill workers that neither renew nor end."""
+        """Reset the failures of workers that serve long enough, and kill those without a renewed lease."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             now = self._clock.now()
@@ -159,7 +159,7 @@ class Supervisor:
                 worker.restarts.look(now)
                 if worker.name in members:
                     self._seen[worker.name] = now
-                # A stalled loop ends its own process, by the watchdog. A stopped process cannot.
+                # The watchdog ends a process whose loop has stalled, but it cannot end a stopped process.
                 limit = 2 * self._plan.stall
                 if limit and now - self._seen.get(worker.name, now) > limit + LOOK_SECONDS:
                     del self._seen[worker.name]

@@ -12,7 +12,7 @@ from licorne_server.process.clock import Clock
 from licorne_server.process.coordination import worker_name
 
 FIRST = 0.5
-"""Seconds before the second start in a row; the first is at once, as others have taken its RMs."""
+"""Seconds before the second restart in a row; the first one is immediate."""
 
 MOST = 30.0
 """Maximum seconds between two starts."""
@@ -20,7 +20,7 @@ MOST = 30.0
 MAX_DOUBLINGS = 16
 
 HEALTHY = 60.0
-"""Seconds of service after which earlier failures are forgiven."""
+"""Seconds of service after which the number of failures in a row is reset."""
 
 LOOP = 3
 """Failures in a row, without `HEALTHY` seconds of service between them, that count as a loop."""
@@ -56,7 +56,7 @@ class Restarts:
         return min(MOST, FIRST * 2.0 ** min(self._row - 2, MAX_DOUBLINGS))
 
     def look(self, now: float) -> None:
-        """Forgive failures if the worker has served for `HEALTHY` seconds."""
+        """Reset the failures in a row if the worker has served for `HEALTHY` seconds."""
         if self._ready is not None and now - self._ready >= HEALTHY:
             self._row = 0
 
@@ -77,7 +77,7 @@ START_SECONDS = 120.0
 """Seconds within which a worker has to serve."""
 
 READY = b"listening "
-"""Beginning of the line that a serving process prints."""
+"""Beginning of the line that a process prints once it serves."""
 
 
 class State(StrEnum):
@@ -86,16 +86,16 @@ class State(StrEnum):
     STARTING = "starting"
     READY = "ready"
     WAITING = "waiting"
-    """It has ended, and will be restarted."""
+    """The process has ended, and will be restarted."""
     ENDED = "ended"
-    """It has ended, and so will the supervisor."""
+    """The process has ended, and the supervisor is about to end."""
 
 
 class Worker:
     """A worker, across its processes: `run` restarts an ended process."""
 
     number: int
-    """Its number, from 1 up, as in logs and metrics."""
+    """Number of the worker, from 1 up, as in logs and metrics."""
     state: State
     restarts: Restarts
 

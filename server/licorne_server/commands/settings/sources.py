@@ -62,11 +62,11 @@ class Reading(NamedTuple):
     unknown: Mapping[str, str]
     """Unknown variables with our prefix, each with a suggestion."""
     names: Mapping[str, str]
-    """The flag or variable that gave a key its value, or that may give it one, by key."""
+    """By key: the flag or variable that has set it, or else one that can set it."""
 
 
 def named(error: SettingsError, names: Mapping[str, str]) -> str:
-    """The text of a refusal, in which keys have their names in `Reading.names`."""
+    """The text of a refusal, with each key replaced by its name in `Reading.names`."""
     return _NAMED.sub(lambda found: names.get(found[0], found[0]), str(error))
 
 
@@ -120,7 +120,7 @@ def without_settings(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _without_password(text: str) -> str:
-    """The text, with the part of an address before its host hidden."""
+    """Hide the user and password in an address."""
     scheme, separator, rest = text.partition("://")
     return f"{scheme}://…@{rest.rpartition('@')[2]}" if separator and "@" in rest else text
 
@@ -185,7 +185,7 @@ def _standard(environ: Mapping[str, str]) -> Iterator[tuple[str, Given]]:
 def _unknown(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     known = {key.variable.lower(): key.variable for key in KEYS.values()}
     begins = tuple(f"{PREFIX}{table}_".upper() for table in TABLES)
-    # Without their table. Those of TLS are the client's.
+    # Names of variables without their table. Variables that begin with the prefix of TLS are the client's.
     short = {f"{PREFIX}{key.name}".upper(): key.variable for key in KEYS.values()}
     for name in environ:
         if name.startswith(begins) and name not in known.values():

@@ -297,7 +297,7 @@ class SettingKey:
 
     @property
     def what(self) -> str:
-        """The meaning."""
+        """The meaning of the key, for operators."""
         return _meanings()[TABLES[self.table].__name__, self.name]
 
 
@@ -317,7 +317,7 @@ def _meanings() -> Mapping[tuple[str, str], str]:
 
 
 PREFIX = "LICORNE_"
-"""Begin of all variables."""
+"""Prefix of all variables."""
 KEYS = {
     key.path: key
     for table, kind in TABLES.items()

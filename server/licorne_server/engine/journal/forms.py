@@ -25,7 +25,7 @@ Columns = Mapping[str, Sequence[str]]
 
 
 class Reading(NamedTuple):
-    """The type of a written value, and its conversion; None for no conversion."""
+    """The type of a written value and the function that converts it; None for no conversion."""
 
     wire: Any
     make: Convert | None = None
@@ -197,16 +197,16 @@ class KeptForm(NamedTuple):
     """How the retained state of one extension is written in the documents of RMs, and in the journal."""
 
     name: str
-    """Name of its column in the journal, and of its list in documents."""
+    """Name of the extension's column in the journal, and of its list in documents."""
     owner: Form
     value: Form
-    """Of an object with a `time`: of too many values the latest are written."""
+    """Form of the value, an object with a `time`; if there are too many values, the latest are written."""
     rows: tuple[Row, ...]
     """Types of the journal's records in owners and values."""
     stored: Row
     """The value in documents: its columns follow the two names of the owner."""
     is_wanted: Callable[[QueueConfig], bool]
-    """True if state is retained of a queue with this configuration, or of queues created below it."""
+    """True if state is retained for a queue with this configuration, or for queues created below it."""
     life: Callable[[Any], float] = lambda _: inf
     """Half-life of a value's weight in seconds: the shorter, the more often it is written."""
 

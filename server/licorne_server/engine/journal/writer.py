@@ -25,7 +25,7 @@ from licorne_server.engine.journal.table import Again
 log = structlog.get_logger("core.journal")
 
 BATCH_SECONDS = 0.2
-"""Seconds that an entry waits, at most, while the disk keeps up."""
+"""Maximum seconds that an entry waits to be written, while the disk keeps up."""
 CLOSE_SECONDS = 10.0
 """Maximum number of seconds that the end of a run may take."""
 BLOCK = 256 * 1024
@@ -144,7 +144,7 @@ BATCH = 128
 """Notes that are encoded together: one at a time they cost more than twice as much."""
 
 Note = tuple[float, Command | Again] | list[Effect]
-"""An input with its time, or the effects of the last one."""
+"""An input with its time, or the effects of the last input."""
 
 
 class Notes:

@@ -60,7 +60,7 @@ TERMS = {"drain": _terms}
 
 
 def _shown(of: Callable[[DrainReport], Any]) -> tuple[str, Callable[[DrainReport | None], Any]]:
-    """The field and its conversion; None without a drain."""
+    """A field of a node's report and its conversion; None without a drain."""
     return "drain", lambda report: report and of(report)
 
 

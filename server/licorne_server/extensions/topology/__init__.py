@@ -25,15 +25,15 @@ _domain = message_of(pb.TopologyDomain, DomainReport)
 
 
 class Topology:
-    """Answers calls for topology domains by path, in pages; a token names the last one of a page."""
+    """Answers calls for topology domains, in pages by path; a token names the last domain of a page."""
 
     def __init__(self, sources: Any, resolve: Callable[[str, Any], PartitionName]) -> None:
-        """`resolve` returns the partition of a name, if the caller may see it."""
+        """`resolve` returns the partition with a name, if the caller may see it."""
         self._sources = sources
         self._resolve = resolve
 
     async def answer(self, request: pb.ListTopologyRequest, context: Any) -> Message:
-        """Copy the domains, and encode the page, in slices."""
+        """Read the domains, and encode the page, in time slices."""
         sources, partition = self._sources, self._resolve(request.partition, context)
         slices = partial(sources.time_slices.slice, sources.access.caller(context).peer)
         found = await topology_of(sources.views, partition, request.level, request.shape, slices)
@@ -51,7 +51,7 @@ class Topology:
 async def topology_of(
     views: Views, partition: PartitionName, level: str, shape: Mapping[str, int], slices: Slices
 ) -> TopologyReport:
-    """The domains of a level or of all, with slots for that shape, or for the waiting asks.
+    """The domains of a level, or of all levels, with their slots for that shape or for the waiting asks.
 
     Raises:
         CallError: there is no such level, or an amount of the shape is not above zero.
@@ -76,7 +76,7 @@ async def topology_of(
 def _behind(report: TopologyReport, token: str) -> Iterator[DomainReport | None]:
     """The domains after that of a token, or all for an empty token.
 
-    The domain of the token may be gone.
+    The domain of the token may have been removed.
 
     Raises:
         CallError: the text is no token of this list.

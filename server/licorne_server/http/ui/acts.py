@@ -40,9 +40,9 @@ log = structlog.get_logger("core.http.acts")
 class Act:
     """A method of `Admin`, and the fields of its request under the names of the page.
 
-    `name` and `message` are the fields for these; empty if there are none. `fixed` fields are set by the
-    act itself. Fields in `needed` must not be empty, as their empty value has a meaning that no user intends.
-    An act that only `plans` ends when its caller leaves.
+    `name` and `message` are the fields that get the values of these names; empty if there are none. `fixed`
+    fields are set by the act itself. Fields in `needed` must not be empty, as their empty value has a meaning
+    that no user intends. An act that only `plans` is cancelled when its caller disconnects.
     """
 
     method: str
@@ -109,7 +109,7 @@ SMALL = 16 * 1024
 """Maximum number of bytes that are parsed or formatted in the loop at once."""
 
 LOOK_SECONDS = 0.25
-"""Seconds between two looks for the caller of a plan."""
+"""Seconds between two checks whether the caller of a plan is connected."""
 
 T = TypeVar("T")
 
@@ -147,7 +147,7 @@ async def act(request: web.Request) -> web.StreamResponse:
 
 
 async def _while_there(request: web.Request, calling: Awaitable[bytes]) -> bytes | None:
-    """The answer; None if the caller has left meanwhile, which ends the call."""
+    """The answer; None if the caller has disconnected, which cancels the call."""
     called = asyncio.ensure_future(calling)
     try:
         while request.transport is not None and not request.transport.is_closing():
@@ -160,7 +160,7 @@ async def _while_there(request: web.Request, calling: Awaitable[bytes]) -> bytes
 
 
 async def _apart(request: web.Request, work: Callable[[], T], size: int) -> T:
-    """Run work on `size` bytes: small work at once, large work in the thread of configurations."""
+    """Run work on `size` bytes: a small one at once, a large one in the thread of configurations."""
     if size <= SMALL:
         return work()
     return await request.app[SOURCES].config_thread.run(Origin(reader_of(request)), work, size)
@@ -170,8 +170,8 @@ def _json(chosen: Act, answer: bytes) -> bytes:
     """The answer as JSON.
 
     Raises:
-        CallError: UNAVAILABLE, the answer is invalid: another member may have sent it, and may have done the
-            act.
+        CallError: UNAVAILABLE, the answer is invalid. Another member may have sent it, so the act may have
+            been carried out.
     """
     try:
         fields = MessageToDict(chosen.response.FromString(answer), always_print_fields_with_no_presence=True)

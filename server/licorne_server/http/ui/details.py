@@ -53,7 +53,7 @@ FIRST = ("vcore", "memory")
 
 
 class Heats:
-    """The heat maps of partitions, each cached for a time by its cost (`Maker.refresh`)."""
+    """The heat maps of partitions. Each is cached for a time that depends on its cost (`Maker.refresh`)."""
 
     def __init__(self, views: Views, time_slices: TimeSlices) -> None:
         """Make heat maps of these partitions, in time slices."""
@@ -62,7 +62,7 @@ class Heats:
         self._together = Together[bytes]()
 
     async def of(self, partition: PartitionName, by: str) -> bytes:
-        """The heat map of a partition, grouped by an attribute or not, from the cache if it is fresh.
+        """The heat map of a partition, grouped by an attribute unless it is empty; cached while it is fresh.
 
         The time slices are charged to a separate peer, so that the first caller is not charged for others.
         """
@@ -95,7 +95,7 @@ class Groups:
         self._values: dict[str, set[str]] = {}
 
     def add(self, node: NodeReport) -> list[int]:
-        """Note a node; returns the index of its group, if nodes are grouped."""
+        """Record a node; returns the index of its group, if nodes are grouped."""
         self._nodes += 1
         for name, value in node.attributes.items():
             values = self._values.get(name)
@@ -116,7 +116,7 @@ class Groups:
         return [index]
 
     def attributes(self) -> list[str]:
-        """The attributes that most nodes have, and that have more than one value, but few."""
+        """The attributes by which nodes can be grouped: most nodes have them, and they have a few values."""
         return sorted(
             name
             for name, values in self._values.items()
@@ -234,7 +234,7 @@ class Losses:
         """Time of the oldest victim, in unix seconds; 0.0 for none."""
         self._victims: Counter[tuple[str, str]] = Counter()
         self._amounts: dict[tuple[str, str], dict[str, int]] = {}
-        # Amounts times seconds that victims had run.
+        # Amounts multiplied by the seconds that victims had run.
         self._lost: dict[tuple[str, str], dict[str, float]] = {}
 
     def steps(self, records: Iterable[PreemptionRecord]) -> Iterator[None]:

@@ -36,7 +36,7 @@ class Audience:
 
     identity: Hashable = None
     peer: str = field(default=PEER, compare=False)
-    """Peer whose slices make the messages."""
+    """Peer that is charged for the time slices of the messages."""
     visible: Visible | None = field(default=None, compare=False)
     """Tests the right of viewers to see an RM; None if they may see everything."""
 
@@ -62,7 +62,7 @@ class Renderings:
         self._time_slices = time_slices
         self._together = Together[Rendering]()
         self.forget = self._together.forget
-        """Drops the cached renderings, which are out of date."""
+        """Drops the cached renderings, which are outdated."""
 
     async def since(self, board: Board, version: int, audience: Audience) -> Rendering:
         """The message to an audience with a given version of the board."""
@@ -82,7 +82,7 @@ LOOK_SECONDS = 1.0
 """Minimum seconds between two looks."""
 
 WHOLE_SECONDS = 5.0
-"""Minimum seconds between two looks that skip nothing."""
+"""Minimum seconds between two looks that skip no parts."""
 
 BUDGET = 125.0
 """Length of the pause after a look, in durations of the look."""
@@ -92,7 +92,7 @@ BEAT_SECONDS = 5.0
 
 MAX_VIEWERS = 64
 MAX_VIEWERS_OF_PEER = 16
-"""Maximum number of viewers at the same time: of all peers, and of one token or host."""
+"""Maximum numbers of concurrent viewers: in total, and of one token or host."""
 
 
 class TooManyViewers(Exception):
@@ -190,7 +190,7 @@ class Feed:
         self._news = asyncio.Event()
 
     async def _look_on(self) -> None:
-        """Look until cancelled. After a failure the viewers are disconnected, and may reconnect."""
+        """Read the state until cancelled. After a failure the viewers are disconnected, and may reconnect."""
         try:
             await self._look_again_and_again()
         except Exception:
@@ -202,7 +202,7 @@ class Feed:
             self._tell()
 
     async def _look_again_and_again(self) -> None:
-        """Look after each change, and later again at the skipped parts."""
+        """Look after each change, and later look again at the skipped parts."""
         mirrors = self._mirrors
         looker = Looker(self._sources, self._board, mirrors)
         loop = asyncio.get_running_loop()

@@ -1,9 +1,8 @@
 """Pages of the page's lists: in their default order, or in one that the viewer chooses.
 
-For an order of choice all rows are made in one bounded pass, and only those of a page are retained. So the
-time of a page grows with the list, but its memory does not. Rows with equal values are in order of their
-names, and a cursor has the value and the name of a row: a row whose value does not change is on exactly one
-page.
+For a chosen order all rows are made in one bounded pass, and only those of a page are retained. So the time
+for a page grows with the list, but the memory does not. Rows with equal values are in order of their names,
+and a cursor has the value and the name of a row: a row whose value does not change is on exactly one page.
 """
 
 import json
@@ -36,7 +35,7 @@ Place = tuple[Value, str]
 
 
 class Order:
-    """An order of rows: by a column, or by an amount in a column, such as ``allocated.vcore``."""
+    """An order of rows by a column, or by an amount in a column, such as ``allocated.vcore``."""
 
     def __init__(self, sort: str) -> None:
         """Read the parameter `sort`; a ``-`` in front is for descending order."""
@@ -112,7 +111,7 @@ class Best(Generic[T]):
         self.found = 0
         """Number of rows on all pages."""
         self.cut = False
-        """True if there are more than `MAX_SORTED` items."""
+        """True if `MAX_SORTED` items were sorted and more were left out."""
         self._items = items
         self._to_row = to_row
         self._name_of = name_of
@@ -224,7 +223,7 @@ async def by_place(
     finish: Callable[[JsonObject], None] | None = None,
     name_of: Callable[[JsonObject], str] = itemgetter("allocationKey"),
 ) -> web.StreamResponse:
-    """A page of a list without names; `offset` counts the rows before it."""
+    """A page of a list without names; `offset` is the number of rows before it."""
     order = order_of(request)
     if order is not None:
         fitting = (item if item is not None and fits(item) else None for item in items)

@@ -34,7 +34,7 @@ from licorne_server.http.units import Asked, milliseconds, rm_asked
 from licorne_server.wire.features import PageList, table
 
 MOST_HOLDERS = 3
-"""Reservations of a node that the list of nodes shows, at most."""
+"""Maximum number of reservations of a node in the list of nodes."""
 
 NOTHING = FirstObstacle("")
 
@@ -86,7 +86,7 @@ def _reason_of(row: JsonObject) -> dict[str, str]:
 async def asks(request: web.Request) -> web.StreamResponse:
     """The asks of an application in scheduling order, from `offset` on.
 
-    `reason` selects those with an obstacle with that code.
+    `reason` selects asks whose obstacle has that code.
     """
     asked, maker = Asked(request), Maker.of(request)
     views, partition, app = asked.views, asked.partition, asked.name("app")

@@ -1,8 +1,8 @@
 """The board of the page's live part: RMs, partitions and queues (spec § 12.4).
 
 There is one board for all viewers. An entry is written as JSON once, when it changes. The only state of a
-viewer is its version of the board. So a slow viewer delays no other and needs no memory: it gets the state
-of the time at which it is ready.
+viewer is its version of the board. So a slow viewer delays no other viewer and needs no memory: once it is
+ready it gets the state of that time.
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
@@ -19,13 +19,13 @@ from licorne_server.http.ui.rows import Key, finding_row, partition_row, queue_r
 from licorne_server.reads.sources import RmFigures, Sources
 
 Visible = Callable[[str], bool]
-"""Tests the right of a viewer to see an RM."""
+"""True if the viewer may see the RM with this id."""
 
 MAX_GONE = 1_000
 """Maximum number of retained removals of entries, for viewers with an older version."""
 
 PART = 256
-"""Entries that are read without a pause, at most."""
+"""Maximum number of entries that are read without a pause."""
 
 
 @dataclass(slots=True)
@@ -55,7 +55,7 @@ class Board:
         """Begin a round, in which every existing entry is put or kept."""
         self._round += 1
         self._unchanged.clear()
-        # The first round makes a version even without entries: viewers need one.
+        # The first round makes a version even if there are no entries, because viewers wait for one.
         self._changed = self.version == 0
 
     def put(self, key: Key, row: dict[str, object]) -> None:
@@ -94,8 +94,8 @@ class Board:
     def since(self, version: int, visible: Visible | None) -> Iterator[str]:
         """Changes since a version, as members of a JSON object, in pieces.
 
-        `visible` tests the rights of the viewer; None for all rights. The reader may pause after
-        every piece. Pieces may be empty.
+        `visible` is True for the RMs that the viewer may see; None if it may see all. The reader may pause
+        after every piece. Pieces may be empty.
         """
         whole = version == 0 or version < self._kept
         gone = () if whole else tuple(self._gone.items())
@@ -108,7 +108,7 @@ def _pieces(
     versions: tuple[int, int, bool],
     visible: Visible | None,
 ) -> Iterator[str]:
-    """The members of the object; `versions` are the old and the new one, and True for all entries."""
+    """The members of the object; `versions` has the old and the new version, and True for all entries."""
     have, now, whole = versions
     yield f'"version":{now},"whole":{encode(whole)}'
     lists: dict[str, list[str]] = {}
@@ -129,8 +129,8 @@ def _is_visible(key: Key, visible: Visible | None) -> bool:
 
 
 MAX_QUEUES = 5_000
-"""Bound on queues of all partitions that are shown live. Each RM has an equal share, and the unused part
-of a share is for other RMs. The deepest queues beyond the share of an RM are left out."""
+"""Bound on queues of all partitions that are shown live. Each RM has an equal share; other RMs may use what
+it leaves of its share. The deepest queues beyond the share of an RM are left out."""
 
 
 class _QueueCount(NamedTuple):
@@ -160,11 +160,11 @@ class Looker:
         self._sources = sources
         self._mirrors = mirrors
         self._board = board
-        # For each partition, a value that changes with its activity, and the result of the last look.
+        # By partition: a value that changes with its activity, and the result of the last look.
         self._seen: dict[PartitionName, tuple[object, _QueueCount]] = {}
 
     def look(self, rms: Sequence[RmFigures], *, whole: bool) -> Iterator[None]:
-        """Put all entries; the reader may pause at every step. `rms` are present figures.
+        """Put all entries; the reader may pause at every step. `rms` are the current figures.
 
         A partition with the same counters as before is idle. Some changes are not counted, such as the stop
         of a queue, so a `whole` look skips no partition.
@@ -178,7 +178,7 @@ class Looker:
         reports = sources.views.rms()
         yield
         mirrors = self._mirrors
-        # Each member has an equal share.
+        # Each member of the deployment has an equal share.
         most = MAX_QUEUES if mirrors is None else MAX_QUEUES // (1 + mirrors.count)
         rooms = shares({rm.rm_id: rm.counts.queues for rm in reports}, most)
         for rm in reports:
@@ -204,7 +204,7 @@ class Looker:
         yield from board.end()
 
     def _put_events(self, rm_id: RmId) -> None:
-        """Put the range of event ids, by which viewers fetch new events."""
+        """Put the range of event ids, from which viewers know which events are new."""
         with suppress(NotFound):
             log = self._sources.events.get(rm_id)
             row = {"rm": rm_id, "instance": log.instance, "next": log.next_id}

@@ -1,7 +1,7 @@
 """The boards of the other members, each followed over its feed while the page has viewers.
 
-Messages are read row by row, as one may have megabytes. The rows of a lost member stay for a
-moment, so that a short break does not empty the page; the member is named on the page at once.
+Messages are read row by row, as one may have megabytes. The page names a lost member at once, but its rows
+stay for a moment, so that a short break does not empty the page.
 """
 
 import asyncio
@@ -23,25 +23,25 @@ from licorne_server.store.coordination.store import Member, MemberId
 log = structlog.get_logger("core.http.ui.mirrors")
 
 PEER = "mirrors"
-"""Peer whose time slices read messages of other members."""
+"""Peer that is charged for reading messages of other members."""
 
 MAX_EVENT = 32 * 1024 * 1024
-"""Bytes of one message of a member, at most."""
+"""Maximum number of bytes of one message of a member."""
 
 MAX_ROWS = 20_000
-"""Rows of one member that are shown at most."""
+"""Maximum number of displayed rows of one member."""
 
 SILENCE_SECONDS = 15.0
-"""Seconds without a message, three beats, after which a member is lost."""
+"""Seconds without a message after which a member is lost: three heartbeats."""
 
 FIRST_SECONDS = 2.0
-"""Seconds for which the first look waits for the other members."""
+"""Seconds that the first look waits for the other members."""
 
 RETRY_SECONDS = 1.0
-"""Seconds between two tries to follow a member."""
+"""Seconds between two attempts to follow a member."""
 
 KEEP_SECONDS = 10.0
-"""Seconds for which the rows of a lost member stay."""
+"""Seconds for which the rows of a lost member are retained."""
 
 END = b"\n\n"
 
@@ -70,7 +70,7 @@ class Mirror:
     version: int
     """Number that rises with each change."""
     told: asyncio.Event
-    """Set when there are rows, or a problem."""
+    """Set once there are rows, or a problem."""
 
     def __init__(self, member: Member, members: Members, time_slices: TimeSlices) -> None:
         """Begin to follow a member."""
@@ -85,7 +85,7 @@ class Mirror:
         self._task.cancel()
 
     async def _follow_on(self) -> None:
-        """Follow the member, and reconnect after the connection was lost."""
+        """Follow the member, and reconnect whenever the connection is lost."""
         while True:
             name = self.member.name
             try:
@@ -160,7 +160,7 @@ def _event(text: str) -> tuple[str, str]:
 
 
 def items_of(text: str) -> Iterator[tuple[str, Any]]:
-    """The members of a JSON object, parsed one by one; the items of a list are yielded singly.
+    """The members of a JSON object, parsed one by one; of a list, each item by itself.
 
     Raises:
         ValueError, IndexError: the text is no such object.
@@ -214,7 +214,7 @@ class Mirrors:
                     await mirror.told.wait()
 
     def rows(self, here: Set[str], most: int) -> Iterator[tuple[Key, Row]]:
-        """The rows of RMs that are not in `here`, with `most` queues of each member; and lost members."""
+        """The rows of RMs that are not in `here`, with up to `most` queues of a member; and lost members."""
         known = set(here)
         for mirror in list(self._mirrors.values()):
             rows = {key: row for key, row in mirror.rows.items() if key.rm not in known}

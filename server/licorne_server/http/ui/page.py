@@ -50,11 +50,11 @@ STATIC = {
     for file in sorted(FOLDER.iterdir(), key=lambda file: file.name)
     if file.name.endswith(tuple(CONTENT_TYPES))
 }
-"""Files of the page by path: fixed at the start, so that no path leads to another file."""
+"""Files of the page by path. The list is fixed at the start, so that no path leads to another file."""
 
 
 HITS = 20
-"""Hits of a kind that are shown, at most."""
+"""Maximum number of displayed hits of a kind."""
 
 PART = 64
 """Names that are compared in one step."""
@@ -66,7 +66,7 @@ MAX_NAMES = 500_000
 async def search(request: web.Request) -> web.StreamResponse:
     """Up to 20 objects of each kind whose names contain the text `q`; case does not matter.
 
-    Each has its state, an application also its queue and user, and an ended one its time.
+    Each has its state; an application also has its queue and user, and an ended application its end time.
     """
     text = wanted(request)
     if not text:
@@ -84,14 +84,14 @@ async def search(request: web.Request) -> web.StreamResponse:
 
 
 def _read_hits(body: bytes) -> tuple[list[JsonObject], bool]:
-    """The hits of another member, and if they are complete; raises ValueError or KeyError otherwise."""
+    """The hits of another member, and whether they are complete; raises ValueError or KeyError."""
     answer = json.loads(body)
     hits = [{name: hit[name] for name in HIT} for hit in answer["hits"]]
     return hits, answer["complete"] is True
 
 
 HIT = ("kind", "partition", "name", "id", "state", "queue", "user", "finished")
-"""The members of a hit. For an ended application `id` is the RM's, and `name` its unique name here."""
+"""The members of a hit. For an ended application `id` is that of the RM, and `name` its unique name here."""
 
 
 class Search:
@@ -138,7 +138,7 @@ class Search:
                 self.hits.append({**dict.fromkeys(HIT, ""), **hit, "finished": 0, **more})
 
     def _has_room(self, kind: str) -> bool:
-        """True if one more hit of a kind may be added."""
+        """True if one more hit of this kind may be added."""
         count = self._found[kind] = self._found.get(kind, 0) + 1
         self.complete = self.complete and count <= HITS
         return count <= HITS
@@ -173,7 +173,7 @@ class Search:
 
 
 HEADERS = {
-    # Only the page's own files are loaded and run, and no text becomes HTML.
+    # The browser loads and runs only the page's own files, and treats no text as HTML.
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
         "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
@@ -230,7 +230,7 @@ class Page:
         app.on_shutdown.append(self._stop)
 
     async def home(self, request: web.Request) -> web.StreamResponse:
-        """Redirect to the page, by a relative path, as a proxy may add a prefix."""
+        """Redirect to the page. The path is relative, as a proxy may add a prefix."""
         raise web.HTTPFound("ui" if request.path == "/" else "../ui", headers=HEADERS)
 
     async def file(self, request: web.Request) -> web.StreamResponse:
@@ -254,7 +254,7 @@ class Page:
     async def feed(self, request: web.Request) -> web.StreamResponse:
         """Server-sent events of the feed, until the viewer disconnects.
 
-        Another member gets only events of RMs that are served here.
+        Another member gets only events of RMs that this member serves.
         """
         feed = self._own if BY_MEMBER in request else self._feed
 

@@ -1,6 +1,6 @@
 """Rows of the page's lists, as short JSON, in the units of REST.
 
-Times are in milliseconds since 1970, which JavaScript holds exactly; 0 stands for none.
+Times are in milliseconds since 1970, which JavaScript represents exactly; 0 stands for no time.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -35,7 +35,7 @@ class Key(NamedTuple):
 
 
 def _row(report: type[R], own: str, **names: Source) -> Callable[[R], dict[str, object]]:
-    """Make the function that converts a report to a row: fields in `own` by name, others renamed."""
+    """Make the function that converts a report to a row: `own` names fields that are not renamed."""
     sources: dict[str, Source] = {name: name for name in own.split()}
     return renamed(report, {**sources, **names}, {Moment: milliseconds}, dict)
 
@@ -45,7 +45,7 @@ def _mark(mark: OperatorMark | None) -> JsonObject | None:
 
 
 def rm_row(rm: RmReport, connected: bool, since: float, caps: RmCaps) -> JsonObject:
-    """One RM: its connection, with the time of its last change, its usage and its limits."""
+    """One RM: its connection with the time `since` which it is in this state, its usage and its limits."""
     return {
         **_rm(rm),
         "connected": connected,
@@ -108,7 +108,7 @@ def queue_row(partition: PartitionName, queue: QueueReport) -> JsonObject:
 
 _queue = _row(
     QueueReport,
-    # Without headroom, which would change in all queues whenever one changes.
+    # Without headroom: it would change in all queues whenever the usage of one changes.
     "path parent state guaranteed max allocated pending preempting applications",
     leaf="is_leaf",
     managed="is_managed",
@@ -120,10 +120,10 @@ _queue = _row(
 
 
 def application_row(name: str, app: AppReport, obstacle: FirstObstacle, text: str = "") -> JsonObject:
-    """One application in a list, with the name that identifies it.
+    """One application in a list, with its unique name.
 
     The name of an ended application differs from its id, which another application may have. The reason is
-    the obstacle of its first ask; `text` is its text, which lists add to displayed rows.
+    the obstacle of its first ask, and `text` the text of the reason, which lists add to displayed rows.
     """
     return {
         "name": name,
@@ -211,12 +211,12 @@ _STAY = names("ALLOCATION_ON_PAGE")
 
 
 def stay_row(stay: StayReport | None) -> JsonObject:
-    """The fields of a row for an allocation that will be preempted; None for others."""
+    """The fields of a row for an allocation that will be preempted; None if it will not."""
     return {name: None if stay is None else of(stay) for name, of in _STAY.items()}
 
 
 def node_allocation_row(found: AllocationReport, app: AppReport | None) -> JsonObject:
-    """One allocation on a node, with its application; `app` is None for one of another scheduler."""
+    """One allocation on a node, with its application; None for an allocation of another scheduler."""
     allocation, ask = found.allocation, found.allocation.ask
     return {
         "key": ask.key,
@@ -260,7 +260,7 @@ usage_row = _row(
 
 
 def usage_detail(usage: UsageReport) -> JsonObject:
-    """A user or a group: pending amounts, applications with the group whose limits apply, and queues."""
+    """A user or a group: pending amounts, usage by queue, and the limiting group of each application."""
     return {
         "name": usage.name,
         "pending": dict(usage.pending),

@@ -35,13 +35,13 @@ from licorne_server.reads.history.tracks import (
 from licorne_server.reads.sources import Sources
 
 MAX_ROWS = 500
-"""Asks that are shown, at most: the latest."""
+"""Maximum number of asks that are shown: the latest."""
 
 MAX_FACTS = 200_000
-"""Facts of the event log that are examined, at most: the latest."""
+"""Maximum number of facts of the event log that are examined: the latest."""
 
 PART = 256
-"""Facts that are examined without a pause, at most."""
+"""Maximum number of facts that are examined without a pause."""
 
 _ENDS = {
     EventDetail.ALLOC_CANCEL: "released",
@@ -64,7 +64,7 @@ _RULES = {
 
 
 async def timeline(request: web.Request) -> web.StreamResponse:
-    """The latest asks of an application, each with its phases; `more` counts the others."""
+    """The latest asks of an application, each with its phases; `more` is the number of the others."""
     asked, maker = Asked(request), Maker.of(request)
     found = Timeline(asked)
     await maker.all(found.steps())
@@ -81,7 +81,7 @@ class Timeline:
         self._name = asked.name("app")
         self._app: AppReport = asked.views.application(self._partition, self._name)
         self._victims: dict[str, PreemptionRecord] = {}
-        # Ends of asks that never ran, until the log shows their arrival.
+        # Ends of asks that never ran, kept until their submission is found in the log.
         self._ends: dict[str, tuple[float, str]] = {}
         self._rows: list[tuple[float, JsonObject]] = []
         self._count = 0
@@ -141,7 +141,7 @@ class Timeline:
         end: str = "",
         why: str = "",
     ) -> None:
-        """Add a row. Times are in unix seconds: `allocated` is 0.0 and `ended` None for not yet."""
+        """Add a row, with times in unix seconds: 0.0 for `allocated` and None for `ended` mean not yet."""
         victim = self._victims.get(ask.key) if allocated else None
         if victim is not None and not allocated <= victim.time <= (ended or victim.time):
             victim = None  # an earlier allocation of the same key
@@ -195,11 +195,11 @@ def _phases(
 
 
 SPARK_MINUTES = 60
-"""Points of a sparkline, each of a minute."""
+"""Number of points of a sparkline, one for each minute."""
 
 
 def _span(sources: Sources, track: Track, count: int, length: int) -> TrackSpan:
-    """The last part of a track. Its last interval may be the present step, which has no sample yet."""
+    """The last part of a track. Its last interval may be the current step, which has no sample yet."""
     present = max(sources.recorder.step, step_of(sources.now()) - 1)
     return TrackSpan(track, present, count, length)
 
@@ -207,7 +207,7 @@ def _span(sources: Sources, track: Track, count: int, length: int) -> TrackSpan:
 async def history(request: web.Request) -> web.StreamResponse:
     """Samples of a `queue`, or of the partition without it; `span` is hour or day.
 
-    From this request on the queue is recorded, if it was not before.
+    The queue is recorded from this request on, unless it is recorded already.
     """
     asked, maker = Asked(request), Maker.of(request)
     sources, partition, path = asked.sources, asked.partition, text_in(request, "queue").lower()
@@ -255,7 +255,7 @@ def _resources(span: TrackSpan, track: Track) -> Iterator[str]:
 
 
 def _nodes(span: TrackSpan, track: Track) -> Iterator[str | None]:
-    """The number of nodes, and numbers by tenths of use; null without a sample."""
+    """The number of nodes, and the number in each tenth of use; null without a sample."""
     if track.nodes is not None:
         yield _member("count", span.of(track.nodes))
     tenths = []
@@ -301,7 +301,7 @@ def _milliseconds(length: int) -> int:
 
 
 async def sparks(request: web.Request) -> web.StreamResponse:
-    """Usage and waiting amounts of a `resource` in the last hour, of all recorded queues."""
+    """The usage and the waiting amounts of a `resource` in the last hour, for all recorded queues."""
     asked, maker = Asked(request), Maker.of(request)
     sources, resource = asked.sources, text_in(request, "resource") or "vcore"
     last = max(sources.recorder.step, step_of(sources.now()) - 1) // STEPS_OF_MINUTE
@@ -328,7 +328,7 @@ async def sparks(request: web.Request) -> web.StreamResponse:
 
 
 async def standing(request: web.Request) -> web.StreamResponse:
-    """The recorded positions of the ask `key` in its queue. It is followed from this request on."""
+    """The recorded positions of the ask `key` in its queue. They are recorded from this request on."""
     asked, maker = Asked(request), Maker.of(request)
     name = AskName(asked.partition, AppId(asked.name("app")), AllocationKey(asked.query("key")))
     await maker.once(lambda: asked.views.application(name.partition, name.app_id))

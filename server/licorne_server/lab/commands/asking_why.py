@@ -17,11 +17,11 @@ from licorne_server.lab.simulation.replaying import replay
 from licorne_server.reads import explaining
 
 MOST_NAMES: Final = 50_000
-"""Names that are compared with an unknown one, at most."""
+"""Maximum number of names that are compared with an unknown name."""
 MOST_LIKE: Final = 5
 LIKENESS: Final = 0.6
 LONGEST: Final = 64
-"""Characters of a name that are compared, at most."""
+"""Maximum number of characters of a name that are compared."""
 
 Found = tuple[PartitionName, AppId]
 
@@ -30,7 +30,7 @@ def explain_and_print(args: argparse.Namespace) -> None:
     """Print the explanation of an ask at a moment.
 
     Raises:
-        UsageError: something in `args` cannot be used, or several asks have the key.
+        UsageError: an argument is invalid, or several asks have the key.
         NotFoundError: there was no such ask.
     """
     run = Run(args.journal, args.run)
@@ -82,7 +82,7 @@ def _only_one(views: Views, args: argparse.Namespace, when: str) -> Found:
 
 
 def _partitions(views: Views, name: str) -> list[PartitionName]:
-    """All partitions, or those of a full or bare name."""
+    """All partitions, or those with this full or bare name."""
     known = views.partitions_made()
     named = [one for one in known if name in ("", one, bare_partition(one))]
     if name and not named:
@@ -92,7 +92,7 @@ def _partitions(views: Views, name: str) -> list[PartitionName]:
 
 
 def _not_there(views: Views, partitions: list[PartitionName], args: argparse.Namespace, when: str) -> str:
-    """A sentence about an unknown ask, with similar names."""
+    """A sentence which says that there was no such ask, with similar names."""
     text = f"there was no ask {printable(args.key)} at {when}"
     if args.app:
         text += f" in application {printable(args.app)}"
@@ -118,11 +118,11 @@ def _keys(views: Views, partitions: list[PartitionName], app: str) -> Iterator[s
 
 
 def _like(name: str, names: Iterator[str]) -> str:
-    """``; there: a, b`` with similar names that exist; empty for none."""
+    """Similar names that exist, as ``; there: a, b``; empty if there are none."""
     known = list(islice(names, MOST_NAMES))
     name = name[:LONGEST]
     begin = [one for one in known if one.startswith(name)]
-    # Comparing all takes minutes: names with the same beginning are compared first.
+    # Comparing all names takes minutes: names with the same beginning are compared first.
     some = [one for one in known if one[:2] == name[:2]] or known
     near = begin[:MOST_LIKE] or get_close_matches(
         name, [one[:LONGEST] for one in some[: MOST_NAMES // 10]], n=MOST_LIKE, cutoff=LIKENESS

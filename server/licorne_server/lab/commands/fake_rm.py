@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Play the workload until a signal. Without a server, wait for one."""
-    # The client opens other channels. This channel checks the options, as for every command.
+    # The client opens its own channels. This channel only checks the options, as for every command.
     return with_channel(args, lambda _: play(args))
 
 
@@ -77,7 +77,7 @@ async def play_until_signal(args: argparse.Namespace) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, player.cancel)
-    # Cancellation is the orderly end; other errors are raised.
+    # Cancellation is the regular end; other errors are raised.
     with suppress(asyncio.CancelledError):
         await player
     talking.cancel()
@@ -86,7 +86,7 @@ async def play_until_signal(args: argparse.Namespace) -> None:
 
 
 def shortened(record: logging.LogRecord) -> bool:
-    """Shorten the reason of a lost connection."""
+    """Shorten the reason why a connection was lost."""
     if record.msg == NO_CONNECTION and isinstance(record.args, tuple):
         address, reason = record.args
         record.args = address, in_short(str(reason))
@@ -94,7 +94,7 @@ def shortened(record: logging.LogRecord) -> bool:
 
 
 async def talk(rm: DemoRm, seconds: float) -> None:
-    """Print a line every `seconds`."""
+    """Print the RM's counts of allocations and waiting asks every `seconds`."""
     while True:
         await asyncio.sleep(seconds)
         tally = rm.tally
@@ -105,7 +105,7 @@ async def talk(rm: DemoRm, seconds: float) -> None:
 
 
 async def advise(rm: DemoRm, args: argparse.Namespace, tls: TlsConfig | None) -> None:
-    """Print advice if TLS options have kept the RM from the server until the timeout."""
+    """Print advice at the timeout, if TLS options are why the RM has not reached the server."""
     await asyncio.sleep(args.timeout)
     if not rm.was_served:
         for target in args.targets:

@@ -1,4 +1,4 @@
-"""Common parts of the commands on journals: their arguments, and the report of failures."""
+"""Code shared by the commands on journals: their arguments, and the report of failures."""
 
 import argparse
 from collections.abc import Callable
@@ -13,7 +13,7 @@ MOMENT: Final = "an RFC 3339 time, unix seconds, or from the run's begin: +90, +
 
 
 def add_journal_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the directory and the run."""
+    """Add the arguments for the directory and the run."""
     parser.add_argument("journal", type=Path, metavar="DIR", help="the directory of serve --journal")
     parser.add_argument(
         "--run", type=positive, metavar="N", help="of this start of the server (default: the last)"
@@ -21,7 +21,7 @@ def add_journal_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def with_journal(act: Callable[[], int | None]) -> int:
-    """Run a command; every failure becomes one line on stderr and an exit code."""
+    """Run a command. A failure is printed as one line on stderr, and its exit code is returned."""
     try:
         with while_read():
             return act() or OK

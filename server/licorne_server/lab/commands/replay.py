@@ -51,8 +51,8 @@ def run(args: argparse.Namespace) -> int:
     """Replay and print; return the exit code.
 
     0: without changes all decisions equal those of the journal; 1: the journal is unreadable; 3: the run or
-    the RM does not exist; 4: an RM refuses the configuration; 6: decisions differ from the journal without
-    any change.
+    the RM does not exist; 4: an RM refuses the configuration; 6: decisions differ from the journal although
+    nothing was changed.
     """
     return with_journal(lambda: _run(args))
 

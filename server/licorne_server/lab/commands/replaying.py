@@ -1,4 +1,4 @@
-"""The work of `licorne replay`: both runs, and their printed comparison."""
+"""The work of `licorne replay`: plays both runs, and prints their comparison."""
 
 import argparse
 from collections.abc import Mapping, Sequence
@@ -43,8 +43,8 @@ def replay_and_print(args: argparse.Namespace) -> int:
     """Replay a run as `args` say; returns the exit code.
 
     Raises:
-        UsageError, NotFoundError: something in `args` cannot be used.
-        RefusedError: an RM cannot have the configuration.
+        UsageError, NotFoundError: an argument is invalid.
+        RefusedError: an RM refuses the configuration.
     """
     changes = _changes(args)
     if args.picture is not None and args.picture.suffix != ".svg":
@@ -72,7 +72,7 @@ def replay_and_print(args: argparse.Namespace) -> int:
 
 
 class _Watching:
-    """The watchers of both cores."""
+    """The watchers of the core of each run."""
 
     def __init__(self, *, keep: bool) -> None:
         self.measures: list[Measures] = []
@@ -80,7 +80,7 @@ class _Watching:
         self._keep = keep
 
     def of_live(self, scheduler: Scheduler) -> Sequence[Watcher]:
-        """Measures, and the records that a run with changes needs."""
+        """Watchers that measure the run, and that record what a run with changes needs."""
         measures = self.of_changed(scheduler)
         if not self._keep:
             return measures
@@ -88,13 +88,13 @@ class _Watching:
         return (*measures, self.lives)
 
     def of_changed(self, scheduler: Scheduler) -> Sequence[Watcher]:
-        """Measures of a changed run, without its picture."""
+        """Watchers that measure a run with changes."""
         self.measures.append(Measures(scheduler))
         return self.measures[-1:]
 
 
 def _changes(args: argparse.Namespace) -> Changes | None:
-    """The changes in the options; None for none."""
+    """The changes that the options describe; None if there are none."""
     if args.config is None and not args.nodes:
         if args.rm:
             raise UsageError("--rm goes with --config or --nodes")

@@ -1,4 +1,4 @@
-"""A run of a journal for commands: its records, moments of it, and the progress of its replay."""
+"""A run of a journal, as commands use it: its records, its moments, and the progress of its replay."""
 
 import argparse
 from collections.abc import Iterator
@@ -27,11 +27,11 @@ class Run:
     header: Header
 
     def __init__(self, folder: Path, number: int | None) -> None:
-        """Find a run, the last for None.
+        """Find a run; `number` is None for the last one.
 
         Raises:
             UsageError: the directory is no journal, or the run cannot be read from its beginning.
-            NotFoundError: it does not have the run.
+            NotFoundError: the journal does not have the run.
         """
         self._folder = folder
         try:
@@ -109,7 +109,7 @@ def torn_text(torn: Torn) -> str:
 
 
 class Teller:
-    """Reports the progress of a long replay on stderr."""
+    """Prints the progress of a long replay on stderr."""
 
     def __init__(self, what: str, start: float) -> None:
         """Report the work `what`; `start` is the beginning of the run, in unix seconds."""
@@ -118,7 +118,7 @@ class Teller:
         self._begun = self._told = monotonic()
 
     def __call__(self, now: float) -> None:
-        """Note that the replay has reached this time, in unix seconds."""
+        """Report that the replay has reached this time, in unix seconds."""
         clock = monotonic()
         if clock - self._told >= FIRST_WORD:
             self._told = clock

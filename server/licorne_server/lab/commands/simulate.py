@@ -49,15 +49,15 @@ EXAMPLES = (
     (f"licorne simulate {MADE}hpc --limit 300 --picture hpc.svg", "a made load, and a picture"),
 )
 USUAL = ("fifo", "priority", "fair", "fair-preempting", "backfill-easy")
-"""Policies that are compared by default, as far as this core has them."""
+"""Policies that are compared by default, if this core supports them."""
 HEADERS = ("RUN", "WAIT", "P50", "P99", "SLOWDOWN", "USED", "MAKESPAN", "CHANGE")
 RECORDED = "as recorded"
 
 
 MOST: Final = 1e6
-"""Bound of factors and times in arguments."""
+"""Upper bound of factors and times in arguments."""
 MOST_REASONS: Final = 3
-"""Reasons for rejections that are shown for a run, at most."""
+"""Maximum number of reasons for rejections that are shown for a run."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -177,7 +177,7 @@ def _usual() -> list[str]:
 
 
 def _trace(args: argparse.Namespace) -> tuple[Load | None, Trace]:
-    """The trace, and the generated load from which it was made, if any."""
+    """The trace, and the load from which it was generated, or None."""
     names = [word for word in args.traces if word.startswith(MADE)]
     if not names:
         return None, open_trace([Path(word) for word in args.traces], args.format or "")
@@ -251,7 +251,7 @@ def _runs(
 
 
 def _judge(one: Run) -> None:
-    """Raise RefusedError if the run has no results."""
+    """Raise RefusedError if no job of the run could be played, or all were rejected."""
     if not one.figures.jobs:
         reasons = ", ".join(_left_out(one)) or "the trace is empty"
         raise RefusedError([f"licorne simulate: no job can be played: {reasons}"])

@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Replay up to the moment, and print the output of `licorne explain` at that time.
 
-    0: it is printed; 1: the journal is unreadable; 3: there was no such ask.
+    0: the explanation was printed; 1: the journal is unreadable; 3: there was no such ask.
     """
     return with_journal(lambda: _run(args))
 

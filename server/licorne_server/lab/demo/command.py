@@ -46,9 +46,9 @@ DEFAULT_SECONDS = 15.0
 LONGEST_SECONDS = 25.0
 PICTURE_SECONDS = 0.25
 ANSWER_SECONDS = 10.0
-# Time of the request for an explanation, as a share of the demo.
+# When the explanation is requested, as a share of the demo.
 EXPLAIN_AT = 0.45
-# An RM whose asks always find room: their latency is that of the scheduler.
+# An RM whose asks always find room, so that their latency is that of the scheduler.
 PROMPT_RM = "services"
 EXPLAINED_RM = "batch"
 GANG_RM = "research"
@@ -114,7 +114,7 @@ def played(length: float) -> int:
 
 
 def each_of(group: BaseExceptionGroup[OSError]) -> Iterator[OSError]:
-    """Errors of a group, and of all groups inside."""
+    """The errors in a group, and in the groups inside it."""
     for error in group.exceptions:
         if isinstance(error, BaseExceptionGroup):
             yield from each_of(error)
@@ -138,7 +138,7 @@ async def play(length: float) -> None:
                 try:
                     await spectator.watch()
                 finally:
-                    # Ends a request under way, so that nothing waits for its answer.
+                    # Cancels a request that is still running, so that nothing waits for its answer.
                     channel.close()
                 for player in players:
                     player.cancel()
@@ -191,7 +191,7 @@ class Spectator:
         while not self.is_over and not await asyncio.to_thread(self._all_there):  # noqa: ASYNC110
             await asyncio.sleep(PICTURE_SECONDS)
         if is_terminal(sys.stdout):
-            # Imported for nothing else: that takes half a second.
+            # Imported only here, because the import takes half a second.
             from licorne_cli.screen.app import Words, watch
 
             words = Words(title=self._title, status=lambda _: self._totals(), none=NO_RM.__add__)
@@ -213,7 +213,7 @@ class Spectator:
             await asyncio.sleep(PICTURE_SECONDS)
 
     def look(self, opened: Opened | None) -> Snapshot:
-        """Current snapshot, RMs in order of the demo; requests the explanation when due. Blocks."""
+        """The current snapshot, RMs in the order of the demo; requests the explanation when due. Blocks."""
         snapshot = self._source.look(opened)
         order = [rm.world.rm_id for rm in self._rms]
         clusters = sorted(snapshot.clusters, key=lambda item: order.index(item.partition.rm_id))
@@ -231,7 +231,7 @@ class Spectator:
         return replace(snapshot, clusters=named)
 
     def _blocked(self) -> ExplainResponse | None:
-        """Explanation of the waiting application; None if it does not wait now."""
+        """Explanation of the application that always waits; None if it does not wait now."""
         request = ExplainRequest(partition=f"[{EXPLAINED_RM}]default", application_id=WAITING_APPLICATION)
         try:
             answer = self._stub.Explain(request, timeout=ANSWER_SECONDS)
@@ -280,12 +280,12 @@ def summary(rms: Sequence[DemoRm], spectator: Spectator, usage: Usage) -> list[s
 
 
 def tally_of(rms: Sequence[DemoRm], rm_id: str) -> Tally:
-    """Counts of one RM."""
+    """The counts of one RM."""
     return next(rm.tally for rm in rms if rm.world.rm_id == rm_id)
 
 
 def together(tally: Tally, gang: str = GANG) -> str:
-    """Progress of a gang."""
+    """The progress of a gang."""
     return (
         f"{gang}: {tally.placeholders[gang]} placeholders came together,"
         f" {tally.placed[gang]} allocations took their places"
@@ -293,7 +293,7 @@ def together(tally: Tally, gang: str = GANG) -> str:
 
 
 def taken_back(tally: Tally) -> str:
-    """The share of a guarantee that preemption took back from its borrower."""
+    """The share of a guarantee that preemption has reclaimed from the borrower."""
     return (
         f"{OWNER_QUEUE} got {tally.placed[OWNER]} allocations that it is guaranteed:"
         f" {tally.preempted[BORROWER]} of {BORROWER_QUEUE} were stopped for them"
@@ -301,7 +301,7 @@ def taken_back(tally: Tally) -> str:
 
 
 def latency(tally: Tally) -> str:
-    """Latency of the RM whose asks always find room."""
+    """The latency of the RM whose asks always find room."""
     if not tally.waits:
         return "nothing was placed yet"
     waits = sorted(tally.waits)
@@ -312,5 +312,5 @@ def latency(tally: Tally) -> str:
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:
-    """Quantile of ordered seconds, in milliseconds."""
+    """A quantile of ordered seconds, in milliseconds."""
     return ordered[ceil((len(ordered) - 1) * share)] * 1000

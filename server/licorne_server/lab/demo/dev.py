@@ -32,7 +32,7 @@ TRIED = (
     "apps tuning --rm research",
     "calendar",
 )
-"""Commands that are shown."""
+"""Commands that are suggested to the user."""
 OK = 0
 FAILED = 2
 
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def advice(args: argparse.Namespace, failure: str) -> str:
-    """The option for another address, if the server cannot listen; else empty."""
+    """A suggestion to choose another address, if the server cannot listen; else empty."""
     for option, address in (("--listen", args.listen), ("--http", args.http)):
         if f"cannot listen on {address}:" in failure:
             return f"\nlicorne: give another address with {option}, such as 127.0.0.1:0 for a free port"
@@ -81,7 +81,7 @@ async def serve_until_signal(args: argparse.Namespace) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, serving.cancel)
-    # Cancellation is the orderly end; other errors are raised.
+    # Cancellation is the regular end; other errors are raised.
     with suppress(asyncio.CancelledError):
         await serving
     say("stopped")

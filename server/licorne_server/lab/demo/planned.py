@@ -22,7 +22,7 @@ LARGE = submission(
     resources={"vcore": 32_000, "memory": 128 * GI},
     priority=10,
 )
-"""Each of its asks takes a whole node; running applications leave none free by themselves."""
+"""Each ask takes a whole node, and running applications never leave a node free by themselves."""
 
 RACK_GANG = "pretraining-0001"
 RANKS = TaskGroup(name="ranks", members=8, resources={"vcore": 16_000, "memory": 64 * GI}, priority=10)
@@ -39,7 +39,7 @@ PRETRAINING = submission(
     topology="required=rack",
     task_group=RANKS.name,
 )
-"""It takes most of a rack."""
+"""A gang that takes most of a rack."""
 
 _TUNING = submission(
     "tuning",
@@ -55,7 +55,7 @@ _TUNING = submission(
 TUNING = replace(
     _TUNING, application=replace(_TUNING.application, gang_min=4, gang_max=len(_TUNING.asks), gang_step=4)
 )
-"""It grows when no other ask of its queue waits."""
+"""A gang that grows when no other ask of its queue waits."""
 
 ROOT = """\
       - name: root
@@ -66,7 +66,7 @@ ZONES, RACKS_OF_A_ZONE = 2, 2
 
 
 def planned_worlds() -> tuple[World, ...]:
-    """The three resource managers of the demo, with racks, and with applications that declare runtimes."""
+    """The three resource managers of the demo, with racks, and with runtimes of applications."""
     batch, services, research = worlds()
     return (
         _planned(batch, 'backfill: easy, reserve.after: "1s"', LARGE),
@@ -76,7 +76,7 @@ def planned_worlds() -> tuple[World, ...]:
 
 
 def _planned(world: World, properties: str = "", *more: Submission) -> World:
-    """A world with levels and other properties of root, and with more applications."""
+    """A world with more applications, and with levels and other properties of root."""
     wanted = ", ".join(filter(None, (LEVELS, properties)))
     return replace(
         world,
@@ -88,7 +88,7 @@ def _planned(world: World, properties: str = "", *more: Submission) -> World:
 
 
 def _placed(number: int, node: Node) -> Node:
-    """A node in its zone and rack."""
+    """A node with the attributes of its zone and rack."""
     zone, rack = number % ZONES, number // ZONES % RACKS_OF_A_ZONE
     place = {"zone": f"zone-{zone + 1}", "rack": f"rack-{rack + 1}"}
     return replace(node, attributes={**node.attributes, **place})

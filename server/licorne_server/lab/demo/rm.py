@@ -31,7 +31,7 @@ ENDED = ("Completed", "Failed", "Expired")
 
 @dataclass(slots=True)
 class Tally:
-    """Counts of asks and allocations; `waits` has the latest times between the two, in seconds.
+    """Counts of asks and allocations; `waits` has the latest times from ask to allocation, in seconds.
 
     Placeholders are counted separately. Counters are by application.
     """
@@ -59,14 +59,14 @@ class DemoRm:
         self._runs: dict[str, float] = {}
         # Heap of the end times of running allocations.
         self._ends: list[tuple[float, str]] = []
-        # Allocations preempted before their end times.
+        # Allocations that were preempted before their end times.
         self._preempted: set[str] = set()
-        # By incomplete gang, the number of missing placeholders, and the members.
+        # By incomplete gang: the number of missing placeholders, and the members.
         self._gangs: dict[str, tuple[int, Sequence[Ask]]] = {}
 
     @property
     def was_served(self) -> bool:
-        """True once the server has accepted its nodes."""
+        """True once the server has accepted the nodes of this RM."""
         return self._client is not None and self._client.stats.replayed > 0
 
     async def play(
@@ -102,7 +102,7 @@ class DemoRm:
                     await listening
 
     async def _live(self, client: Client, work: Iterator[Submission]) -> None:
-        """Submit due applications, and end due allocations."""
+        """Submit applications and end allocations when they are due."""
         start = perf_counter()
         upcoming = next(work, None)
         while True:
@@ -118,7 +118,7 @@ class DemoRm:
         """The runtime that the application declares, in seconds; 0 for none."""
         if not self.world.declares or isinf(submission.runs):
             return 0
-        # A declared runtime is a promise, and releases come a little late.
+        # A declared runtime is an upper bound, and releases come a little late.
         return ceil(submission.runs * self._unit) + 1
 
     async def _submit(self, client: Client, submission: Submission) -> None:
@@ -140,7 +140,7 @@ class DemoRm:
         await client.ask(asks)
 
     async def _start_gangs(self, client: Client) -> None:
-        """Submit the members of gangs with all placeholders allocated."""
+        """Submit the members of gangs whose placeholders are all allocated."""
         whole = [name for name, (missing, _) in self._gangs.items() if not missing]
         for name in whole:
             _, members = self._gangs.pop(name)

@@ -1,7 +1,7 @@
 """Worlds of the demo's three resource managers: queues, nodes, applications, asks.
 
-Three applications are described in the demo's summary: a waiting ask, a gang, and a reclaimed guarantee.
-All times are fractions of the demo's duration.
+The demo's summary describes three applications: a waiting ask, a gang, and a reclaimed guarantee. All times
+are fractions of the demo's duration.
 """
 
 import random
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from licorne import Application, Ask, Node, TaskGroup
 
 SEED = 7
-# Share of the demo after which no application arrives.
+# Fraction of the demo's duration after which no application arrives.
 ARRIVALS_END = 0.7
 
 GI = 1024**3
@@ -65,7 +65,7 @@ def submission(
     return Submission(at=at, application=application, asks=asks, runs=runs)
 
 
-# It never ends, and its asks never fit: each alone is above the maximum of the queue.
+# This application never ends, and its asks never fit: each alone exceeds the maximum of the queue.
 STANDING_APPLICATION = "oversized"
 STANDING = submission(
     STANDING_APPLICATION,
@@ -79,8 +79,8 @@ STANDING = submission(
     priority=0,
 )
 
-# Nearly always above the maximum of its queue, so that there is a wait to explain. It has the highest
-# priority, so that only the queue's maximum stops it.
+# Nearly always above the maximum of its queue, so that there is a wait to explain. Its priority is the
+# highest, so that only this maximum stops it.
 WAITING_APPLICATION = "nightly-0001"
 MEDIUM = {"vcore": 2000, "memory": 8 * GI}
 NIGHTLY = submission(
@@ -95,7 +95,7 @@ NIGHTLY = submission(
     priority=10,
 )
 
-# The borrower takes all of a shared maximum, until the owner's queue claims its guarantee.
+# The borrower uses all of a shared maximum, until the owner's queue claims its guarantee.
 BORROWER, OWNER = "borrower-0001", "owner-0001"
 BORROWER_QUEUE, OWNER_QUEUE = "root.shared.borrower", "root.shared.owner"
 BORROWING = submission(
@@ -123,7 +123,7 @@ CLAIMING = submission(
     allow_preempt_other=True,
 )
 
-# Starts as a whole: placeholders keep room until all of them are allocated.
+# This gang starts as a whole: its placeholders keep room until all of them are allocated.
 GANG = "simulation-0001"
 WORKERS = TaskGroup(name="workers", members=16, resources={"vcore": 4000, "memory": 16 * GI}, priority=10)
 SIMULATION = submission(
@@ -231,7 +231,7 @@ class World:
 
 
 class Profile(NamedTuple):
-    """Applications of one kind; ranges are inclusive, `runs` is the duration of allocations."""
+    """Applications of one kind. Ranges are inclusive; `runs` is the duration of allocations."""
 
     name: str
     queue: str
@@ -245,7 +245,7 @@ class Profile(NamedTuple):
     tags: tuple[tuple[str, str], ...] = ()
 
 
-# Name, queue, users, namespace, applications, asks of each, milli-cores, times, priorities.
+# The columns: name, queue, users, namespace, applications, asks of each, milli-cores, times, priorities.
 BATCH = (
     Profile(
         "etl", "root.etl", ("alice", "bob", "carol"), "warehouse", 16, (40, 90), (1000, 4000), (0.08, 0.2)
@@ -346,7 +346,7 @@ def world(
     profiles: tuple[Profile, ...],
     more: tuple[Submission, ...] = (),
 ) -> World:
-    """A resource manager, the same for the same arguments."""
+    """A resource manager; equal arguments give an equal world."""
     dice = random.Random(f"{SEED} {rm_id}")
     work = [*more, *(item for profile in profiles for item in submissions(profile, dice))]
     ordered = tuple(sorted(work, key=lambda item: item.at))

@@ -48,24 +48,24 @@ AppPlace = tuple[PartitionName, AppId]
 
 @dataclass(slots=True, kw_only=True)
 class Carried:
-    """Numbers of inputs that were carried over, and of those that do not fit this run."""
+    """Numbers of inputs that were carried over, and of inputs that do not apply to this run."""
 
     inputs: int = 0
     """Commands handled at their recorded time, with or without changes."""
     retimed: int = 0
-    """Releases at the time at which the work was done in this run."""
+    """Releases that were moved to the time at which the work was done in this run."""
     estimated: int = 0
     """Allocations without a known runtime."""
     answered: int = 0
-    """Checks that were answered like the RM did live; by default with acceptance."""
+    """Checks that got the RM's answer in the live run, or else acceptance."""
     refused: int = 0
-    """Nodes that were refused in these answers."""
+    """Nodes that these answers refused."""
     left_out: Counter[str] = field(default_factory=Counter)
     """Items that could not be carried over, by reason."""
 
 
 class Running(NamedTuple):
-    """An allocation, and the time at which its work is done; inf for never."""
+    """A running allocation, and the time at which its work is done; inf for never."""
 
     ask: Ask
     node_id: NodeId
@@ -73,7 +73,7 @@ class Running(NamedTuple):
 
 
 class _Event(NamedTuple):
-    """A later act of an RM. `session` is the number of its registration."""
+    """A later act of an RM. `session` is the number of the RM's registration."""
 
     time: float
     number: int
@@ -89,10 +89,10 @@ class Acting:
     running: dict[AppPlace, dict[AllocationKey, Running]]
     """Allocations that the core has placed."""
     early: dict[AppPlace, dict[AllocationKey, None]]
-    """Allocations that have ended in this run, and perhaps not yet live."""
+    """Allocations that have ended in this run, but perhaps not in the live run yet."""
 
     def __init__(self, player: Player, lives: Lives, gone: Callable[[AppPlace], None]) -> None:
-        """Act in this player's core; `gone` is called after each end of an allocation of an application."""
+        """Act in this player's core; `gone` is called with the application of each ended allocation."""
         self.carried = Carried()
         self.running = {}
         self.early = {}
@@ -118,11 +118,11 @@ class Acting:
                 self._happen(heappop(self._events))
 
     def feed(self, command: Command) -> None:
-        """Handle a command at the present time, and follow its effects."""
+        """Handle a command at the current time, and follow its effects."""
         self.follow(self._player.feed(self._player.now, command))
 
     def follow(self, effects: Iterable[Effect]) -> None:
-        """Follow effects of the core."""
+        """Update the running allocations, and answer, according to effects of the core."""
         for effect in effects:
             if isinstance(effect, AllocationsMade):
                 for made in effect.allocations:
@@ -143,7 +143,7 @@ class Acting:
             self.carried.left_out[reason] += count
 
     def runs(self, place: Place, ask: Ask, node_id: NodeId, placed: float) -> None:
-        """Note a running allocation; its work is done after the time that it took live."""
+        """Record a running allocation; its work takes as long as in the live run."""
         life = self._lives.find(place)
         seconds: float | None = inf
         if life is not None and life.end is End.BY_RM:
@@ -157,7 +157,7 @@ class Acting:
             self._at(end, rm_of(place[0]), place=place)
 
     def ends(self, place: Place) -> bool:
-        """Note the end of an allocation; returns False if it was not running."""
+        """Record the end of an allocation; returns False if it was not running."""
         of_app = self.running.get(place[:2], {})
         if of_app.pop(place[2], None) is None:
             return False
@@ -167,7 +167,7 @@ class Acting:
         return True
 
     def was_early(self, place: Place) -> bool:
-        """True, once, if an allocation that ends live now has already ended in this run."""
+        """True if an allocation that ends now in the live run has already ended here; True only once."""
         of_app = self.early.get(place[:2], {})
         if place[2] not in of_app:
             return False
@@ -177,7 +177,7 @@ class Acting:
         return True
 
     def forget(self, of: AppPlace) -> None:
-        """Drop an ended application."""
+        """Drop the state of an ended application."""
         self.running.pop(of, None)
         self.early.pop(of, None)
 
@@ -189,7 +189,7 @@ class Acting:
         self._at(later, rm_id, UpdateAllocations(rm_id=rm_id, releases=[release]), place)
 
     def answer(self, rm_id: RmId, checks: Sequence[AskedCheck | AskedPreemption]) -> None:
-        """Answer checks for the RM, at once."""
+        """Answer checks for the RM immediately."""
         now = self._player.now
         self._at(now, rm_id, NotePredicatesSent(rm_id=rm_id, check=checks[-1].check))
         asked = [
@@ -209,7 +209,7 @@ class Acting:
         self.carried.answered += len(checks)
 
     def restart(self, rm_id: RmId) -> list[Place]:
-        """Note that the core drops an RM's books; returns its allocations, whose ends remain scheduled."""
+        """Record that the core drops an RM's books; returns its allocations, whose ends remain scheduled."""
         self._sessions[rm_id] += 1
         self._events = [one for one in self._events if one.rm_id != rm_id or one.command is None]
         heapify(self._events)
@@ -221,7 +221,7 @@ class Acting:
             if release.termination in CONFIRMED:
                 self.confirm(place, release.termination)
             elif self.ends(place):
-                # Not ended by its RM, whose releases come first: the node was removed.
+                # The RM's own releases come first, so this end was caused by the removal of the node.
                 self.leave_out("allocations that ended with their nodes")
 
     def _refused(self, rm_id: RmId, check: AskedCheck) -> list[NodeRefusal]:
@@ -242,7 +242,7 @@ class Acting:
     def _at(
         self, time: float, rm_id: RmId, command: Command | None = None, place: Place | None = None
     ) -> None:
-        """Schedule a command of the RM, or if it is None the release of finished allocations."""
+        """Schedule a command of the RM; if `command` is None, the release of its finished allocations."""
         self._number += 1
         heappush(self._events, _Event(time, self._number, rm_id, self._sessions[rm_id], command, place))
 

@@ -1,4 +1,4 @@
-"""The agenda of a played RM: scheduled actions, and those requested by effects."""
+"""The agenda of a simulated RM: scheduled actions, and actions requested by effects."""
 
 from collections.abc import Callable
 from heapq import heappop, heappush
@@ -8,17 +8,17 @@ Action = Callable[[], object]
 
 
 class Agenda:
-    """Actions in the order of their times; equal times in the order of insertion."""
+    """Actions in order of time; actions of equal times in the order of their insertion."""
 
     def __init__(self) -> None:
-        """Start empty."""
+        """Start without actions."""
         self._timed: list[tuple[float, int, Action]] = []
         self._serial = 0
         self._soon: list[Action] = []
 
     @property
     def due(self) -> float:
-        """Time of the next action; infinite for none."""
+        """Time of the next action; infinite if there is none."""
         return self._timed[0][0] if self._timed else inf
 
     def at(self, time: float, action: Action) -> None:
@@ -27,7 +27,7 @@ class Agenda:
         heappush(self._timed, (time, self._serial, action))
 
     def soon(self, action: Action) -> None:
-        """Schedule an action after the present effects are processed."""
+        """Schedule an action for the moment when the present effects have been processed."""
         self._soon.append(action)
 
     def act(self) -> None:

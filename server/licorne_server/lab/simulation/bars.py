@@ -34,7 +34,7 @@ text { font: 12px -apple-system, "Segoe UI", Helvetica, Arial, sans-serif; fill:
 
 
 class _Column(NamedTuple):
-    """Bars of one figure: its title, colour, value, and the value's text. `most` is a full bar."""
+    """Bars of one figure: title, colour, value, and text of the value; `most` is the value of a full bar."""
 
     title: str
     style: str
@@ -44,7 +44,7 @@ class _Column(NamedTuple):
 
 
 def picture(title: str, runs: Sequence[tuple[str, Figures]]) -> str:
-    """The picture of some runs of one workload, each with its name."""
+    """The picture of several runs of one workload, each with its name."""
     columns = _columns(runs)
     room = (WIDTH - 2 * _MARGIN - _NAMES - _GAP * len(columns)) // len(columns)
     height = _TOP + _HEAD + _ROW * len(runs) + _MARGIN
@@ -91,7 +91,7 @@ def _columns(runs: Sequence[tuple[str, Figures]]) -> list[_Column]:
 
 
 def span(seconds: float) -> str:
-    """A length of time in at most two units: ``35s``, ``4m 10s``, ``3h 05m``, ``2d 4h``."""
+    """A duration in at most two units: ``35s``, ``4m 10s``, ``3h 05m``, ``2d 4h``."""
     if seconds < 9.95:
         return f"{seconds:.1f}s".replace(".0s", "s")
     whole = round(seconds)
@@ -112,7 +112,7 @@ def percent(share: float) -> str:
 
 
 def work(resource: str, amount_seconds: float) -> str:
-    """Amounts times seconds, in hours of the resource's usual unit; ``0`` for none."""
+    """An amount times seconds as text, in hours of the resource's usual unit; ``0`` for none."""
     unit = {"vcore": 1000.0, "memory": 1024.0**3}.get(resource, 1.0)
     hours = amount_seconds / unit / HOUR
     return f"{hours:,.1f} h" if hours else "0"

@@ -48,20 +48,20 @@ from licorne_server.lab.simulation.player import Player
 from licorne_server.wire.features import table
 
 LATE: Final = 10.0
-"""Seconds after its registration at which an RM without a replay counts as having reported everything."""
+"""Seconds after its registration at which an RM that does not replay counts as having reported everything."""
 
 SPARE: Final = 1_000
-"""Applications that may be retained beyond twice the present ones."""
+"""Number of applications that may be retained beyond twice the number of present ones."""
 
 _ANSWERS = AnswerPredicates | AnswerPreemptions
 _LEFT_OUT = table("NOT_CARRIED")
-"""Names and numbers of answers to extensions, which are left out: this core may decide differently."""
+"""Names and numbers of answers to extensions. They are left out, because this core may decide differently."""
 _BY_CORE = _ANSWERS | NotePredicatesSent | Tick
 """Inputs that follow from decisions of the core."""
 
 
 class Carrying:
-    """Carries the inputs of RMs over: unchanged with `note`, and from `begin` on with `give`."""
+    """Carries the inputs of RMs over: `note` records those before `begin`, `give` adapts those after it."""
 
     def __init__(self, player: Player, lives: Lives) -> None:
         """Begin with a player whose core has had no input."""
@@ -72,9 +72,9 @@ class Carrying:
         self._new: dict[AppPlace, NewApplication] = {}
         # Applications that their RMs have ended, each with the command.
         self._over: dict[AppPlace, Command] = {}
-        # The start of an RM's replay, and the allocations that it has not reported yet.
+        # By RM: the start of its replay, and the allocations that it has not reported yet.
         self._untold: dict[RmId, tuple[float, dict[Place, None]]] = {}
-        # Numbers of nodes, applications and allocations that an RM has reported.
+        # By RM: the numbers of nodes, applications and allocations that it has reported.
         self._told: dict[RmId, list[int]] = {}
         self._open: dict[tuple[RmId, int], AskedCheck | AskedPreemption] = {}
         self._begun: dict[RmId, Command] = {}
@@ -86,7 +86,7 @@ class Carrying:
         return self._acting.carried
 
     def note(self, command: Command, effects: Sequence[Effect]) -> None:
-        """Note a command that was handled like live."""
+        """Record a command that was handled as in the live run."""
         self._remember(command)
         self.carried.inputs += 1
         if isinstance(command, _ANSWERS):
@@ -117,7 +117,7 @@ class Carrying:
                         continue
                     placed = allocation.allocation_time
                     if request.ask.node_id:
-                        # Its RM has reported it: again, or as one that the core has not placed.
+                        # The RM has reported this allocation: again, or as one that the core has not placed.
                         life = self._lives.find(place)
                         if life is None:
                             continue
@@ -135,12 +135,12 @@ class Carrying:
         self._acting.advance(until)
 
     def give(self, command: Command) -> None:
-        """Carry over a recorded input, at the present time of the player."""
+        """Carry over a recorded input, at the player's current time."""
         if not isinstance(command, OfNoRm):
             rm_id = command.rm_id
             if isinstance(command, LargeCommand):
                 if self._begun.get(rm_id) is command:
-                    # The command was already handled as a whole.
+                    # The command was already handled completely.
                     return
                 self._begun[rm_id] = command
             since, _ = self._untold.get(rm_id, (inf, None))
@@ -170,7 +170,7 @@ class Carrying:
         self._acting.feed(command)
 
     def _remember(self, command: Command) -> None:
-        """Note applications, and count the items that an RM reports again."""
+        """Record applications, and count the items that an RM reports again."""
         match command:
             case BeginReplay():
                 self._told[command.rm_id] = [0, 0, 0]
@@ -223,7 +223,7 @@ class Carrying:
             self.feed(replace(command, asks=(), releases=kept))
 
     def _ask(self, rm_id: RmId, ask: Ask) -> Ask | None:
-        """An ask in its state in this run: on its node, or waiting; None if it has ended."""
+        """An ask in its state in this run: on its node, or waiting; None if the ask has ended."""
         partition = self._views.partition_meant(rm_id, ask.partition)
         if partition is None or not ask.app_id:
             return ask
@@ -241,7 +241,7 @@ class Carrying:
         return ask
 
     def _takes_back(self, place: Place, release: ReleaseRequest) -> bool:
-        """True for a release by which the RM withdraws the ask: it keeps its time."""
+        """True for a release by which the RM withdraws an ask: its time is not changed."""
         if release.termination is TerminationType.SCHEDULING_FAILED_ON_RM:
             self._acting.leave_out("allocations that an RM could not run")
             return False
@@ -252,7 +252,7 @@ class Carrying:
         return True
 
     def _end(self, of: AppPlace, command: Command) -> None:
-        """End an application for its RM: now, or once its live work is done."""
+        """End an application for its RM: now, or once its work is done."""
         gone = [
             ReleaseRequest(app_id=of[1], key=request.ask.key, partition=of[0])
             for request in self._views.requests(*of)
@@ -300,7 +300,7 @@ class Carrying:
         self.feed(command)
 
     def _tell_rest(self, rm_id: RmId) -> None:
-        """Report allocations that run here but had ended live, and end those that were lost live."""
+        """Report allocations that run only in this run, and end those that the live run has lost."""
         now = self._player.now
         _, places = self._untold.pop(rm_id, (now, {}))
         present = frozenset(self._views.partition_names(rm_id))

@@ -25,7 +25,7 @@ PARTITION = "partition"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddedNodes:
-    """A number of equal nodes."""
+    """A number of equal nodes that are added."""
 
     count: int
     capacity: Mapping[str, int]
@@ -80,7 +80,7 @@ def parse_nodes(text: str) -> AddedNodes:
 
 @dataclass(slots=True, kw_only=True)
 class Changes:
-    """Changes of the RMs in `rms`, or of all if it is None."""
+    """Changes of the RMs in `rms`, or of all RMs if it is None."""
 
     config: Configuration | None = None
     nodes: tuple[AddedNodes, ...] = ()
@@ -88,7 +88,7 @@ class Changes:
     _registrations: dict[RmId, tuple[RegisterRm, RegisterRm]] = field(default_factory=dict)
     """The last registration of each RM, as recorded and as changed."""
     _awaiting: set[RmId] = field(default_factory=set)
-    """RMs that have registered and not got their additional nodes."""
+    """RMs that have registered, but have not received their additional nodes yet."""
     _replaying: set[RmId] = field(default_factory=set)
 
     def concern(self, rm_id: RmId) -> bool:
@@ -102,7 +102,7 @@ class Changes:
         return replace(options, default_config=self.config)
 
     def of(self, command: Command) -> Command | None:
-        """The command that replaces a recorded one; None to leave it out."""
+        """The command that replaces a recorded one; None if the recorded one is left out."""
         if self.config is not None and isinstance(command, RegisterRm | UpdateConfiguration):
             if not self.concern(command.rm_id):
                 return command
@@ -119,8 +119,8 @@ class Changes:
     def after(self, command: Command) -> Command | None:
         """The additional nodes after a command of an RM; None for none.
 
-        They are added with the RM's first nodes after a registration, or if it replays, after
-        the replay, which counts the reported items.
+        They follow the RM's first nodes after a registration. If the RM replays they follow the replay,
+        because the core counts the items of a replay.
         """
         if not self.nodes:
             return None

@@ -23,7 +23,7 @@ def parse_nodes(text: str) -> NodeKind:
     """Read nodes as ``64xvcore=32,memory=128Gi``.
 
     Raises:
-        ValueError: the text is something else; the message says why.
+        ValueError: the text has another form; the message gives the reason.
     """
     number, times, amounts = text.partition("x")
     if not (times and number.isascii() and number.isdigit() and len(number) < 10 and int(number)):
@@ -43,7 +43,7 @@ def parse_nodes(text: str) -> NodeKind:
 
 
 def recorded(nodes: int, processors: int) -> NodeKind | None:
-    """Nodes of the size that a trace gives; None if it gives none."""
+    """Nodes of the size that a trace states; None if it states none."""
     if not processors:
         return None
     count = min(nodes or processors, processors)
@@ -74,7 +74,7 @@ def total(kinds: Sequence[NodeKind]) -> Resources:
 
 
 def largest(kinds: Sequence[NodeKind]) -> Resources:
-    """The most of each resource that a node has."""
+    """The largest amount of each resource that a node has."""
     most: dict[str, int] = {}
     for kind in kinds:
         for name, amount in kind.capacity.items():
@@ -83,10 +83,10 @@ def largest(kinds: Sequence[NodeKind]) -> Resources:
 
 
 def room_on(kind: NodeKind, amounts: Resources) -> int:
-    """Number of members of this size that an empty node of the kind has room for."""
+    """Number of members of this size that fit on an empty node of the kind."""
     return min((kind.capacity.get(name, 0) // amount for name, amount in amounts.items()), default=0)
 
 
 def room_for(kinds: Sequence[NodeKind], amounts: Resources) -> int:
-    """Number of members of this size that the empty nodes have room for."""
+    """Number of members of this size that fit on the empty nodes."""
     return sum(kind.number * room_on(kind, amounts) for kind in kinds)

@@ -1,8 +1,8 @@
-"""Replays a run with changes, beside the live one.
+"""Replays a run with changes beside the live run.
 
 As long as both are equal, the second run gets all recorded inputs, including turns, so that a change without
-effect causes no difference. From the first different effect, or a turn that only one run needs, its RMs are
-simulated (`carrying.py`).
+effect causes no difference. From the first different effect on, or the first turn that only one run needs,
+the RMs of the second run are simulated (`carrying.py`).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -45,7 +45,7 @@ class Compared:
 
 
 class _Follower:
-    """Shows the decisions of the run with changes to `Differing`."""
+    """Passes the decisions of the run with changes to `Differing`."""
 
     def __init__(self, differing: Differing, changes: Changes) -> None:
         self._differing = differing
@@ -72,7 +72,7 @@ class Comparison:
         changes: Changes,
         watched_by: Callable[[Scheduler], Sequence[Watcher]],
     ) -> None:
-        """Replay a run; `watched_by` makes watchers of the core with changes.
+        """Replay a run; `watched_by` makes the watchers of the core with changes.
 
         Raises:
             NoRun: the run has no beginning.
@@ -92,7 +92,7 @@ class Comparison:
         """Play up to a time, `until` included.
 
         Raises:
-            ChangeRefused: an RM cannot have the configuration.
+            ChangeRefused: an RM refuses the configuration.
         """
         inputs = 0
         now = self._player.now
@@ -146,7 +146,7 @@ def _is_due(player: Player, now: float) -> bool:
 
 
 def _equal(live: Sequence[Effect], mine: Sequence[Effect]) -> bool:
-    """True if both have made the same decisions, and both or neither are unfinished."""
+    """True if both have made the same decisions, and either both are unfinished or neither is."""
     if not live and not mine:
         return True
     return _sum(live) == _sum(mine)

@@ -12,7 +12,7 @@ from licorne_core.values.ids import AllocationKey, AppId, PartitionName, RmId
 from licorne_server.lab.simulation.lives import Lives
 
 TOLERANCE: Final = 1.0
-"""Seconds within which both runs may make the same decision: turns and answers take time live."""
+"""Maximum seconds between equal decisions of both runs: in the live run turns and answers take time."""
 
 
 class What(StrEnum):
@@ -43,7 +43,7 @@ class Difference:
 
 
 def decisions(effects: Sequence[Effect]) -> Iterator[tuple[Decision, str]]:
-    """The decisions of effects, in order, each with its node, or empty."""
+    """The decisions in effects, in order, each with its node, or an empty text."""
     for effect in effects:
         if isinstance(effect, AllocationsMade):
             for made in effect.allocations:
@@ -67,7 +67,7 @@ class _Open(NamedTuple):
 
 
 class Differing:
-    """Follows both runs until one makes a decision that the other does not, and then only its ask.
+    """Follows both runs to the first decision that only one of them makes, and then the ask of that decision.
 
     Both make the same decision if it is for the same node, at most `TOLERANCE` apart.
     """
@@ -75,15 +75,15 @@ class Differing:
     found: Difference | None
 
     def __init__(self, lives: Lives) -> None:
-        """Begin; `lives` has the outcomes of the live run's asks."""
+        """Begin before the first input; `lives` has the outcomes of the live run's asks."""
         self.found = None
         self._lives = lives
-        # Decisions of one run, in order; a decision may be repeated, as after a failure of the RM.
+        # Decisions of each run, in order; a decision may be repeated, for example after a failure of the RM.
         self._open: dict[Decision, deque[_Open]] = {}
         self._followed = False
 
     def saw(self, now: float, effects: Sequence[Effect], *, is_live: bool) -> None:
-        """Note decisions of one run, at a time that the other has reached as well."""
+        """Record decisions of one run, at a time that the other run has reached as well."""
         self.passes(now)
         if self.found is not None:
             if not is_live and not self._followed:
@@ -105,14 +105,14 @@ class Differing:
                 self._open[decision] = others
 
     def passes(self, now: float) -> None:
-        """Note that both sides have reached this time."""
+        """Record that both runs have reached this time."""
         if self.found is None and self._open:
             decision, [first, *_] = next(iter(self._open.items()))
             if first.time < now - TOLERANCE:
                 self._note(decision, *((first, None) if first.is_live else (None, first)))
 
     def end(self) -> None:
-        """Note that both sides have ended."""
+        """Record that both runs have ended."""
         self.passes(float("inf"))
 
     def _note(self, decision: Decision, live: _Open | None, changed: _Open | None) -> None:
@@ -128,7 +128,7 @@ class Differing:
                 found.live = _placed_later(life.node, life.placed - time)
 
     def _follow(self, found: Difference, now: float, effects: Sequence[Effect]) -> None:
-        """Follow the ask that the live run has placed, but this one has not."""
+        """Follow the ask that the live run has placed and this run has not."""
         for decision, node in decisions(effects):
             if decision == found.decision:
                 found.changed = _placed_later(node, now - found.time)

@@ -1,10 +1,10 @@
 """Figures of a simulated run, by job: waiting times, and the use of the cluster.
 
 A job *waits* from its submission to its end, except for its run time: time lost to preemption counts as wait.
-Jobs that still wait at the end count with their wait until then. The *bounded slowdown* is the time from
-submission to end by the run time, where run times below ten seconds count as ten; it is 1 at least.
-*Utilisation* is the work of runs that were not lost, between the first and the last submission, by the
-capacity of the nodes.
+Jobs that still wait at the end count with their wait so far. The *bounded slowdown* is the time from
+submission to end divided by the run time, where run times below ten seconds count as ten. It is at least 1.
+*Utilisation* is the work of runs that were not lost, between the first and the last submission, divided by
+the capacity of the nodes.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ from licorne_server.lab.simulation.playing import Course, RunEnd, used
 from licorne_server.lab.simulation.summary import Summary
 
 SHORT: Final = 10.0
-"""Run times below this many seconds count as this in a slowdown."""
+"""Run times below this number of seconds count as this number in a slowdown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,12 +74,12 @@ def figures_of(outcome: RunEnd, capacity: Resources, summary: Summary) -> Figure
 
 
 def recorded_waits(courses: Iterable[Course]) -> list[float]:
-    """Waits in the recorded system, sorted, of jobs whose wait is known."""
+    """Waits in the recorded system, sorted, of the jobs whose recorded wait is known."""
     return sorted(course.job.waited for course in courses if course.job.waited >= 0)
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:
-    """The smallest value that is not exceeded by this share of all."""
+    """The smallest value that is at least as large as this share of all values."""
     return ordered[max(0, ceil(share * len(ordered)) - 1)]
 
 
@@ -87,7 +87,7 @@ def _wait(course: Course, now: float) -> float:
     job = course.job
     if course.end is None:
         return round(now - job.submit, 3)
-    # Milliseconds, as sums of unix seconds are no more exact than that.
+    # Rounded to milliseconds, as sums of unix seconds are not more precise.
     return round(max(0.0, course.end - job.submit - job.runtime), 3)
 
 

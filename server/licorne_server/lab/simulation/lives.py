@@ -1,6 +1,6 @@
 """Outcomes of the allocations of a run, and answers of its RMs: for a replay with changes.
 
-They are stored in a temporary database; little is in memory.
+They are stored in a temporary database, to save memory.
 """
 
 import sqlite3
@@ -28,7 +28,7 @@ Place = tuple[PartitionName, AppId, AllocationKey]
 """Identity of an ask, and of its allocation."""
 
 MOST_CHECKS: Final = 100_000
-"""Maximum number of open checks; beyond these the oldest are dropped."""
+"""Maximum number of open checks; beyond it the oldest are dropped."""
 
 _CACHE = "PRAGMA cache_size = -32000"
 _ADD_RUNTIME = """
@@ -48,15 +48,15 @@ class End(IntEnum):
     """Kind of an allocation's end."""
 
     RUNS = 0
-    """It runs at the end of the run."""
+    """The allocation still runs at the end of the run."""
     BY_RM = 1
-    """Its RM released it, or ended its application: the work was done."""
+    """The RM released the allocation, or ended its application: the work was done."""
     CUT = 2
-    """It was stopped, or its node was removed: the work was not done."""
+    """The allocation was stopped, or its node was removed: the work was not done."""
 
 
 class Life(NamedTuple):
-    """An allocation in the live run. Times are in unix seconds; without an end it runs."""
+    """An allocation in the live run. Times are in unix seconds; an allocation without an end runs."""
 
     node: str
     placed: float
@@ -79,7 +79,7 @@ class Lives:
         self._database.execute(_CACHE)
         self._database.executescript(_TABLES)
         self._database.execute("BEGIN")
-        # By application, with the node and the time of its placement.
+        # The allocations of each application, with node and time of placement.
         self._running: dict[tuple[PartitionName, AppId], dict[AllocationKey, tuple[str, float]]] = {}
         self._asked: dict[Place, float] = {}
         self._runtimes: dict[RmId, tuple[int, float]] = {}
@@ -123,7 +123,7 @@ class Lives:
         return None if found is None else Life(found[0], found[1], found[2], End(found[3]))
 
     def usual(self, place: Place) -> float | None:
-        """Mean runtime in the application of an ask, or else of its RM, in seconds; None for neither."""
+        """Mean runtime in the application of an ask, or else in its RM, in seconds; None if unknown."""
         found = self._database.execute(
             "SELECT count, total FROM runtimes WHERE id = ?", (_digest(*place[:2]),)
         ).fetchone()
@@ -131,7 +131,7 @@ class Lives:
         return total / count if count else None
 
     def refusal(self, rm_id: RmId, ask_class: AskClass, node_id: NodeId) -> str | None:
-        """The reason of the RM's last refusal of a node for a class of asks; None after an acceptance."""
+        """The reason of the RM's last refusal of a node for a class of asks; None if it accepts the node."""
         if not self._has_refusals:
             return None
         key = _digest(_class_digest(rm_id, ask_class), node_id)
@@ -139,11 +139,11 @@ class Lives:
         return None if found is None else str(found[0])
 
     def delay(self, rm_id: RmId) -> float:
-        """Mean time in which an RM has confirmed releases, in seconds."""
+        """Mean time that an RM needed to confirm releases, in seconds."""
         count, total = self._delays.get(rm_id, (0, 0.0))
         return total / count if count else 0.0
 
-    # Followed inputs and effects.
+    # Inputs and effects that are followed.
 
     def _note_command(self, command: Command, now: float) -> None:
         if isinstance(command, UpdateAllocations):
@@ -186,7 +186,7 @@ class Lives:
             if release.termination in CONFIRMED:
                 self._asked[place] = now
             elif self._runs(place):
-                # Not ended by its RM, whose releases were noted: the node was removed.
+                # Releases of the RM were recorded before, so this end was caused by the removal of the node.
                 self._asked.pop(place, None)
                 self._keep(place, now, End.CUT)
 

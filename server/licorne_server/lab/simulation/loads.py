@@ -1,8 +1,8 @@
 """Generated loads: random traces for three kinds of clusters. The same seed gives the same trace.
 
-Each is scaled so that its jobs would keep a share of the cluster's main resource in use, `busy`, if they ran
-without gaps from the first submission to the last. As the last jobs run on beyond that, a load of 1 is not an
-overload.
+Each load is scaled so that its jobs would keep the share `busy` of the cluster's main resource in use if they
+ran without gaps from the first submission to the last. As the last jobs run beyond the last submission, a
+load of 1 is not an overload.
 """
 
 import random
@@ -19,7 +19,7 @@ DEFAULT_JOBS: Final = 1_000
 HOUR: Final = 3600.0
 _DAY: Final = 24 * HOUR
 _LIMITS: Final = tuple(HOUR * hours for hours in (0.25, 0.5, 1, 2, 4, 8, 12, 24))
-"""Times that users request."""
+"""Time limits that users request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,13 +61,13 @@ def _log_normal(dice: random.Random, median: float, spread: float, low: float, h
 
 
 def _user(dice: random.Random, users: int) -> str:
-    """One of the users: the second has half the jobs of the first, the third a third, and so on."""
+    """A random user: the second one has half the jobs of the first, the third one a third, and so on."""
     [number] = dice.choices(range(users), weights=[1 / (rank + 1) for rank in range(users)])
     return f"u{number:02}"
 
 
 def _arrivals(dice: random.Random, jobs: int, burst: float) -> Iterator[float]:
-    """Times of submission: more by day than by night, and in bursts of `burst` jobs on average."""
+    """Times of submission: more by day than by night, and in bursts with a mean of `burst` jobs."""
     now, made = 0.0, 0
     while made < jobs:
         rate = 1.0 + 0.5 * sin(2 * pi * now / _DAY)

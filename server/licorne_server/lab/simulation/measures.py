@@ -4,13 +4,13 @@ Definitions. An *ask* is a request for an allocation or a placeholder; a request
 allocation after a restart of its RM) does not count. It *waits* from the command that submits it to the
 effect that reports the node to its RM; an allocation that the RM could not run waits again from then on. A
 restart of the RM does not interrupt the wait. An ask that its RM releases, or whose application ends, is
-*withdrawn*: its wait does not count. Asks that wait at the end count with their wait until then: a scheduler
+*withdrawn*: its wait does not count. Asks that wait at the end count with their wait so far, so a scheduler
 gains nothing by starving some.
 
-Everything else is sampled at each whole `STEP` from the beginning. *Utilisation* of a resource is the
-allocated amount (with placeholders, and asks assumed on a node) divided by the capacity of all nodes (with
-cordoned ones), each summed over samples and partitions. A queue is *below its guarantee* while it has less
-than guaranteed of a resource, and asks in it or its descendants wait for that resource.
+All other measures are sampled once in each `STEP`, counted from the beginning. *Utilisation* of a resource is
+the allocated amount (with placeholders, and asks assumed on a node) divided by the capacity of all nodes
+(with cordoned ones), each summed over samples and partitions. A queue is *below its guarantee* while it uses
+less of a resource than is guaranteed to it, and asks in the queue or its descendants wait for that resource.
 
 A *victim* is an allocation that the RM was asked to stop: for another ask, for a lowered maximum, or
 as its node is drained. *Lost work* is its amounts times the seconds from its last checkpoint, or
@@ -40,12 +40,12 @@ STEP: Final = 1.0
 """Seconds from one sample to the next."""
 
 MOST_QUEUES: Final = 5_000
-"""Bound on queues with measures of their own; those of all others of a partition count for `OTHERS`."""
+"""Maximum number of queues with measures of their own; all others of a partition count for `OTHERS`."""
 
 OTHERS: Final = "(others)"
 
 _OVER = frozenset({"Completed", "Failed", "Rejected", "Expired"})
-"""States of applications without asks."""
+"""States of applications that have no asks."""
 
 
 class _Waiting:
@@ -56,7 +56,7 @@ class _Waiting:
     def __init__(self, tallies: Sequence[Tally]) -> None:
         self.asks: dict[AllocationKey, float] = {}
         self.tallies = tallies
-        """The tallies of its queue, and of the queues above."""
+        """The tallies of the application's queue, and of the queues above it."""
 
 
 class Measures:
@@ -80,7 +80,7 @@ class Measures:
         self._count, self._sweep_at = 0, 1_000
 
     def passes(self, now: float) -> None:
-        """Advance to `now`: until then the core is unchanged since the last command."""
+        """Advance to `now`: the core has not changed since the last command."""
         if self._course is None:
             self._course = Course(now, self._step)
         self._now = max(self._now, now)
@@ -107,7 +107,7 @@ class Measures:
                 self._note_ended(effect)
 
     def summary(self, now: float) -> Summary:
-        """The measures up to a time that is not before that of the last command."""
+        """The measures up to `now`, which must not be before the time of the last command."""
         self.passes(now)
         self._sweep()
         assert self._course is not None
@@ -143,7 +143,7 @@ class Measures:
             self._sweep()
 
     def _waits(self, name: PartitionName, app_id: AppId, key: AllocationKey, now: float) -> None:
-        """Note that an ask of a live application waits, unless it did before."""
+        """Record that an ask of a live application waits, unless that is recorded already."""
         place = (name, app_id)
         waiting = self._waiting.get(place)
         if waiting is None:
@@ -157,7 +157,7 @@ class Measures:
                 tally.asks += 1
 
     def _withdraw(self, name: PartitionName, app_id: AppId, waiting: _Waiting, *keys: AllocationKey) -> None:
-        """Remove asks that were withdrawn, or that wait no more."""
+        """Remove asks that were withdrawn, or that no longer wait."""
         for key in keys:
             del waiting.asks[key]
         self._count -= len(keys)
@@ -173,7 +173,7 @@ class Measures:
             waiting = self._waiting.get((name, app_id))
             since = None if waiting is None else waiting.asks.pop(made.key, None)
             if waiting is None or since is None:
-                # It was running already: its RM reports it after a restart.
+                # The allocation was running already: its RM reports it after a restart.
                 continue
             self._count -= 1
             for tally in waiting.tallies:
@@ -262,7 +262,7 @@ class Measures:
     # Samples.
 
     def _sample(self, course: Course, now: float, seconds: float) -> None:
-        """Take a sample: the present state of the core counts for the last `seconds`."""
+        """Take a sample: the current state of the core counts for the last `seconds`."""
         waiting = 0
         used: Resources = EMPTY
         capacity: Resources = EMPTY

@@ -1,4 +1,4 @@
-"""The course of runs as a picture: asks that wait, how long, and how full the cluster is."""
+"""The course of runs as a picture: the number of waiting asks, their waits, and the use of the cluster."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from html import escape
@@ -11,7 +11,7 @@ WIDTH: Final = 860
 LEFT, RIGHT, TOP = 64, 20, 56
 PANEL, GAP, FOOT = 120, 44, 34
 MOST_RESOURCES: Final = 3
-"""Resources with a panel of their own, the most used first."""
+"""Maximum number of resources with a panel of their own: those that are used most."""
 
 STYLE: Final = """\
 text { font: 12px -apple-system, "Segoe UI", Helvetica, Arial, sans-serif; fill: #1f2328 }
@@ -44,7 +44,7 @@ Value = Callable[[Point], float | None]
 
 
 class _Panel(NamedTuple):
-    """One measure over time; `most` is the top of its scale, None for the largest value."""
+    """One measure over time; `most` is the top of its scale, or None for the largest value."""
 
     title: str
     value: Value
@@ -96,7 +96,7 @@ def _of_resource(name: str) -> _Panel:
 
 
 def _resources(courses: Sequence[Course]) -> list[str]:
-    """The resources that are used most, in order of names."""
+    """The most used resources, in order of names."""
     total = Point()
     for course in courses:
         for point in course.points:
@@ -116,7 +116,7 @@ def _legend(names: Sequence[str], classes: Sequence[str]) -> Iterator[str]:
 def _drawn(
     panel: _Panel, top: float, courses: Sequence[Course], classes: Sequence[str], count: int
 ) -> Iterator[str]:
-    """A panel: its title, a scale with three lines, and a line of each run."""
+    """A panel: its title, a scale with three lines, and a line for each run."""
     values = [[panel.value(point) for point in course.points] for course in courses]
     highest = max((value for line in values for value in line if value is not None), default=0.0)
     most = max(panel.most or highest, highest) or 1.0
@@ -136,7 +136,7 @@ def _drawn(
 
 
 def _stretches(line: Sequence[float | None]) -> Iterator[list[tuple[float, float]]]:
-    """The values with their places, in pieces without gaps; a single value has a little length."""
+    """The values with their positions, in pieces without gaps; a single value is drawn as a short line."""
     piece: list[tuple[float, float]] = []
     for at, value in enumerate([*line, None]):
         if value is not None:
@@ -148,7 +148,7 @@ def _stretches(line: Sequence[float | None]) -> Iterator[list[tuple[float, float
 
 
 def _times(y: float, seconds: float) -> Iterator[str]:
-    """The time axis, from the begin of the run."""
+    """The time axis, from the beginning of the run."""
     for share in (0.0, 0.25, 0.5, 0.75, 1.0):
         x = LEFT + share * (WIDTH - LEFT - RIGHT)
         place = "end" if share == 1.0 else "middle" if share else ""

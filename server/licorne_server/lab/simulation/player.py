@@ -10,18 +10,18 @@ from licorne_core.values.errors import ConfigError, NotFound
 from licorne_core.values.ids import RmId
 
 DECISIONS: Final = 256
-"""Maximum number of decisions of one turn. The engine adapts its own to the duration of turns."""
+"""Maximum number of decisions of one turn. The engine adapts its maximum to the duration of turns."""
 
 
 class Watcher(Protocol):
     """Follows a player. Times are in unix seconds and never fall."""
 
     def passes(self, now: float) -> None:
-        """Advance to `now`: until then the core is unchanged since the last command."""
+        """Advance to `now`: the core has not changed since the last command."""
         ...
 
     def saw(self, now: float, command: Command, effects: Sequence[Effect]) -> None:
-        """The core has handled a command or a turn."""
+        """Record that the core has handled a command or a turn."""
         ...
 
 
@@ -36,7 +36,7 @@ class Player:
     """Commands and turns in which the core failed."""
 
     def __init__(self, scheduler: Scheduler, *watchers: Watcher, now: float = 0.0) -> None:
-        """Own the scheduler from now on; the watchers see all that it handles, in this order."""
+        """Own the scheduler from now on; the watchers are called for all that it handles, in this order."""
         self.scheduler = scheduler
         self.now = now
         self.handled = 0
@@ -47,8 +47,8 @@ class Player:
     def handle(self, now: float, command: Command) -> list[Effect]:
         """Handle one command or tick; the remainder of a large command is the last effect (`Unfinished`).
 
-        A refused command of budgets has no effects, and one in which the core fails has those before the
-        failure.
+        A refused command of budgets has no effects; a command in which the core fails has the effects before
+        the failure.
         """
         self.now = now
         self.handled += 1
@@ -83,7 +83,7 @@ class Player:
     def advance(self, until: float) -> Iterator[list[Effect]]:
         """Run every turn and deadline that is due by `until`; yields the effects of each, at `now`.
 
-        Commands may be handled between two of them. At the end nothing is due, and `now` is `until`.
+        Commands may be handled between two turns. At the end nothing is due, and `now` is `until`.
         """
         while True:
             deadline = self.scheduler.next_deadline()

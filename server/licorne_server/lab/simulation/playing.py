@@ -1,9 +1,9 @@
 """An RM that plays a workload: it submits jobs at their times, and ends each after its run time.
 
-A job is an application. Its members are asks; those of a gang have placeholders first. After a preemption
-the job starts again: a gang as a whole, otherwise the member. A gang whose placeholders have timed out is
-submitted again after a pause, which grows each time, so that gangs that have blocked each other do not
-collide again.
+A job is an application. Its members are asks; those of a gang have placeholders first. After a preemption a
+gang starts again as a whole, and otherwise only the member that was preempted. A gang whose placeholders have
+timed out is submitted again after a pause, which grows each time, so that gangs that have blocked each other
+do not collide again.
 """
 
 import random
@@ -47,14 +47,14 @@ from licorne_server.lab.simulation.workload import Job
 
 RM: Final = RmId("simulation")
 DEFAULT_GANG_TIMEOUT: Final = 900.0
-"""Seconds that a gang keeps the room of some of its members, as in the server."""
+"""Seconds that a gang keeps the room of some of its members; equal to the default of the server."""
 MAX_TIMEOUTS: Final = 1_000
-"""Times that a gang may time out before it is given up."""
+"""Number of timeouts after which a gang is given up."""
 FIRST_PAUSE: Final = 60.0
 LONGEST_PAUSE: Final = 8 * 3600.0
 """Bounds of the seconds until a gang that has timed out is submitted again; the pause is drawn."""
 PATIENCE: Final = 7 * 86_400.0
-"""Seconds without an event of the RM after which jobs that wait are left waiting."""
+"""Seconds without an event of the RM after which waiting jobs are left waiting."""
 
 
 class SimulationError(Exception):
@@ -63,9 +63,9 @@ class SimulationError(Exception):
 
 @dataclass(slots=True, eq=False)
 class Course:
-    """The course of a job. Times are in unix seconds, None for not yet.
+    """The course of a job. Times are in unix seconds, or None for the future.
 
-    `start` is the last start: from then on all its members ran until `end`.
+    `start` is the time of the last start: all members ran from then until `end`.
     """
 
     job: Job
@@ -78,18 +78,18 @@ class Course:
 
 @dataclass(slots=True, eq=False)
 class _Live:
-    """An application of a job: its present asks and allocations."""
+    """An application of a job, with its current asks and allocations."""
 
     course: Course
     app_id: AppId
     expected: int
-    """Members that do not run yet."""
+    """Number of members that do not run yet."""
     keeping: int = 0
-    """Allocated placeholders."""
+    """Number of allocated placeholders."""
     keys: dict[AllocationKey, None] = field(default_factory=dict)
     """Running members."""
     asks: dict[AllocationKey, Ask] = field(default_factory=dict)
-    """Asks of members outside gangs, to be submitted again for victims."""
+    """Asks of members outside gangs, to be submitted again after a preemption."""
     retries: int = 0
 
 
@@ -97,7 +97,7 @@ class _Live:
 class RunEnd:
     """The end of a run: each job's course, in order of submission, and the time of the end.
 
-    `preempted` counts running members.
+    `preempted` is the number of running members that were preempted.
     """
 
     courses: Sequence[Course]
@@ -222,7 +222,7 @@ class Playing:
         self._send(UpdateAllocations(rm_id=RM, asks=asks))
 
     def _ask_again(self, live: _Live, key: AllocationKey) -> None:
-        """Ask for a member that was preempted."""
+        """Submit an ask for a member again after its preemption."""
         old = live.asks.pop(key, None)
         if old is None or live.app_id not in self._live:
             return
@@ -252,7 +252,7 @@ class Playing:
             self._remove(live)
 
     def _remove(self, live: _Live) -> bool:
-        """Remove an application; False if that was done before."""
+        """Remove an application; returns False if it was removed before."""
         if self._live.get(live.app_id) is not live:
             return False
         del self._live[live.app_id]
@@ -280,7 +280,7 @@ class Playing:
             self._agenda.at(self._player.now + pause, partial(self._submit, course))
 
     def _again(self, live: _Live) -> None:
-        """Submit a gang again that has lost a member."""
+        """Submit a gang again after it has lost a member."""
         if self._remove(live):
             self._submit(live.course)
 
@@ -315,7 +315,7 @@ class Playing:
             self._reject(refused.app_id, refused.reason)
 
     def _reject(self, app_id: AppId, reason: str) -> None:
-        """Note that the job cannot run."""
+        """Record that the job cannot run."""
         live = self._live.get(app_id)
         if live is None:
             return
@@ -365,7 +365,7 @@ class Playing:
             self._release(app_id, keys, why)
 
     def _preempted(self, live: _Live, key: AllocationKey) -> None:
-        # A placeholder has run nothing that could be lost.
+        # A placeholder has done no work that could be lost.
         if key in live.keys:
             self._outcome.preempted += 1
             del live.keys[key]

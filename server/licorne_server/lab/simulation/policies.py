@@ -1,7 +1,7 @@
 """Policies that a simulation compares: a name for a set of settings.
 
-A policy sets properties of root and settings of the partition, in a configuration of the operator or in
-one that is generated for the workload. Only the latter gets queues from the policy.
+A policy sets properties of root and settings of the partition, in a configuration of the operator or in a
+generated one. Only a generated configuration gets queues from the policy.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ MAX_QUEUES: Final = 5_000
 
 
 class QueueLayout(Enum):
-    """Queues of a configuration generated for a workload without rules of its own."""
+    """The queues of a configuration that is generated for a workload without rules of its own."""
 
     ONE = "root.jobs"
     BY_USER = "root.users.{user}"
@@ -44,7 +44,7 @@ class Policy:
 
     @property
     def of_made(self) -> str:
-        """A description of the policy for a generated configuration."""
+        """A description of the policy, for runs with a generated configuration."""
         queues = "a queue for each user" if self.layout is QueueLayout.BY_USER else "one queue"
         return f"{queues}, each with an equal guarantee" if self.guarantees else queues
 
@@ -123,7 +123,7 @@ def made_config(policy: Policy, queues: Sequence[str], capacity: Resources) -> s
     """A configuration for these leaves with the settings of the policy, as YAML.
 
     Raises:
-        ValueError: there are too many queues, or the path of one is not below root.
+        ValueError: there are too many queues, or a path is not below root.
     """
     if len(queues) > MAX_QUEUES:
         raise ValueError(f"{len(queues)} queues, at most {MAX_QUEUES} are made: give rules by --map")

@@ -1,4 +1,4 @@
-"""Replay of a run as it was: the same core, the same inputs, and the same decisions."""
+"""Replays a run unchanged: the same core, the same inputs, and the same decisions."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from licorne_server.engine.journal.records import Digest, Header, Input, Record,
 from licorne_server.lab.simulation.player import Player, Watcher
 
 EACH: Final = 4_096
-"""Inputs between two reports of progress."""
+"""Number of inputs between two reports of progress."""
 
 Progress = Callable[[float], None]
 """Called repeatedly with the virtual time, in unix seconds."""
@@ -26,8 +26,8 @@ class NoRun(Exception):
 class Replayed:
     """A replayed run, or the requested part of one.
 
-    `differs` is the number of inputs after which the digest of decisions differs from the live one for the
-    first time; None if all are equal.
+    `differs` is the number of inputs at the first digest of decisions that differs from that of the live run;
+    None if all are equal.
     """
 
     header: Header
@@ -37,15 +37,15 @@ class Replayed:
     """Number of compared digests of decisions."""
     differs: int | None = None
     torn: Torn | None = None
-    """Where the journal ends before its time, if it does."""
+    """The place at which the journal breaks off; None if it does not."""
     complete: bool = True
-    """False if there are later inputs, which were not requested."""
+    """False if there are later inputs than the requested ones."""
     end: float
-    """Time of its end, in unix seconds: that of its last input, unless that was not requested."""
+    """Time of its end, in unix seconds: the time of the last input, or the requested end if it is earlier."""
 
 
 def scheduler_of(options: Options) -> Scheduler:
-    """An empty core with the options of a run."""
+    """An empty core with the recorded options of a run."""
     return Scheduler(
         default_config=options.default_config,
         reservations=options.reservations,

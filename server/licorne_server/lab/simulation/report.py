@@ -23,13 +23,13 @@ HEADERS: Final = (
 USE_HEADERS: Final = ("PARTITION", "RESOURCE", "UTILISATION")
 
 MOST_ROWS: Final = 100
-"""Queues in a table; data have all."""
+"""Maximum number of queues in a table; `as_data` has all."""
 
 _NONE: Final = "-"
 
 
 def rows(sides: Sequence[Summary]) -> list[tuple[str, ...]]:
-    """A row for all, and for each queue that had asks in any run; values that differ as ``a → b``."""
+    """A row for the whole run, and one for each queue that had asks; values that differ as ``a → b``."""
     found = [tuple(_together("all", [side.total for side in sides]))]
     places: dict[tuple[str, str, str], list[QueueSummary | None]] = {}
     for number, side in enumerate(sides):
@@ -93,7 +93,7 @@ def _digits(value: float) -> str:
 
 
 def as_data(summary: Summary) -> dict[str, Any]:
-    """All measures as plain data: times in unix seconds, waits in seconds, lost work times seconds."""
+    """All measures as plain data: unix seconds, waits in seconds, lost work in amounts times seconds."""
     return {
         "begin": summary.begin,
         "end": summary.end,

@@ -13,7 +13,7 @@ from licorne_core.values.names import fits_pattern
 from licorne_core.values.resources import VCORE, Resources
 
 FIELDS: Final = ("user", "group", "queue", "partition", "name")
-"""Fields of a job that rules go by."""
+"""Fields of a job that rules can match."""
 MAX_RULES: Final = 10_000
 _RULE: Final = (*FIELDS, "to", "priority")
 _MAP: Final = ("queues", "sizes", "members", "gang")
@@ -26,16 +26,16 @@ class Division(StrEnum):
     """Division of a job into members."""
 
     NODE = "node"
-    """As few as the nodes allow: each is as large as a node, but for the last."""
+    """As few members as possible: each is as large as a node, except the last one."""
     PROCESSOR = "processor"
-    """One for each processor, or for each GPU of a job with GPUs."""
+    """One member for each processor, or for each GPU if the job has GPUs."""
     TRACE = "trace"
-    """Those of the trace."""
+    """The members of the trace."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueRule:
-    """Jobs whose fields match all `patterns` go to the queue `to`, which may have fields in braces."""
+    """Places jobs whose fields match all `patterns` in the queue `to`, which may contain fields in braces."""
 
     patterns: Mapping[str, str]
     to: str
@@ -53,12 +53,12 @@ def _fits(value: str, pattern: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """How a trace is played. Without a rule that fits, a job goes to the queue `otherwise`.
+    """How a trace is played.
 
-    An empty queue stands for that of the policy.
+    A job without a matching rule is placed in the queue `otherwise`, or if that is empty in the policy's.
 
-    `sizes` has the resources of a processor and of a GPU, where they are unusual. Without `members` and
-    `gang` the trace decides.
+    `sizes` has the resources of a processor and of a GPU, if they are unusual. Without `members` and `gang`
+    the trace decides.
     """
 
     queues: Sequence[QueueRule] = ()
@@ -79,7 +79,7 @@ def load_rules(text: str) -> Rules:
     """Read a file of rules.
 
     Raises:
-        ConfigError: the text cannot be used; the error has every problem that was found.
+        ConfigError: the text cannot be used; the error has all problems.
     """
     report = Report(strict=False)
     document = read_document(text, report)

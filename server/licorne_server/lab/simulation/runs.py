@@ -32,7 +32,7 @@ class Config:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """Common settings of all runs of one comparison. Without `rules` the policy names queues."""
+    """Common settings of all runs of one comparison. Without `rules` the policy determines the queues."""
 
     nodes: Sequence[NodeKind]
     rules: Rules | None = None
@@ -43,7 +43,7 @@ class Setup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """A run under a name, with its configuration as played; `is_made` if that was generated."""
+    """A named run with the configuration that was played; `is_made` is True if it was generated."""
 
     name: str
     config: str
@@ -69,7 +69,7 @@ class TraceSource:
         self.jobs = list(self.trace.jobs)
 
     def workload(self, setup: Setup, layout: str) -> Workload:
-        """The workload whose jobs without a queue of their own use the queues of `layout`."""
+        """The workload; jobs without a queue of their own use the queues of `layout`."""
         rules = setup.rules or Rules()
         queues = tuple(replace(rule, to=rule.to or layout) for rule in rules.queues)
         otherwise = rules.otherwise or layout
@@ -87,12 +87,12 @@ def play(
 ) -> Run:
     """Play the jobs under a policy, a configuration, or a configuration with a policy.
 
-    `played` has earlier runs of the comparison by configuration: no configuration is played twice.
+    `played` has the earlier runs of the comparison by configuration, so that none is played twice.
 
     Raises:
         ConfigError: the configuration is invalid.
-        SimulationError: the core has failed, or refuses what it is sent.
-        ValueError: no configuration can be made for the queues of the jobs.
+        SimulationError: the core has failed, or refuses a request.
+        ValueError: no configuration can be generated for the queues of the jobs.
     """
     layout = QueueLayout.ONE if policy is None else policy.layout
     default = layout.value if config is None else only_leaf(config.text)

@@ -11,10 +11,10 @@ from licorne_server.lab.simulation.waits import Course, Waits, add_amounts, shar
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueSummary:
-    """Measures of a queue; with an empty `queue`, of an RM; if `rm_id` is empty too, of all RMs.
+    """Measures of a queue; of an RM if `queue` is empty, and of all RMs if `rm_id` is empty too.
 
-    Waits are in seconds, None for no ask; `waiting` is the number of asks at the end. `below_guarantee` is in
-    seconds, for an RM and for all RMs the sum over queues. `lost` is in amounts times seconds.
+    Waits are in seconds, None without asks; `waiting` is the number of asks at the end. `below_guarantee` is
+    in seconds; for an RM and for all RMs it is the sum over queues. `lost` is in amounts times seconds.
     """
 
     rm_id: str
@@ -45,8 +45,8 @@ class PartitionSummary:
 class Summary:
     """Measures from `begin` to `end`, in unix seconds.
 
-    `total` and `utilisation` are over all RMs; the others are in order of their names, parents before
-    children. `course` has the same run as points.
+    `total` and `utilisation` are those of all RMs. The other rows are in order of their names, parents before
+    children. `course` has the measures of the run over time.
     """
 
     begin: float
@@ -61,7 +61,7 @@ class Summary:
 
 @dataclass(slots=True)
 class Tally:
-    """Running totals of a queue with its descendants; `below` counts the queue alone."""
+    """Running totals of a queue with its descendants, except `below`, which is for the queue alone."""
 
     asks: int = 0
     placed: int = 0
@@ -128,7 +128,7 @@ class PartitionUse:
 
 
 class Totals(NamedTuple):
-    """All totals: by partition and path; `still` has the waits of asks that wait, by `id` of a tally."""
+    """All totals, by partition and path; `still` has waits of waiting asks by the `id` of the tally."""
 
     tallies: Mapping[PartitionName, Mapping[str, Tally]]
     still: Mapping[int, Sequence[float]]
@@ -163,7 +163,7 @@ class Totals(NamedTuple):
         )
 
     def _in_order(self) -> Iterator[tuple[PartitionName, str, Tally]]:
-        """Each queue, with the asks that wait."""
+        """The totals of each queue, with those of its waiting asks."""
         for name in sorted(self.tallies):
             for path, known in sorted(self.tallies[name].items()):
                 tally = Tally(below=known.below)

@@ -8,10 +8,10 @@ from typing import Final
 from licorne_core.values.resources import Resources
 
 MOST_POINTS: Final = 240
-"""Maximum number of points of a course. Beyond it, each two become one of twice the length."""
+"""Maximum number of points of a course. Beyond it, every two points become one of twice the length."""
 
 MOST_TYPES: Final = 16
-"""Resource types of a course, the first that nodes have."""
+"""Maximum number of resource types of a course: the first ones that nodes have."""
 
 MILLISECOND: Final = 1e-3
 
@@ -25,7 +25,7 @@ class Waits:
     __slots__ = ("_counts", "count", "total")
 
     def __init__(self) -> None:
-        """Start without any."""
+        """Start without waits."""
         self.count = 0
         """Number of waits."""
         self.total = 0.0
@@ -40,7 +40,7 @@ class Waits:
         self._counts[rounded] = self._counts.get(rounded, 0) + 1
 
     def plus(self, other: "Waits") -> "Waits":
-        """The waits of both."""
+        """A distribution of both sets of waits."""
         both = Waits()
         both.count, both.total = self.count + other.count, self.total + other.total
         both._counts = dict(self._counts)
@@ -50,11 +50,11 @@ class Waits:
 
     @property
     def mean(self) -> float | None:
-        """The mean; None for no waits."""
+        """The mean in seconds; None without waits."""
         return self.total / self.count if self.count else None
 
     def quantile(self, share: float) -> float | None:
-        """The shortest wait not exceeded by this share of all (above 0, up to 1); None without waits."""
+        """The shortest wait not exceeded by a share (above 0, up to 1) of all waits; None without waits."""
         rank = ceil(share * self.count)
         for seconds in sorted(self._counts):
             rank -= self._counts[seconds]
@@ -68,15 +68,15 @@ class Point:
     """A stretch of a run, over all partitions."""
 
     seconds: float = 0.0
-    """Sampled length of the stretch in seconds."""
+    """Length of the sampled part of the stretch, in seconds."""
     waiting: float = 0.0
-    """Waiting asks, times seconds."""
+    """Number of waiting asks, multiplied by seconds."""
     used: dict[str, float] = field(default_factory=dict)
-    """Allocated amounts, times seconds."""
+    """Allocated amounts, multiplied by seconds."""
     capacity: dict[str, float] = field(default_factory=dict)
-    """Amounts of the nodes, times seconds."""
+    """Amounts of the nodes, multiplied by seconds."""
     placed: int = 0
-    """Asks that were placed in it."""
+    """Number of asks that were placed in the stretch."""
     waited: float = 0.0
     """Total wait of these asks, in seconds."""
 
@@ -102,7 +102,7 @@ class Course:
         self.points: list[Point] = []
 
     def at(self, time: float) -> Point:
-        """The interval that contains a time, which is not before the beginning."""
+        """The stretch that contains a time, which must not be before the beginning."""
         while (index := int((time - self.begin) / self.width)) >= MOST_POINTS:
             self.halve()
         while len(self.points) <= index:
@@ -112,7 +112,7 @@ class Course:
     def sampled(
         self, until: float, seconds: float, waiting: int, used: Resources, capacity: Resources
     ) -> None:
-        """Add a sample: these amounts for the `seconds` before a time."""
+        """Add a sample: these amounts apply to the `seconds` before a time."""
         self.at(until)
         since = until - seconds
         first = max(0, int((since - self.begin) / self.width))
@@ -123,7 +123,7 @@ class Course:
                 _extend(self.points[index], length, waiting, used, capacity)
 
     def halve(self) -> None:
-        """Make one stretch of each two."""
+        """Merge every two stretches into one."""
         points = self.points
         self.width *= 2
         self.points = points[::2]
@@ -152,7 +152,7 @@ def shares(used: Mapping[str, float], capacity: Mapping[str, float]) -> dict[str
 
 
 def common_width(courses: Sequence[Course]) -> float:
-    """Bring the courses to stretches of one width, and return it."""
+    """Give the courses stretches of the same width, which is returned."""
     width = max(course.width for course in courses)
     for course in courses:
         while course.width < width:

@@ -1,4 +1,4 @@
-"""From the jobs of a trace to the jobs of a simulation: queues, users, and members with their amounts."""
+"""Converts the jobs of a trace to jobs of a simulation: queues, users, and members with their amounts."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -16,12 +16,12 @@ from licorne_server.lab.simulation.rules import DEFAULT_SIZES, Division, Rules
 from licorne_server.lab.simulation.traces.model import LeftOut, Part, Trace, TraceJob
 
 MAX_MEMBERS: Final = 10_000
-"""Members of one job."""
+"""Maximum number of members of one job."""
 UNKNOWN: Final = "unknown"
 _NAMED: Final = {"user": "u", "group": "g", "queue": "q", "partition": "p", "name": "n"}
-"""Fields that rules match, each with the letter put before a name that is a number."""
+"""Fields that rules match, each with the letter that precedes a name that is a number."""
 _EPOCH: Final = 1_000_000_000.0
-"""Unix seconds of the first submission where the trace has no dates."""
+"""Unix seconds of the first submission, if the trace has no dates."""
 
 
 class Group(NamedTuple):
@@ -66,7 +66,7 @@ class Job(NamedTuple):
 
 
 class Workload(NamedTuple):
-    """Jobs in the order of their submission, and those left out, by reason.
+    """Jobs in the order of their submission, and the number of jobs left out, by reason.
 
     With `ignores_memory` requests of memory are ignored, because no node has any.
     """
@@ -87,7 +87,7 @@ def workload_of(
 ) -> Workload:
     """The jobs of a trace; with a `limit` only the first ones.
 
-    With a `load` above 1 they are submitted in less time, so there is more work per hour.
+    With a `load` above 1 all are submitted in a shorter time, so there is more work per hour.
 
     Raises:
         OSError, TraceError: a file of the trace cannot be read.
@@ -115,7 +115,7 @@ def workload_of(
 
 
 class _Maker:
-    """Makes jobs by the rules, with one shape for equal amounts."""
+    """Makes jobs by the rules; equal amounts share one object."""
 
     def __init__(self, trace: Trace, nodes: Sequence[NodeKind], rules: Rules) -> None:
         """Create jobs for these nodes."""
@@ -129,7 +129,7 @@ class _Maker:
         self._rooms: dict[AskClass, int] = {}
 
     def job(self, found: TraceJob, name: str, submit: float) -> Job | LeftOut:
-        """The job, or the reason for leaving it out."""
+        """The job, or the reason why it is left out."""
         groups: list[Group] = []
         for part in found.parts:
             made = self._groups(part)
@@ -175,7 +175,7 @@ class _Maker:
         return groups or LeftOut.NO_SIZE
 
     def _divided(self, part: Part) -> list[tuple[int, Resources]]:
-        """Members of the whole part: one for each GPU, else each processor, or as few as the nodes allow."""
+        """Members of the part: one for each GPU, else for each processor, or as few as the nodes allow."""
         units = ceil(part.number * (part.gpus or part.cores))
         each = 1.0 / (part.gpus or part.cores)
         most = 1
@@ -190,7 +190,7 @@ class _Maker:
         ]
 
     def _amounts(self, part: Part, share: float) -> Resources:
-        """The amounts of a member with a share of the part's resources."""
+        """The amounts of a member that has this share of the part's resources."""
         amounts: dict[str, float] = {}
         sizes = self._rules.sizes
         for unit, number in (("processor", part.cores), ("gpu", part.gpus)):
@@ -202,7 +202,7 @@ class _Maker:
         if part.memory and MEMORY not in amounts and MEMORY in self._largest:
             whole = self._largest[MEMORY] if self._relative else 1
             amounts[MEMORY] = part.memory * share * whole
-        # Rounded first: a third of three processors is one.
+        # Rounded first, so that a third of three processors is one.
         rounded = {name: ceil(round(amount, 6)) for name, amount in amounts.items()}
         return {name: amount for name, amount in rounded.items() if amount > 0}
 
@@ -214,7 +214,7 @@ class _Maker:
 
 
 def _name(text: str, letter: str) -> str:
-    """A name of the trace for the core: a number gets a letter, other characters become underscores."""
+    """A name of the trace as the core accepts it: a number gets a letter, invalid characters become ``_``."""
     if not text:
         return UNKNOWN
     name = f"{letter}{text}" if text[0].isdigit() else text

@@ -9,13 +9,13 @@ from licorne_server.store.configurations.revisions import Mark as OperatorMark
 from licorne_server.store.configurations.revisions import MarkKind, Revisions
 
 MAX_MARKS = 500
-"""Retained marks of an RM, the latest."""
+"""Maximum number of retained marks of an RM: the latest."""
 
 MAX_RMS = 1_024
-"""RMs whose marks are retained: the bound on RMs."""
+"""Maximum number of RMs whose marks are retained, which is the bound on RMs."""
 
 MOST_AT_ONCE = 20
-"""Marks of operators that are noted one by one in a step; further ones are summed up."""
+"""Maximum number of operators' marks that are recorded one by one in a step; further ones are summed up."""
 
 _WORDS = {
     MarkKind.NODE: ("cordon", "node {} cordoned", "node {} takes work again"),
@@ -23,11 +23,11 @@ _WORDS = {
     MarkKind.HOLD: ("stop", "application {} held", ""),
     MarkKind.CHANGE: ("stop", "application {} changed", ""),
 }
-"""Kind of a mark, its text, and that for its end. A mark of an application ends with the application."""
+"""For each kind of mark: its kind in the history, its text, and the text for its end, if it is recorded."""
 
 
 class Mark(NamedTuple):
-    """A change at a time, in unix seconds; `partition` is empty for one of the whole RM."""
+    """A change at a time, in unix seconds; `partition` is empty for a change of the whole RM."""
 
     time: float
     kind: str

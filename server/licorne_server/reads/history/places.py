@@ -10,16 +10,16 @@ from licorne_core.views import Views
 from licorne_server.reads.history.tracks import STEPS
 
 MAX_ASKS = 64
-"""Followed asks, at most."""
+"""Maximum number of followed asks."""
 
 ASKS_OF_PEER = 16
-"""Asks that are followed because one peer has viewed them, at most."""
+"""Maximum number of asks that are followed for one peer."""
 
 LOOK_SECONDS = 3_600.0
 """Seconds for which an ask is followed after it was viewed."""
 
 ASKS_IN_STEP = 2_000
-"""Waiting asks of an application that are counted in one step; applications with more get fewer samples."""
+"""Waiting asks of an application that are counted in one step; larger applications get fewer samples."""
 
 
 class AskName(NamedTuple):
@@ -48,7 +48,7 @@ class Followed:
         self.looked_by = ""
         """The peer that viewed it first."""
         self.due = 0
-        """The step of the next sample."""
+        """Number of the step that takes the next sample."""
         self.places: deque[Place] = deque(maxlen=STEPS)
 
 
@@ -61,7 +61,7 @@ class Places:
         self._followed: dict[AskName, Followed] = {}
 
     def look(self, name: AskName, now: float, peer: str) -> list[Place]:
-        """Note that a peer views an ask, which is recorded from now on; returns its samples."""
+        """Record that a peer views an ask, which is followed from now on; returns its samples."""
         followed = self._followed.pop(name, None) or Followed()
         followed.looked_at, followed.looked_by = now, followed.looked_by or peer
         # The most recently viewed ask is last, and is dropped last.

@@ -1,4 +1,4 @@
-"""Samples taken by the clock: counts of the day for REST (spec § 12.4), and the history of the page.
+"""Samples at regular times: counts of the day for REST (spec § 12.4), and the history of the page.
 
 The history has samples of those queues that are recorded, in steps of 5 s.
 """
@@ -23,29 +23,29 @@ from licorne_server.reads.history.tracks import MINUTES, STEP_SECONDS, STEPS, ST
 from licorne_server.store.configurations.revisions import Revisions
 
 LARGEST = 200
-"""Largest queues of the server that are recorded, viewed or not."""
+"""Number of the largest queues of the server, which are recorded whether viewed or not."""
 
 MAX_PARTITIONS = 64
-"""Partitions that are recorded, viewed or not."""
+"""Maximum number of partitions that are recorded whether viewed or not."""
 
 MAX_TRACKS = 512
-"""Queues and partitions that are recorded in total, at most."""
+"""Maximum number of queues and partitions that are recorded in total."""
 
 MAX_BYTES = 64 * 1024 * 1024
-"""Estimated bytes of memory of all tracks, at most."""
+"""Maximum number of estimated bytes of memory of all tracks."""
 
 LOOK_SECONDS = 3_600.0
 """Seconds for which a queue counts as viewed."""
 
 LOOKS_OF_PEER = 32
-"""Queues that are recorded only because one peer views them, at most."""
+"""Maximum number of queues that are recorded only because one peer views them."""
 
 CHOICE_STEPS = 12
-"""Steps between two selections of the largest queues, plus one for each `QUEUES_IN_STEP` queues."""
+"""Steps between two selections of the largest queues, plus one step for each `QUEUES_IN_STEP` queues."""
 
 QUEUES_IN_STEP = 400
 NODES_IN_STEP = 2_000
-"""Queues and nodes that are read in one step. If there are more, they are sampled less often."""
+"""Number of queues and nodes that are read in one step. If there are more, they are sampled less often."""
 
 ROOT = QueuePath("root")
 DAY_STEPS = MINUTES * STEPS_OF_MINUTE
@@ -59,7 +59,7 @@ class Name(NamedTuple):
 
 
 class _Nodes:
-    """The last reading of a partition's nodes, and the step of the next one."""
+    """The last reading of a partition's nodes, and the step at which they are read again."""
 
     def __init__(self) -> None:
         self.reading: NodesReading | None = None
@@ -67,13 +67,13 @@ class _Nodes:
 
 
 class Recorder:
-    """Tracks of queues, marks of RMs, and places of asks; all of it bounded, in steps of 5 s."""
+    """Tracks of queues, marks of RMs, and positions of asks: all are bounded, and sampled in steps of 5 s."""
 
     def __init__(self, views: Views, revisions: Callable[[RmId], Revisions | None], started: float) -> None:
         """Record nothing yet. `started` is the start of the server, in unix seconds."""
         self.started = started
         self.step = 0
-        """The step of the last samples."""
+        """Number of the step that took the last samples."""
         self.marks = Marks(revisions)
         self.places = Places(views)
         self._views = views
@@ -90,10 +90,10 @@ class Recorder:
         return sum(track.size for track in self._tracks.values())
 
     def look(self, partition: PartitionName, path: str, now: float, peer: str) -> Track:
-        """Note that a peer views a queue, which is recorded from now on; returns its track.
+        """Record that a peer views a queue, which is sampled from now on; returns its track.
 
         Raises:
-            NotFound: there is no such queue, and none of that path was recorded.
+            NotFound: there is no such queue, and no track of its path.
         """
         name = Name(partition, QueuePath(path))
         track = self._tracks.get(name)
@@ -123,7 +123,7 @@ class Recorder:
         return sorted(found, key=lambda item: item[0])
 
     def stopped_in_an_hour(self, partition: PartitionName) -> int:
-        """Number of recorded victims that the RM was asked to stop in the last hour."""
+        """Number of recorded victims whose stop was requested within the last hour."""
         track = self._tracks.get(Name(partition, ROOT))
         if track is None:
             return 0
@@ -186,9 +186,9 @@ class Recorder:
                 del kept[gone]
 
     def _make_room(self, now: float) -> None:
-        """Drop tracks above the bounds: first of queues neither selected nor viewed, the oldest first.
+        """Drop tracks above the bounds: first those of queues neither selected nor viewed, the oldest first.
 
-        Selected ones are dropped last: a user who views many queues does not erase the history of others.
+        Those of selected queues are last: a user who views many queues does not erase the history of others.
         """
         size = self.size
         if len(self._tracks) <= MAX_TRACKS and size <= MAX_BYTES:
@@ -205,7 +205,7 @@ class Recorder:
             size -= self._tracks.pop(name).size
 
     def _count_victims(self, partition: PartitionName, stopped: Counter[Name]) -> Iterator[None]:
-        """Count the victims since the last step, in their queues and all parents."""
+        """Count the victims since the last step, in their queues and all queues above."""
         last = self._victims.get(partition)
         newest = 0
         with suppress(NotFound):
@@ -247,7 +247,7 @@ SAMPLE_SECONDS = 60.0
 PEER = "history"
 
 SAMPLES = 1_440
-"""Number of samples: those of a day."""
+"""Maximum number of samples: one day."""
 
 
 class Sample(NamedTuple):
@@ -259,7 +259,7 @@ class Sample(NamedTuple):
 
 
 class History(Periodic):
-    """The samples of the last day, the oldest first; they begin with the server."""
+    """The samples of the last day, the oldest first; the first one is taken after the server's start."""
 
     def __init__(self, views: Views, clock: Clock, time_slices: TimeSlices) -> None:
         """Start without samples; `start` schedules one every minute, in the time slices of readers."""
@@ -288,7 +288,7 @@ class History(Periodic):
 
 
 class Recording(Periodic):
-    """Takes the samples of a recorder, in the time slices of readers; also without viewers."""
+    """Takes the samples of a recorder in the time slices of readers, even without viewers."""
 
     def __init__(
         self,
@@ -297,7 +297,7 @@ class Recording(Periodic):
         clock: Clock,
         time_slices: TimeSlices,
     ) -> None:
-        """Idle until `start`; `revisions` has the configurations of an RM."""
+        """Create it without samples before `start`; `revisions` gives the configurations of an RM."""
         super().__init__("recording", clock, STEP_SECONDS)
         self.recorder = Recorder(views, revisions, clock.now())
         self._time_slices = time_slices

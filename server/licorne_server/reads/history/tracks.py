@@ -1,8 +1,8 @@
 """Tracks: the recorded values of one queue, or of a partition with its nodes, each in a line.
 
-A line has one number in each step of 5 s for an hour, and in each minute for a day. A step is numbered by its
-time divided by its length. So all lines have the same steps, and a line needs no times of its own. A step has
-the index of its number modulo the size of the ring.
+A line has one number in each step of 5 s for an hour, and in each minute for a day. The number of a step is
+its time divided by its length, so all lines have the same steps, and no line stores times. The index of a
+step in the ring is its number modulo the size of the ring.
 """
 
 from array import array
@@ -18,22 +18,22 @@ MINUTE_SECONDS = 60
 STEPS_OF_MINUTE = MINUTE_SECONDS // STEP_SECONDS
 
 STEPS = 720
-"""Retained steps: an hour of them, in whole minutes."""
+"""Number of retained steps: an hour in whole minutes."""
 
 MINUTES = 1_440
-"""Retained minutes: those of a day."""
+"""Number of retained minutes: a day."""
 
 LINE_BYTES = 8 * (STEPS + MINUTES)
 """Bytes of memory of a line."""
 
 
 class Series:
-    """The values of a number; NaN stands for none."""
+    """The values of a number over time; NaN for a missing value."""
 
     __slots__ = ("_adds", "_minutes", "_steps")
 
     def __init__(self, *, adds: bool = False) -> None:
-        """Start without values. The value of a minute is the mean of its steps, with `adds` their total."""
+        """Start without values. A minute has the mean of its steps, or with `adds` their total."""
         self._adds = adds
         self._steps = array("d", (nan,)) * STEPS
         self._minutes = array("d", (nan,)) * MINUTES
@@ -43,7 +43,7 @@ class Series:
         self._steps[step % STEPS] = value
 
     def move(self, before: int, step: int) -> None:
-        """Advance from the present step to a later one: minutes end, and skipped steps have no values."""
+        """Advance from the current step to a later one: minutes end, and skipped steps have no values."""
         first, last = before // STEPS_OF_MINUTE, step // STEPS_OF_MINUTE
         if last > first:
             self._minutes[first % MINUTES] = self._minute(first, before)
@@ -57,7 +57,7 @@ class Series:
         first = minute * STEPS_OF_MINUTE
         count = min(STEPS_OF_MINUTE, present + 1 - first)
         place = first % STEPS
-        # The steps of a minute are adjacent: the ring has whole minutes.
+        # The steps of a minute are adjacent, as the size of the ring is a multiple of a minute.
         found = [value for value in self._steps[place : place + count] if not isnan(value)]
         if not found:
             return nan
@@ -78,10 +78,10 @@ class Series:
 
 
 MAX_RESOURCES = 8
-"""Recorded resources of a queue, at most: the first ones seen."""
+"""Maximum number of recorded resources of a queue: the first ones that occur."""
 
 MAX_BOUNDS = 64
-"""Retained changes of a queue's guarantee or maximum."""
+"""Maximum number of retained changes of a queue's guarantee or maximum."""
 
 BOUND_BYTES = 512
 """Estimated bytes of memory of a change with its amounts."""
@@ -90,7 +90,7 @@ Values = list[float | None]
 
 
 class Bounds:
-    """A guarantee or a maximum: a step and the amounts from then on, for each change."""
+    """A guarantee or a maximum over time: for each change the step, and the amounts from then on."""
 
     __slots__ = ("_changes",)
 
@@ -108,7 +108,7 @@ class Bounds:
             self._changes.append((step, dict(amounts)))
 
     def names(self) -> Iterator[str]:
-        """The resources that have an amount in any change."""
+        """The resources with an amount in any change."""
         for _, amounts in self._changes:
             yield from amounts
 
@@ -136,17 +136,17 @@ class Track:
         self.looked_at = 0.0
         """Time of the last view, in unix seconds; 0.0 for never."""
         self.looked_by = ""
-        """The peer for whose view it is recorded; empty for none."""
+        """The peer whose view caused the recording; empty for none."""
         self.used: dict[str, Series] = {}
         self.waiting: dict[str, Series] = {}
         self.guaranteed = Bounds()
         self.max = Bounds()
         self.stopped = Series(adds=True)
-        """Victims that the RM was asked to stop."""
+        """Number of victims that the RM was asked to stop."""
         self.applications = Series()
         self.nodes: Series | None = None
         self.fill: tuple[Series, ...] = ()
-        """Nodes by tenths of use; empty for a queue."""
+        """Number of nodes in each tenth of use; empty for a queue."""
 
     @property
     def size(self) -> int:
@@ -164,7 +164,7 @@ class Track:
         yield from self.fill
 
     def put(self, step: int, reading: QueueReading, stopped: int) -> None:
-        """Record a sample of the queue, and the victims since the last one."""
+        """Record a sample of the queue, and the number of victims since the last sample."""
         if step > self.step:
             for line in self._lines():
                 line.move(self.step, step)
@@ -185,7 +185,7 @@ class Track:
             line.put(self.step, count)
 
     def resources(self) -> list[str]:
-        """The resources of its samples."""
+        """The resources with samples."""
         return sorted({*self.used, *self.waiting, *self.guaranteed.names(), *self.max.names()})
 
 
@@ -215,11 +215,11 @@ class TrackSpan:
         track = self._track
         read: Callable[[int, int], Iterator[float]] = line.minutes if self.length > 1 else line.steps
         values: Values = [None if isnan(one) else round(one) for one in read(self.first, track.step)]
-        # The track ends early if it is not recorded any more.
+        # The track ends before the present step if it is no longer recorded.
         return values + [None] * (self.last - self.first + 1 - len(values))
 
     def of_bounds(self, bounds: Bounds, name: str) -> Values:
-        """The values of guarantee or maximum, where there are samples."""
+        """The values of a guarantee or maximum at the steps that have samples."""
         there = self.of(self._track.applications)
         values = bounds.values(name, self.first, self.last, self.length)
         return [None if sample is None else value for sample, value in zip(there, values, strict=True)]

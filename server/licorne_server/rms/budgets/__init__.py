@@ -1,5 +1,5 @@
 """Budgets over RMs: their definition, and the part of each that a member may allocate.
 
-`definitions` stores the budgets of the server and reads their file. `members` enforces them: exactly in one
-server, and in several by slices of an `escrow`, whose documents `slices` reads and writes.
+`definitions` stores the budgets of the server and reads their file. `members` enforces them: exactly in a
+single server, and among members by slices of an `escrow`, whose documents are in `slices`.
 """

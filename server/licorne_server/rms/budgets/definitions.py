@@ -1,7 +1,7 @@
 """The definition of the budgets over RMs: from a file or an operator, stored, and put into force.
 
-The text is stored as a document. At the start a definition stored by an operator replaces the file's; the
-file replaces one stored from a file. Later the newest change counts, whatever its origin.
+The text is stored as a document. At the start a stored definition of an operator takes precedence over the
+file, and the file over a stored definition of a file. Later the newest change applies, whatever its origin.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ Slices = Callable[[str], Mapping[RmId, Resources] | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definition:
-    """All budgets as a text, with the origin of the text. Revision 0: none was ever defined."""
+    """All budgets as a text, with the origin of the text. Revision 0 means that none was ever defined."""
 
     text: str = ""
     revision: Count = 0
@@ -111,10 +111,10 @@ class Budgets:
         self._clock = clock
         self._file = file
         self._slices = slices
-        # The text of the file when it was last read.
+        # The text of the file as it was last read.
         self._read = ""
         self.problem = ""
-        """Why the file could not be read last; empty if it could."""
+        """The reason why the last read of the file failed; empty if it succeeded."""
         self._lock = asyncio.Lock()
         self._asked: set[asyncio.Task[None]] = set()
         self._watch: asyncio.Task[None] | None = None
@@ -134,7 +134,7 @@ class Budgets:
                 try:
                     await self._replace_by_file(text)
                 except CallError as error:
-                    # Another member that starts at the same time has stored them first.
+                    # Another member, which started at the same time, has stored them first.
                     if error.reason != STALE:
                         raise
                     stored = definition_in(await self._documents.read(KEY))
@@ -145,7 +145,7 @@ class Budgets:
         except ConfigError as error:
             raise SettingsError(str(self._refused(error))) from None
         except StoreError as error:
-            # Without the store no RM is admitted. The rounds read the definition once the store answers.
+            # Without the store no RM is admitted. Later rounds read the definition once the store answers.
             log.warning("stored budgets not read", reason=str(error))
             return
         except (ValueError, CallError) as error:
@@ -156,7 +156,7 @@ class Budgets:
                 log.warning("budgets of the file not taken", file=str(self._file), stored=stored.revision)
 
     def watch(self) -> None:
-        """Begin to watch the file, if there is a file."""
+        """Start to watch the file, if there is one."""
         if self._file is not None:
             work = watch_file("budgets", self._file, self._read, self._clock, self.reload_and_log)
             self._watch = asyncio.get_running_loop().create_task(work, name="budgets file")
@@ -206,7 +206,7 @@ class Budgets:
         except (DefaultFileError, CallError) as error:
             log.error("budgets not read", reason=str(error))
         except Exception:
-            # Log only: the file is still watched.
+            # Only logged, so that the file is still watched.
             log.exception("budgets not read")
 
     async def update(
@@ -222,7 +222,7 @@ class Budgets:
         time = nanoseconds(self._clock.now())
         wanted = Definition(text=text, source=source, by=by, comment=comment, time=time)
         async with self._lock:
-            # All workers read the same file at their start: the later ones find it stored already.
+            # All workers read the same file at their start, and all but the first find it stored.
             new, changed = await self._store(wanted, base, tries=1 if base else TRIES)
             await self._enforce(new, tree)
         if not changed:
@@ -238,7 +238,7 @@ class Budgets:
         )
 
     async def _store(self, wanted: Definition, base: int, tries: int) -> tuple[Definition, bool]:
-        """Store the next revision, unless the present one has its text; returns it, and True if stored.
+        """Store the next revision, unless the current one has the same text; returns it, and True if stored.
 
         Raises:
             CallError: ABORTED, `base` is not in force any more; or it cannot be stored.
@@ -262,7 +262,7 @@ class Budgets:
         except ValueError as error:
             raise _not_stored(error) from None
         except StoreError as error:
-            # The answer may have been lost, but not the write.
+            # The write may have succeeded although the answer was lost.
             if await self._stored(error) != encode(new):
                 raise _not_stored(error) from None
             changed = True
@@ -272,7 +272,7 @@ class Budgets:
         """The stored budgets after a failure of a write.
 
         Raises:
-            CallError: UNAVAILABLE, they cannot be read either.
+            CallError: UNAVAILABLE, reading fails as well.
         """
         try:
             return (await self._documents.read(KEY)).value
@@ -287,7 +287,7 @@ class Budgets:
         try:
             tree = await self._parsed(definition.text)
         except ConfigError as error:
-            # A member of another version has written it: the budgets in force stay.
+            # A member of another version has written the definition: the budgets in force stay.
             log.error("stored budgets not taken", revision=definition.revision, reason=str(error))
             return
         async with self._lock:
@@ -299,7 +299,7 @@ class Budgets:
         return any(budget.name == name for budget in self.tree.budgets)
 
     async def store_again(self) -> None:
-        """Store the definition in force if the store has none, as after the store was replaced."""
+        """Store the definition in force if the store has none, for example because the store was replaced."""
         if self.definition.revision:
             with suppress(StoreError):
                 await self._documents.compare_and_set(KEY, encode(self.definition), 0)
@@ -336,7 +336,7 @@ class Budgets:
 
 
 def scope_of(tree: BudgetTree, name: str) -> str:
-    """Digest of the scope of a budget: its patterns, those of all its descendants, and its resources."""
+    """Digest of the scope of a budget: its patterns, the patterns of its descendants, and its resources."""
     below = [one for one in tree.budgets if one.name == name or one.name.startswith(f"{name}/")]
     patterns = sorted((member.rm, member.partition, member.queue) for one in below for member in one.members)
     names = next((sorted(one.limit) for one in below if one.name == name), [])

@@ -1,7 +1,7 @@
 """The escrow of budgets between members, over compare-and-set of one document for each budget.
 
-A slice is an RM's, and follows the RM to its new owner. Only the owner changes it, in an order that keeps
-the use of all cores within the documents, and so within the limit, whenever a member dies:
+A slice belongs to an RM, and moves with the RM to its new owner. Only the owner changes it, in an order that
+keeps the usage in all cores within the documents, and so within the limit, whenever a member dies:
 
 * Growth: first the document, then the core. The core gets no more than this owner has written itself: a write
   of unknown outcome may still succeed, and grants nothing until a later write succeeds.
@@ -32,10 +32,10 @@ BUDGETS = f"{SHARED}budgets/"
 """Prefix of the keys of budgets; the name of the budget follows."""
 
 TRIES = 4
-"""Attempts at one change of a document, at most; the next round continues."""
+"""Maximum number of attempts at one change of a document; the next round tries again."""
 
 WINDOW = 2.0
-"""Seconds for which a use or a grant counts as recent, at least; at most twice that."""
+"""Minimum number of seconds for which a use or a grant counts as recent; the maximum is twice that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class Terms:
 
     limit: Resources
     scope: str
-    """Digest of the patterns of its scope, and of the names of its resources."""
+    """Digest of the patterns of the budget's scope, and of the names of its resources."""
 
 
 class Books(ABC):
@@ -55,9 +55,9 @@ class Books(ABC):
 
     @abstractmethod
     def uses(self, budget: str) -> Mapping[RmId, Use] | None:
-        """The present use of the RMs that use or request a part of a budget; `recent` is empty.
+        """The current use of all RMs that use or request a part of a budget; `recent` is empty.
 
-        None while it is unknown.
+        None while the use is unknown.
         """
 
     @abstractmethod
@@ -66,7 +66,7 @@ class Books(ABC):
 
     @abstractmethod
     async def set_slices(self, budget: str, slices: Mapping[RmId, Resources]) -> None:
-        """Set the slices of some RMs; those of others are unchanged. They are in force on return."""
+        """Set the slices of some RMs, without changing those of others; they are in force on return."""
 
 
 class NotReleased(Exception):
@@ -82,7 +82,7 @@ class _Recent:
         self._most: dict[str, int] = {}
 
     def most(self, used: Resources, now: float) -> dict[str, int]:
-        """Record a use at `now`, in seconds; returns the highest recent use."""
+        """Record a use at `now`, in seconds; returns the highest use of the recent period."""
         if now - self._since >= WINDOW:
             self._before = self._most if now - self._since < 2 * WINDOW else EMPTY
             self._most = {}
@@ -114,7 +114,7 @@ class Escrow:
         self._held = held
         self._births = 0
         self._documents: dict[str, Document] = {}
-        # Slices in the last write of this member that is known to have succeeded, with the epoch.
+        # The slices in this member's last write that is known to have succeeded, with the epoch.
         self._written: dict[tuple[str, RmId], tuple[int, Resources]] = {}
         # The recent use and the recent slices of each RM, by budget.
         self._recent: dict[tuple[str, RmId], tuple[_Recent, _Recent]] = {}
@@ -122,7 +122,7 @@ class Escrow:
         self._settling: dict[tuple[str, str], float] = {}
 
     async def round(self, terms: Mapping[str, Terms], revision: int, snapshot: Snapshot, now: float) -> None:
-        """Bring all budgets up to date, each by one write at most unless another member writes too.
+        """Bring all budgets up to date, with at most one write each unless another member writes too.
 
         `terms` are those of this revision of the definition. `now` is a monotonic time in seconds.
         """
@@ -143,7 +143,7 @@ class Escrow:
     async def release(self, rm_id: RmId, snapshot: Snapshot, epoch: int | None = None) -> int:
         """Remove all holdings of the RM; returns the number of budgets in which it had one.
 
-        With an epoch: the caller was the owner under that epoch, and has dropped the RM.
+        `epoch` is given by a former owner, which has dropped the RM.
 
         Raises:
             NotReleased: the RM has a living owner.
@@ -163,7 +163,7 @@ class Escrow:
             holding = None if budget is None else budget.holdings.get(rm_id)
             if budget is None or holding is None:
                 return False
-            # No member owned the RM at the snapshot; a new owner would raise the epoch.
+            # No member owned the RM in the snapshot; a new owner would have a higher epoch.
             epoch = holding.epoch if epoch is None else epoch
             if holding.epoch > epoch:
                 raise _served(rm_id)
@@ -178,7 +178,7 @@ class Escrow:
     async def _follow(self, name: str, snapshot: Snapshot) -> None:
         """Use the document in the snapshot.
 
-        If it is older than the last write of this member, or belongs to another store, it is read again.
+        If it is older than this member's last write, or belongs to another store, it is read again.
         """
         key = f"{BUDGETS}{name}"
         seen = snapshot.documents.get(key, Document())
@@ -224,7 +224,7 @@ class Escrow:
                 continue
             except StoreError:
                 # The write may still succeed later. The core retains the lesser of both documents, and gets
-                # nothing before another write has succeeded.
+                # no larger slice before another write has succeeded.
                 for rm_id in plan:
                     if (name, rm_id) in self._written:
                         self._written[name, rm_id] = (plan[rm_id].epoch, EMPTY)
@@ -240,7 +240,7 @@ class Escrow:
     def _agreed(
         self, name: str, before: Escrowed | None, terms: Terms, revision: int, now: float
     ) -> Escrowed:
-        """The document with the limit of the newest definition; settling if its scope is new."""
+        """The document with the limit of the latest definition; a new scope begins a period of settling."""
         budget = before or Escrowed(limit=terms.limit, revision=revision)
         if before is None or before.revision < revision:
             settling = budget.settling
@@ -253,7 +253,7 @@ class Escrow:
         if budget.settling:
             since = self._settling.setdefault((name, budget.settling), now)
             if now - since >= self._store.lease:
-                # By now each member has charged the use of its RMs, or has stopped deciding.
+                # By now each member has charged the use of its RMs, or no longer decides.
                 budget = replace(budget, settling="")
         else:
             for known in [one for one in self._settling if one[0] == name]:
@@ -268,10 +268,10 @@ class Escrow:
         now: float,
         at_least: Mapping[RmId, Holding] | None = None,
     ) -> dict[RmId, Holding] | None:
-        """The holdings of the RMs of this member as they should be now; None while the use is unknown.
+        """The holdings that the RMs of this member should have now; None while their use is unknown.
 
         `at_least` is a plan to which the core has shrunk already: then no slice grows, and none is below that
-        plan, or below the present use unless the plan was.
+        plan, nor below the current use unless the plan was.
         """
         uses, held = self._books.uses(name), self._held()
         if uses is None:
@@ -282,14 +282,14 @@ class Escrow:
             if own is None and not (use.used or use.needed):
                 continue
             if own is not None and own.epoch > held[rm_id]:
-                continue  # another member owns it by now
+                continue  # another member owns the RM by now
             if at_least is not None and rm_id in at_least:
                 before = EMPTY if own is None else own.slice
                 plan[rm_id] = _at_least(at_least[rm_id], before, use)
             elif at_least is None:
                 recent, granted = self._recent.setdefault((name, rm_id), (_Recent(now), _Recent(now)))
                 if own is not None and own.epoch < held[rm_id]:
-                    recent.most(own.slice, now)  # it may still report running allocations
+                    recent.most(own.slice, now)  # the core may still report running allocations
                 use = replace(use, recent=recent.most(use.used, now), granted=granted.most(EMPTY, now))
                 holding = settled(budget, rm_id, held[rm_id], use, living)
                 before = EMPTY if own is None else own.slice
@@ -302,7 +302,7 @@ class Escrow:
         return plan
 
     async def _shrink(self, name: str, plan: Mapping[RmId, Holding]) -> bool:
-        """Shrink the core's slices to the plan; returns True if one was larger."""
+        """Shrink the core's slices to the plan; returns True if any of them was larger."""
         has = self._books.slices(name)
         less = {
             rm_id: {r: min(size, holding.slice.get(r, 0)) for r, size in has[rm_id].items()}
@@ -344,7 +344,7 @@ class Escrow:
             budget = decode(document.value)
             left = budget.without(self._held().keys())
             if budget.revision >= revision:
-                return  # the definition that this member has is older
+                return  # this member has an older definition
             if not left.holdings:
                 await self._store.compare_and_set(key, None, document.revision)
             elif left != budget:
@@ -354,7 +354,7 @@ class Escrow:
 
 
 def _at_least(planned: Holding, before: Resources, use: Use) -> Holding:
-    """The plan after the core has shrunk to it, raised to the amounts that were charged meanwhile."""
+    """The plan to which the core has shrunk, raised to the amounts that were charged meanwhile."""
     size = {
         name: amount if name in planned.overdraft else max(amount, min(used, before.get(name, 0)))
         for name, amount in planned.slice.items()
@@ -371,5 +371,5 @@ def _served(rm_id: RmId) -> NotReleased:
 
 
 def owned(snapshot: Snapshot) -> frozenset[RmId]:
-    """The RMs that have a living owner."""
+    """The RMs whose owner has a valid lease."""
     return frozenset(rm_id for rm_id, record in snapshot.rms.items() if record.owner in snapshot.members)

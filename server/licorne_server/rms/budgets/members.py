@@ -40,7 +40,7 @@ class EngineBooks(Books):
     def __init__(self, engine: Engine, views: Views, is_known: Callable[[str], bool]) -> None:
         """Start without slices: an RM without one may allocate nothing.
 
-        `is_known` is true for a budget of the definition that the core has got.
+        `is_known` is True for a budget in the definition that the core has.
         """
         self._engine = engine
         self._views = views
@@ -77,7 +77,7 @@ class EngineBooks(Books):
                 self._engine.post(command, is_current=partial(self._is_known, budget))
 
     def keep(self, budgets: Iterable[str]) -> None:
-        """Drop the slices of all other budgets."""
+        """Drop the slices of all budgets but these."""
         known = set(budgets)
         self._slices = {name: slices for name, slices in self._slices.items() if name in known}
 
@@ -102,7 +102,7 @@ def _use(use: BudgetUse, has: Resources) -> Use:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HoldingState:
-    """The holding of one RM in a budget; `used` is known only on the member that serves the RM (`here`)."""
+    """The holding of one RM in a budget; `used` is known only at the member that serves the RM (`here`)."""
 
     rm_id: RmId
     here: bool
@@ -142,14 +142,14 @@ class MemberBudgets(Periodic):
         file: Path | None,
         ownership: Ownership,
     ) -> None:
-        """On a server without other members all bounds are exact."""
+        """On a server without other members, budgets are enforced exactly."""
         super().__init__("budgets", clock, PAUSE)
         self._views = views
         self._rms = rms
         self._ownership = ownership
         # Epochs of the registered RMs.
         self._epochs: dict[RmId, int] = {}
-        # Revision of the stored document of the definition in force.
+        # Revision of the stored document whose definition is in force.
         self._followed = 0
         self._books = EngineBooks(engine, views, self._has)
         store = ownership.store
@@ -160,7 +160,7 @@ class MemberBudgets(Periodic):
         """Put the budgets into force, and begin to follow their changes.
 
         Raises:
-            SettingsError: they cannot be used.
+            SettingsError: the budgets cannot be used.
         """
         await self.definition.start()
         if watch:
@@ -174,21 +174,21 @@ class MemberBudgets(Periodic):
         await super().stop()
 
     def registered(self, rm_id: RmId) -> None:
-        """Note a registration of the RM: under a new epoch its slices have to be set again."""
+        """Record a registration of the RM: under a new epoch its slices have to be set again."""
         rm = self._rms.find(rm_id)
         if rm is not None and self._epochs.get(rm_id) != rm.epoch:
             self._epochs[rm_id] = rm.epoch
             self._books.forget(rm_id)
 
     def forget(self, rm_id: RmId) -> None:
-        """Note that the core has removed the RM, and its slices with it."""
+        """Record that the core has removed the RM together with its slices."""
         self._epochs.pop(rm_id, None)
         self._books.forget(rm_id)
 
     async def release(self, rm_id: RmId, epoch: int | None = None) -> int:
         """Remove the RM's holdings; returns the number of budgets in which it had one.
 
-        With an epoch: the RM was served here under it, and the core has removed it.
+        `epoch` is given if the RM was served here under it, and the core has removed the RM.
 
         Raises:
             NotReleased: the RM is served.

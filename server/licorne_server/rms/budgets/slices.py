@@ -1,8 +1,8 @@
 """The escrow of one budget: its document in the store, and the rule by which slices move.
 
-Each RM that uses the budget has a *holding*: a slice, which its owner may spend, and an overdraft, the use
-beyond the slice. The *rest* is the limit without both, of all RMs. A slice grows only out of the rest. All
-functions are pure.
+Each RM that uses the budget has a *holding*: a slice, which its owner may allocate, and an overdraft, which
+is the use beyond the slice. The *rest* is the limit minus the slices and overdrafts of all RMs. A slice grows
+only out of the rest. All functions are pure.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -19,31 +19,31 @@ Amounts = Mapping[str, Count]
 """Resources in a document."""
 
 SPARE = 8
-"""Divisor: a grant adds this part of the remainder that no RM wants, so that not every ask needs a grant."""
+"""Divisor: a grant adds this part of the unwanted remainder, so that not every ask needs a grant."""
 
 ROOMY = 4
-"""Factor: without demand from others, a slice is reduced once it exceeds the recent use this many times..."""
+"""Factor: if no other RM wants more, a slice is reduced once it exceeds the recent use this many times..."""
 
 KEPT = 2
 """...and is then reduced to this many times the recent use."""
 
 NEAR = 16
-"""Divisor: an RM that lacks less than this fraction of its fair part takes nothing from others."""
+"""Divisor: an RM that lacks less than this part of its fair part gets nothing from the slices of others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holding:
-    """One RM's part of a budget. It outlives the owner that wrote it."""
+    """One RM's part of a budget. It remains when its owner ends."""
 
     epoch: Count
-    """Epoch of the owner that wrote it."""
+    """Epoch of the owner that wrote the holding."""
     slice: Amounts = field(default_factory=dict)
     overdraft: Amounts = field(default_factory=dict)
-    """Use beyond the slice; it counts like the slice, and nothing new may be allocated."""
+    """Use beyond the slice. It counts like the slice; until it has ended nothing new is allocated."""
     want: Amounts = field(default_factory=dict)
-    """Need beyond slice and use."""
+    """Amounts needed beyond slice and use."""
     turn: Count = 0
-    """Position in the queue of RMs that want more, the lowest first; 0 without a want."""
+    """Position in the queue of RMs that want more, the lowest first; 0 if the RM wants nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,20 +52,20 @@ class Escrowed:
 
     limit: Amounts
     revision: Count
-    """Revision of the definition that the limit is from."""
+    """Revision of the definition from which the limit was taken."""
     scope: str = ""
     """Digest of the budget's scope (`scope_of`)."""
     settling: str = ""
-    """Name of the present period of settling, or empty. After the document or its scope is
-    created, members first charge the use of their RMs, and nothing is granted."""
+    """Name of the present period of settling, or empty. When a document or its scope is new, members first
+    charge the use of their RMs, and nothing is granted."""
     serial: Count = 0
-    """Number of the write. It makes every write change the document, so that late writes conflict."""
+    """Number of the write. It changes the document with every write, so that late writes conflict."""
     turns: Count = 0
     """The highest `turn` that any holding has received."""
     holdings: Mapping[RmId, Holding] = field(default_factory=dict)
 
     def rest(self) -> dict[str, int]:
-        """The unassigned amounts; negative after an overdraft or for a lowered limit."""
+        """The unassigned amounts; negative for an overdraft or after the limit was lowered."""
         return {
             name: limit - sum(_charged(held, name) for held in self.holdings.values())
             for name, limit in self.limit.items()
@@ -91,9 +91,9 @@ class Use:
     """An RM's use of a budget, as seen by its owner's core."""
 
     used: Resources = field(default_factory=dict)
-    """Charged now, assumed allocations included."""
+    """Charged amounts, including those of assumed allocations."""
     needed: Resources = field(default_factory=dict)
-    """The slice with which no pending ask would wait for the budget."""
+    """The size of a slice with which no pending ask would wait for the budget."""
     recent: Resources = field(default_factory=dict)
     """The highest of the recent uses and grants."""
     granted: Resources = field(default_factory=dict)
@@ -103,15 +103,15 @@ class Use:
 def settled(budget: Escrowed, rm_id: RmId, epoch: int, use: Use, living: Collection[RmId]) -> Holding:
     """The RM's next holding, to be written by its owner; `living` RMs have an owner.
 
-    Growth: use beyond the slice is covered first, as far as the rest allows. Then wants are granted in the
-    order of their turns. An RM moves to the end of the queue when it gets a part of its want, and when its
-    slice falls below its use.
+    Growth: a slice is first raised to the use, as far as the rest allows. Then wants are granted in the order
+    of their turns. An RM moves to the end of the queue when it gets a part of its want, and when its slice
+    falls below its use.
 
     Shrinking: amounts beyond the recent use are returned as far as the wants of others exceed the rest;
     without such wants only a slice of over `ROOMY` times the recent use is reduced. As long as an RM in the
-    queue has less than its fair part, RMs above theirs get nothing, and their slices shrink to it: use
-    beyond that is overdraft, which ends with their allocations. A grant is retained for a while, to allow
-    time for its use.
+    queue has less than its fair part, RMs with more than theirs get nothing, and their slices shrink to their
+    fair part. Use beyond that is overdraft, which ends with the allocations. A grant is retained for a while,
+    to allow time for its use.
 
     While the total charge exceeds the limit, no slice is larger than the part of the limit that the
     others leave: an RM's use beyond that is overdraft, and nothing new is allocated anywhere.
@@ -129,7 +129,7 @@ def settled(budget: Escrowed, rm_id: RmId, epoch: int, use: Use, living: Collect
 
 
 class _Part(NamedTuple):
-    """One resource of a holding as it should be."""
+    """The new values of one resource of a holding."""
 
     size: int
     want: int
@@ -152,7 +152,7 @@ def _part(
             continue
         wanted = one.want.get(name, 0)
         needs.append(charged + wanted)
-        # An RM with an overdraft gets nothing before the overdraft has ended.
+        # An RM with an overdraft gets nothing until the overdraft has ended.
         if wanted and one.turn and not one.overdraft.get(name):
             line.append((one.turn, charged, wanted))
     most = max(0, most)
@@ -179,14 +179,14 @@ def _part(
 def _fair(room: int, needs: Iterable[int], line: Iterable[tuple[int, int, int]]) -> tuple[int, int]:
     """The fair part of an RM, and the total want of the RMs in the queue that have less than theirs.
 
-    Small `needs` are met whole, and larger ones get equal parts of the room. The queue has turn, charge and
-    want of each.
+    Small `needs` are met completely, and larger ones get equal parts of the room. `line` is the queue, with
+    turn, charge and want of each RM.
     """
     left = sorted(needs)
     for number, need in enumerate(left):
         part = room // (len(left) - number)
         if need > part:
-            # The remainder of the division is given out too: of a few licences it may be all there is.
+            # The remainder of the division is distributed too: of a few licences it may be all there is.
             enough = part + 1 - part // NEAR
             return part, sum(wanted for _, charged, wanted in line if charged < enough)
         room -= need
@@ -194,7 +194,7 @@ def _fair(room: int, needs: Iterable[int], line: Iterable[tuple[int, int, int]])
 
 
 def _grant(asked: int, room: int, ahead: int, behind: int) -> int:
-    """The part of `room` granted to a want, after the wants ahead of it."""
+    """The part of `room` that is granted to a want, after the wants ahead of it."""
     room = max(0, room - ahead)
     spare = max(0, room - asked - behind) // SPARE
     return min(asked, room) + spare
@@ -210,7 +210,7 @@ def _reduced(held: int, kept: int, pressure: int, *, idle: bool) -> int:
 
 
 def _said(before: Resources, want: Resources) -> Resources:
-    """The want to publish: the present one, unless the published one is within a factor of two."""
+    """The want to publish: the current want, or the published one if both are within a factor of two."""
     near = before.keys() == want.keys() and all(want[name] <= before[name] <= 2 * want[name] for name in want)
     return before if near else want
 
@@ -225,7 +225,7 @@ def encode(budget: Escrowed) -> bytes:
     """The bytes of a document.
 
     Raises:
-        ValueError: it is larger than the store accepts.
+        ValueError: the document is larger than the store accepts.
     """
     content = encoding.encode(budget)
     if len(content) > MAX_DOCUMENT:

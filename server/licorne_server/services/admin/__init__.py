@@ -1,8 +1,8 @@
 """`licorne.v1.Admin`: the calls by which operators change the core's state.
 
-Each subject has a module, with a class that returns its methods by name. Those of an extension are in
-its folder (`extensions/*/admin.py`). A method that changes
-something is wrapped by `Rights`, which admits operators and writes a line to the audit log.
+Each subject has a module, with a class that returns its methods by name. Those of an extension are in its
+folder (`extensions/*/admin.py`). Methods that change state are wrapped by `Rights`, which admits operators
+and writes a line to the audit log.
 """
 
 import grpc
@@ -47,11 +47,11 @@ class AdminService:
         log_levels: RmLogLevels,
         budgets: MemberBudgets,
     ) -> None:
-        """Over the engine, its RMs and the reports of its core.
+        """Serve the engine, its RMs and the reports of its core.
 
-        `thread` parses configurations; `eviction` evicts RMs; `dumps` makes state dumps; `changes`
-        change configurations; plans are made on `copies`; long reads take `time_slices`;
-        `log_levels` are those requested by RMs; `budgets` bound several RMs together.
+        `thread` parses configurations; `eviction` evicts RMs; `dumps` makes state dumps; `changes` applies
+        configurations; plans are made on `copies`; long reads use `time_slices`; `log_levels` has the levels
+        that RMs request; `budgets` are those over several RMs.
         """
         rights = Rights(views, access, changes.configurations)
         acts = Acts(rights, engine, rms, views, changes.configurations)

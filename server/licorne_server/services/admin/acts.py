@@ -1,8 +1,8 @@
-"""Acts of operators on the core: their rights, checks of their calls, the commands, and stored marks.
+"""Acts of operators on the core: their rights, checks of their requests, the commands, and stored marks.
 
 Every action of an operator, refused ones included, is logged as one event, with the caller's name from its
-certificate or token. The line is written at any level of the log. Each caller has an allowance of such
-lines, so that no caller displaces another's.
+certificate or token. The line is written at any log level. Each caller has an allowance of such lines, so
+that no caller displaces the lines of another.
 """
 
 import asyncio
@@ -37,11 +37,11 @@ log = structlog.get_logger("core.admin.audit")
 EVENT = "asked for"
 
 _OF_THE_LINE = frozenset({"event", "level", "logger", "timestamp"})
-"""Fields that every line has: those of a request are logged as ``asked_level`` and so on."""
+"""Fields that every line has; a field of a request with such a name becomes ``asked_level`` and so on."""
 DONE = "done"
 
 MOST_NAMED = 20
-"""RMs that a refusal names, at most."""
+"""Maximum number of RMs that a refusal names."""
 
 Request = TypeVar("Request", bound=Message)
 Answer = TypeVar("Answer", bound=Message | None)
@@ -51,7 +51,7 @@ def check_message(message: str) -> None:
     """Check the reason given by an operator.
 
     Raises:
-        CallError: it is too long, or has control characters.
+        CallError: the message is too long, or has control characters.
     """
     problem = comment_problem("message", message)
     if problem:
@@ -59,13 +59,13 @@ def check_message(message: str) -> None:
 
 
 class Rights:
-    """Admits operators, and finds the RM of a request after checking that the caller may see it."""
+    """Admits operators, and finds the RM of a request that the caller may see."""
 
     access: Access
     """Identifies callers."""
 
     def __init__(self, views: Views, access: Access, configurations: Configurations) -> None:
-        """Over the reports of the core, and the rights of callers.
+        """Find RMs in the reports of the core; `access` has the rights of callers.
 
         `configurations` include RMs that are not registered now.
         """
@@ -81,11 +81,10 @@ class Rights:
         by_rm: bool = False,
         reads: bool = False,
     ) -> Callable[[Request, Any], Awaitable[Answer]]:
-        """Wrap a method: operators only, with one audit line for each call.
+        """Wrap a method so that only operators may call it, with one audit line for each call.
 
-        The line has these fields of the request, its RM, and the plain fields of the answer. With
-        `by_rm` an RM may call it about itself; `serve` checks the RM. A method that only `reads` is for
-        viewers too.
+        The line has these fields of the request, its RM, and the plain fields of the answer. With `by_rm` an
+        RM may call the method for itself; `serve` checks the RM. Viewers may call a method that only `reads`.
         """
 
         async def audited(request: Request, context: Any) -> Answer:
@@ -131,7 +130,7 @@ class Rights:
             note_lost(EVENT)
 
     def _by(self, context: Any) -> str:
-        """The caller's name from its certificate, token or address; empty if unknown."""
+        """The caller's name from its certificate or token, or its address; empty if unknown."""
         try:
             return self.access.caller(context).peer
         except CallError:
@@ -141,7 +140,7 @@ class Rights:
         """The RM that a request names.
 
         Raises:
-            CallError: it is not registered, or the caller may not see it.
+            CallError: the RM is not registered, or the caller may not see it.
         """
         self._check(rm_id, context)
         found = self._find(rm_id)
@@ -175,7 +174,7 @@ class Rights:
         self.access.check_read(context, rm_id)
 
     def _unnamed(self, context: Any) -> CallError:
-        """The refusal of a request without an RM, listing those that the caller may name."""
+        """The refusal of a request without an RM, with a list of the RMs that the caller may name."""
         caller = self.access.caller(context)
         known = dict.fromkeys(map(rm_of, self._views.partition_names()))
         rm_ids = [rm_id for rm_id in known if self.access.may_read(caller, rm_id)]
@@ -200,7 +199,7 @@ def _shown(value: object) -> object:
 
 
 def _plain(answer: Message | None) -> dict[str, object]:
-    """The fields of an answer that are one number, text or flag each."""
+    """Those fields of an answer that are a single number, text or flag."""
     if answer is None:
         return {}
     return {
@@ -211,12 +210,12 @@ def _plain(answer: Message | None) -> dict[str, object]:
 
 
 def _is_said(message: Message, name: str) -> bool:
-    """False for an optional field that is not given."""
+    """False for an optional field that is not set."""
     return not message.DESCRIPTOR.fields_by_name[name].has_presence or message.HasField(name)
 
 
 class Acts:
-    """The services for extensions of the server that carry out calls of Admin (`extensions/*/admin.py`)."""
+    """The services that extensions of the server use for calls of Admin (`extensions/*/admin.py`)."""
 
     def __init__(
         self, rights: Rights, engine: Engine, rms: Rms, views: Views, configurations: Configurations
@@ -253,8 +252,8 @@ class Acts:
     ) -> T:
         """Have the core handle the command, and store a mark for later registrations of the RM.
 
-        `stays` returns further fields of the mark from the outcome, or None if nothing changed: then the
-        former mark stays.
+        `stays` returns further fields of the mark from the outcome, or None if nothing has changed: then the
+        former mark is retained.
 
         Raises:
             CallError: the core refused the command, or the RM has too many marks.
@@ -284,7 +283,7 @@ class Acts:
         return done
 
     def mark(self, request: Any, context: Any) -> OperatorMark:
-        """A mark with the caller, the present time and the reason in the request's message."""
+        """A mark with the caller, the current time, and the message of the request as its reason."""
         by = self.rights.access.caller(context).peer
         return OperatorMark(by=by, time=self._engine.now(), message=request.message)
 
@@ -327,5 +326,5 @@ def _refused(effect: OperatorRefused) -> CallError:
 
 
 def if_changed(done: Any) -> Mapping[str, Any] | None:
-    """The further fields of a mark: none if the outcome has changed something; None if it has not."""
+    """The further fields of a mark if the outcome has changed something: none of them; None if it has not."""
     return {} if done.changed else None

@@ -1,6 +1,6 @@
 """Queue configurations (spec § 13): read, validate and update.
 
-Also here: the history of RMs' configurations (list, roll back), and reading the default's file again.
+It also has the history of RMs' configurations (list, roll back), and reloads the file of the default.
 """
 
 from collections.abc import Callable
@@ -34,14 +34,14 @@ from licorne_server.wire.caps import (
 from licorne_server.wire.errors import config_refused, invalid_argument, not_found
 
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
-"""Bytes of the texts in one answer."""
+"""Maximum number of bytes of the texts in one answer."""
 
 
 class ConfigurationMethods:
-    """The calls about the configurations of RMs, their histories, and the default."""
+    """The calls for the configurations of RMs, their histories, and the default."""
 
     def __init__(self, rights: Rights, thread: ConfigThread, changes: Changes, budgets: Budgets) -> None:
-        """Over the configurations of RMs; `thread` parses them, and `budgets` are reloaded too."""
+        """Serve the configurations of RMs; `thread` parses them, and `budgets` are reloaded too."""
         self._rights = rights
         self._thread = thread
         self._changes = changes
@@ -140,8 +140,8 @@ class ConfigurationMethods:
     ) -> dict[str, Any]:
         """Change an RM's configuration; return the fields of the answer.
 
-        `wanted` returns the text and the other fields of the `Change`; it is called at the turn of this
-        change.
+        `wanted` returns the text and the other fields of the `Change`; it is called when this change has its
+        turn.
         """
         problem = comment_problem("comment", request.comment)
         if problem:
@@ -199,7 +199,7 @@ class ConfigurationMethods:
 
 
 def _compared(config: str, running: str | None, *, strict: bool) -> tuple[Configuration, Differences | None]:
-    """The parsed configuration, and its differences from the running one if that is valid.
+    """The parsed configuration, and its differences from the running one if the latter is valid.
 
     Raises:
         ConfigError: the configuration is invalid.
@@ -223,7 +223,7 @@ def _before(revisions: Revisions) -> int:
     """The number of the revision before the one in force, to roll back to.
 
     Raises:
-        CallError: NOT_FOUND, the one in force is the first.
+        CallError: NOT_FOUND, the revision in force is the first.
     """
     number = revisions.current.number - 1
     if not number:
@@ -232,10 +232,10 @@ def _before(revisions: Revisions) -> int:
 
 
 def _found(revisions: Revisions, number: int) -> Revision:
-    """The revision of that number.
+    """The revision with this number.
 
     Raises:
-        CallError: NOT_FOUND, it is not retained.
+        CallError: NOT_FOUND, the revision is not retained.
     """
     found = revisions.find(number)
     if found is None:

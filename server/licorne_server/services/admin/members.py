@@ -1,6 +1,6 @@
 """The members of the deployment: which RMs each owns, and which members are drained.
 
-A member is drained by a document of the store under its name, which the member itself follows.
+The request to drain a member is a document under its name in the store, which the member itself reads.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,12 +23,12 @@ from licorne_server.wire.errors import aborted, failed_precondition, invalid_arg
 from licorne_server.wire.responses import nanoseconds
 
 MAX_NAME = 256
-"""Bytes of a member's name or id."""
+"""Maximum number of bytes of a member's name or id."""
 
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """A request that a member hands its RMs over to others."""
+    """A request that a member hands its RMs over to other members."""
 
     by: str = ""
     time: Amount = 0.0
@@ -36,7 +36,7 @@ class Drain:
 
     @classmethod
     def read(cls, document: Document) -> "Drain":
-        """Parse the request in a document; without details if another program wrote the document."""
+        """Parse the request in a document; it has no details if another program wrote the document."""
         try:
             return decode(document.value, cls)
         except Unreadable:
@@ -44,10 +44,10 @@ class Drain:
 
 
 class MemberMethods:
-    """The calls about members; changes are for operators, reads for viewers too."""
+    """The calls for members; changes are for operators, reads for viewers too."""
 
     def __init__(self, rights: Rights, ownership: Ownership, now: Callable[[], float]) -> None:
-        """Use the members in this member's snapshot of the store; `now` returns the time, in unix seconds."""
+        """Read the members from this member's snapshot of the store; `now` returns unix seconds."""
         self._rights = rights
         self._ownership = ownership
         self._now = now
@@ -106,7 +106,7 @@ class MemberMethods:
 
 
 def _named(request: pb.DrainMemberRequest, known: Snapshot) -> str:
-    """The name of the member in a request, which may give its id.
+    """The name of the member in a request, which may have its id instead.
 
     Raises:
         CallError: NOT_FOUND. The drain of a removed member can still be cancelled.
@@ -120,7 +120,7 @@ def _named(request: pb.DrainMemberRequest, known: Snapshot) -> str:
 
 
 def _wished(wish: bytes | None, before: Document) -> bytes | None:
-    """The document to store: an existing request is unchanged; None to remove the document."""
+    """The document to store, which is an existing request if there is one; None to remove the document."""
     return before.value if wish is not None and before.revision else wish
 
 
@@ -142,7 +142,7 @@ def members_message(known: Snapshot, gone: Mapping[MemberId, Gone]) -> pb.ListMe
 
 
 def _member(member: Member, document: Document | None, records: list[Record]) -> pb.Member:
-    """One member; `document` is the request to drain it; None without one."""
+    """One member; `document` has the request to drain it, and is None if there is none."""
     wish = Drain() if document is None else Drain.read(document)
     is_drained = member.draining or document is not None
     return pb.Member(

@@ -1,6 +1,6 @@
 """Messages of `licorne.v1.Admin`: differences between configurations, and plans.
 
-Differences are given queue by queue, in the words of the configuration.
+Differences are listed by queue, under the names of the configuration's keys.
 """
 
 from collections.abc import Iterator, Mapping
@@ -103,14 +103,14 @@ start_trial = filled(
 
 
 def start_advice(lacking: StartTrial) -> pb.StartTrial:
-    """What a start lacks by the checks, which nobody has tried."""
+    """What a start lacks according to the checks; nothing was tried."""
     message = start_trial(lacking)
     message.message = lacking.advice()
     return message
 
 
 def configuration_plan(plan: ConfigurationPlan, base: int) -> pb.PlanConfigurationResponse:
-    """The effect of a configuration; `base` is the revision in force."""
+    """The effect of a configuration; `base` is the number of the revision in force."""
     message = _configuration(plan)
     message.base_revision = base
     return message
@@ -135,18 +135,18 @@ _SWITCHES = names("SWITCHES")
 
 MAX_CHANGES = 1_000
 MAX_BYTES = 1024 * 1024
-"""Bytes of the listed changes, at most; further changes are only counted."""
+"""Maximum number of bytes of the listed changes; further changes are only counted."""
 
 
 class Differences(NamedTuple):
-    """Changes of partitions and queues, and their total number: not all may be listed."""
+    """Changes of partitions and queues, and their total number, as not all may be listed."""
 
     changes: list[pb.ConfigurationChange]
     total: int
 
 
 def differences(before: Configuration, after: Configuration) -> Differences:
-    """The partitions and queues that differ, those in `before` first."""
+    """The partitions and queues that differ; those in `before` come first."""
     changes: list[pb.ConfigurationChange] = []
     old, new = _things(before), _things(after)
     size = total = 0

@@ -32,7 +32,7 @@ from licorne_server.wire.caps import MAX_CONFIG_BYTES, bytes_of, comment_problem
 from licorne_server.wire.errors import aborted, exhausted, failed_precondition, invalid_argument, unavailable
 
 MAX_WANTED = 100
-"""Maximum number of RMs on a page: each may request dozens of levels; an answer is serialized in one step."""
+"""Maximum RMs on a page: each may request dozens of levels, and an answer is serialized in one step."""
 
 STALL_SECONDS = 30.0
 """Seconds without progress after which a reader is cut off."""
@@ -50,11 +50,11 @@ class OperatorMethods:
         log_levels: RmLogLevels,
         budgets: MemberBudgets,
     ) -> None:
-        """Over the RMs of `acts`.
+        """Serve the RMs of `acts`.
 
-        `eviction` evicts an RM, whose `configurations` and slices of `budgets` are removed too. `dumps`
-        is shared with HTTP: there is one dump at a time. `log_levels` are those requested by RMs;
-        lists of them are encoded in `time_slices`.
+        `eviction` evicts an RM, whose `configurations` and slices of `budgets` are removed too. `dumps` is
+        shared with HTTP: there is one dump at a time. `log_levels` has the levels that RMs request; lists of
+        them are encoded in `time_slices`.
         """
         self._acts = acts
         self._rights = acts.rights
@@ -110,8 +110,8 @@ class OperatorMethods:
             its = wanted.get(rm_id)
             return response.wanted.add(rm_id=rm_id, levels=its) if its else None
 
-        # Rows are created inside the response: copying them into it would take as long as creating
-        # them, in one step.
+        # Rows are created inside the response. Copying them into it would take one step as long as their
+        # creation.
         ids = sorted(wanted)
         behind = islice(ids, bisect_right(ids, request.page_token), None)
         size = min(request.page_size or MAX_WANTED, MAX_WANTED)
@@ -148,10 +148,10 @@ class OperatorMethods:
 
 
 class BudgetMethods:
-    """The calls about budgets; changes are for operators, reads for viewers too."""
+    """The calls for budgets; changes are for operators, reads for viewers too."""
 
     def __init__(self, rights: Rights, budgets: MemberBudgets) -> None:
-        """Over the budgets of the server."""
+        """Serve the budgets of the server."""
         self._rights = rights
         self._budgets = budgets
 

@@ -48,7 +48,7 @@ from licorne_server.wire.items import BadItem
 from licorne_server.wire.requests import new_application
 
 NO_COPY_NOW = frozenset({"PLAN_PAUSE", "OUT_OF_MEMORY", "NO_COPY", "NO_COPIES"})
-"""Reasons for which a server makes no copy, whoever the caller."""
+"""Reasons why a server makes no copy for any caller."""
 
 FIELDS_OF_ASK = 32
 """Number of fields that each ask is charged in addition to its size."""
@@ -69,10 +69,10 @@ class PlanMethods:
         copies: Copies,
         changes: Changes,
     ) -> None:
-        """Plan on `copies`; `thread` parses configurations, and `changes` have the revisions that they are
-        based on.
+        """Plan on `copies`.
 
-        Work in the loop takes `time_slices`.
+        `thread` parses configurations, and `changes` has the revisions on which they are based. Work in the
+        loop uses `time_slices`.
         """
         self._rms = rms
         self._time_slices = time_slices
@@ -96,7 +96,7 @@ class PlanMethods:
         self._rights.rm(request.rm_id, context)
         peer = self._rights.access.caller(context).peer
         configurations = self._changes.configurations
-        # An update without a text restores the default.
+        # An update without a text is a change to the default.
         config: SubmittedConfig = configurations.default.current
         if request.config:
             origin = Origin(peer, f"a plan for RM {request.rm_id}")
@@ -134,7 +134,7 @@ class PlanMethods:
         peer: str,
         config: SubmittedConfig,
     ) -> Message | None:
-        """The plan, if nothing changes, so that no copy is needed; None otherwise.
+        """The plan if the configuration changes nothing, so that no copy is needed; else None.
 
         Raises:
             CallError: the configuration would be refused, or the base is stale.
@@ -198,8 +198,7 @@ class PlanMethods:
         """Parse the submission text of a request.
 
         Raises:
-            CallError: INVALID_ARGUMENT: the text is invalid or too large, or the request has other fields
-                too.
+            CallError: INVALID_ARGUMENT: the text is invalid or too large, or the request has further fields.
         """
         problem = size_problem("text", bytes_of((request.text,)), MAX_CONFIG_BYTES)
         if not problem and (request.HasField("application") or request.asks):
@@ -218,7 +217,7 @@ class PlanMethods:
 
 
 async def read_submission(request: pb.PlanSubmissionRequest, pace: Pace) -> tuple[NewApplication, list[Ask]]:
-    """Read the application and its asks in parts, with turns of the loop between.
+    """Read the application and its asks in parts, so that other tasks can run in between.
 
     Raises:
         CallError: INVALID_ARGUMENT, naming the field.
@@ -265,7 +264,7 @@ def _plan_configuration(
     now: float,
     spent: Spent,
 ) -> bytes:
-    """The plan, or the refusal of the configuration; runs in a copy."""
+    """The plan, or the refusal of the configuration; runs in the copy."""
     plan = scheduler.plan_configuration(command, now, spent)
     if isinstance(plan, ConfigurationPlanRefused):
         return _REFUSED + refused_plan(plan).SerializeToString()
@@ -289,14 +288,14 @@ TRIAL_SECONDS = 1
 """Seconds of CPU time after which a trial is ended."""
 
 TRIAL_PART = 0.25
-"""Share of the seconds in which a trial has to find an answer."""
+"""Share of these seconds within which a trial has to find an answer."""
 
 
 def _plan_start(name: WaitingAskName, scheduler: Scheduler, now: float, spent: Spent) -> bytes:
     """The trials, each in a copy of its own; runs in a copy.
 
-    The result of a search is confirmed in a fresh copy. One search frees a node, another adds one. If neither
-    finds enough, both run again without the other asks that wait.
+    The result of a search is confirmed in a fresh copy. One search frees a node, and another adds one. If
+    neither finds enough, both run again without the other waiting asks.
     """
 
     def search(spent: Spent, *, alone: bool, adds_node: bool) -> StartTrial:
@@ -329,13 +328,13 @@ def _plan_start(name: WaitingAskName, scheduler: Scheduler, now: float, spent: S
             response.complete = response.complete and trial.complete
             response.trials.extend(trial.trials)
         if response.trials and not any(one.kind == FREED_NODE for one in response.trials[-1].changes):
-            # No node was missing, so another one is no help.
+            # No node was missing, so an additional one does not help.
             break
     return _PLANNED + response.SerializeToString()
 
 
 def _tried(work: Callable[[Spent], StartTrial]) -> pb.PlanStartResponse | str:
-    """The outcome of a trial in a copy, without a failed trial; or the reason why there is none."""
+    """The trial in a copy, left out if it fails; or the reason why it is impossible."""
 
     def told(spent: Spent) -> bytes:
         try:

@@ -11,10 +11,10 @@ from licorne_core.config.report import Report
 from licorne_core.values.ranking import INT32_MAX, INT32_MIN
 
 MAX_ASKS = 1_000
-"""Asks of all entries together, at most."""
+"""Maximum number of asks of all entries together."""
 
 MAX_BYTES = 4 * 1024 * 1024
-"""Bytes of all asks, at most: one entry may describe many."""
+"""Maximum number of bytes of all asks, as one entry may describe many."""
 
 REQUIRED_NODE = "yunikorn.apache.org/requiredNode"
 STYLES = ("", "Soft", "Hard")
@@ -52,10 +52,10 @@ class ParsedSubmission:
 
 
 def read_submission_text(text: str) -> ParsedSubmission:
-    """Reads a submission in YAML or JSON. Quantities are written as in a configuration.
+    """Read a submission in YAML or JSON. Quantities are written as in a configuration.
 
     Raises:
-        ConfigError: it is invalid; the error lists every problem that was found.
+        ConfigError: the text is invalid; the error lists all problems.
     """
     report = Report()
     document = read_document(text, report)

@@ -1,9 +1,9 @@
 """`State` and `Admin` on every member for the RMs of all members.
 
 A request that names an RM is passed to its owner. A request without an RM is sent to all members, or means
-the RM whose id comes first. The answers of all members are merged; a page ends where the shortest page of a
-member ends, so that its token is valid on each of them, and no state is needed. A call that another member
-has passed on is not forwarded.
+the RM with the first id. The answers of all members are merged; a page ends where the shortest page of a
+member ends, so that its token is valid at each member without any state. A call that another member has
+passed on is not forwarded.
 """
 
 import asyncio
@@ -42,15 +42,15 @@ from licorne_server.wire.items import parse
 log = structlog.get_logger("core.coordination.forwarding")
 
 ANSWER_SECONDS = 5.0
-"""Seconds within which another member has to answer a request to all."""
+"""Seconds within which another member has to answer a request to all members."""
 
 MOST_ASKED = 64
-"""Members that one request asks at a time."""
+"""Maximum number of members that one request asks at a time."""
 
 RESOLVE = f"/{SERVICE}/Resolve"
 
 _SILENT = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.UNIMPLEMENTED})
-"""Codes of members that do not answer, or are too old for the request."""
+"""Codes of members that do not answer, or do not support the request yet."""
 
 M = TypeVar("M", bound=Message)
 
@@ -58,7 +58,7 @@ Serve = Callable[[bytes, Any], Awaitable[bytes]]
 """A method of this server, for its own RMs."""
 
 Merge = Callable[[Any, Sequence[Any]], Message]
-"""Merges the answers of all members to a request; that of this member is first."""
+"""Merges the answers of all members to a request; the answer of this member is first."""
 
 
 class Route(NamedTuple):
@@ -69,7 +69,7 @@ class Route(NamedTuple):
     field: str
     """The field that names an RM or its partition; empty for none."""
     merge: Merge | None
-    """Merges the answers of all members if no RM is named. If None, the first RM is meant; or if
+    """Merges the answers of all members if no RM is named. If None, the request means the first RM, or if
     `means_first` is false, this server answers."""
     means_first: bool
     """True if a request without a name means the first RM."""
@@ -113,7 +113,7 @@ def _partitions(_: Any, answers: Sequence[state_pb2.ListPartitionsResponse]) -> 
 
 
 def _reloaded(_: Any, answers: Sequence[admin_pb2.ReloadConfigurationResponse]) -> Message:
-    """The results for the RMs of all members; the checksum is that of this member's file."""
+    """The results for the RMs of all members, with the checksum of this member's file."""
     rms = sorted((rm for answer in answers for rm in answer.rms), key=lambda rm: rm.rm_id)
     changed = any(answer.changed for answer in answers)
     return admin_pb2.ReloadConfigurationResponse(changed=changed, checksum=answers[0].checksum, rms=rms)
@@ -138,7 +138,7 @@ MERGES: Mapping[str, Merge] = {
 """Methods that all members answer, unless an RM is named."""
 
 OF_ALL = frozenset({"ListResourceHours"})
-"""Methods that all members answer in any case: each has the hours in which it served the RM."""
+"""Methods that all members answer even if an RM is named: each has the hours in which it served the RM."""
 
 _NAMING = ("rm_id", "partition", "compare_rm_id")
 """Fields of requests that name an RM. With an RM, the partition is a bare name of that RM."""
@@ -175,13 +175,13 @@ class Names:
     """Finds the first RM for requests that name none."""
 
     def __init__(self, access: Access, rms: Rms, views: Views) -> None:
-        """Over the RMs of this server."""
+        """Find the first RM among those of this server."""
         self._access = access
         self._rms = rms
         self._views = views
 
     def handler(self) -> grpc.GenericRpcHandler:
-        """`Resolve`, for other members."""
+        """The call `Resolve`, for other members."""
         methods = {"Resolve": unary_handler(pb.ResolveRequest, self._resolve)}
         return grpc.method_handlers_generic_handler(SERVICE, methods)
 
@@ -191,7 +191,7 @@ class Names:
     def first(self, partition: str, context: Any) -> str:
         """The first RM id of this server with the partition, among those that the caller may see.
 
-        An empty partition name stands for any. Empty if there is no such RM.
+        An empty partition name stands for any partition. The result is empty if there is no such RM.
         """
         caller: Caller = self._access.caller(context)
         for rm_id in sorted(rm.rm_id for rm in self._rms.all()):
@@ -210,7 +210,7 @@ class Forwarding(grpc.aio.ServerInterceptor):
     """Passes each call to the member that can answer it."""
 
     def __init__(self, ownership: Ownership, passing: Passing, names: Names) -> None:
-        """`ownership` has the owners of RMs, and `passing` calls them."""
+        """`ownership` has the owners of RMs, and `passing` calls the other members."""
         self._ownership = ownership
         self._passing = passing
         self.names = names
@@ -261,7 +261,7 @@ class Forwarding(grpc.aio.ServerInterceptor):
         await self._passing.watch(owner, method, raw, context, named)
 
     async def _named(self, route: Route, request: Any, context: Any) -> str:
-        """The RM of a request; empty for none. The RM's id is filled into the request."""
+        """The RM of a request, with its id filled in; empty if the request names none."""
         given: str = getattr(request, route.field) if route.field else ""
         if route.field != "partition":
             if not given and route.means_first:
@@ -278,7 +278,7 @@ class Forwarding(grpc.aio.ServerInterceptor):
         return rm_id
 
     async def first(self, partition: str, context: Any) -> str:
-        """The first RM id of all members, among those that the caller may see.
+        """The first RM id of all members, among those of the RMs that the caller may see.
 
         Raises:
             CallError: UNAVAILABLE, a member that may have it does not answer.
@@ -293,7 +293,7 @@ class Forwarding(grpc.aio.ServerInterceptor):
         return min(filter(None, found), default="")
 
     async def _ask(self, method: str, raw: bytes, context: Any, kind: type[M]) -> tuple[list[M], list[str]]:
-        """The answers of the other members, and the names of those that gave none in time.
+        """The answers of the other members, and the names of the members that did not answer in time.
 
         Raises:
             CallError: a member refused the request.
@@ -315,7 +315,7 @@ class Forwarding(grpc.aio.ServerInterceptor):
     async def _asked(
         self, member: Member, method: str, raw: bytes, context: Any, kind: type[M]
     ) -> M | CallError | None:
-        """The answer of a member, or its refusal; None without either in time."""
+        """The answer of a member, or its refusal; None if it did not answer in time."""
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
                 return parse(kind, await self._passing.call(member, method, raw, context))

@@ -1,4 +1,4 @@
-"""All calls between this member and others: their parts, their secret, and the member lists that RMs get."""
+"""All calls between this member and others: their parts, their secret, and the list of members for RMs."""
 
 import asyncio
 import time
@@ -35,12 +35,12 @@ LOOK_SECONDS = 1.0
 """Seconds between two checks for a lost lease, and for changed members."""
 
 AT_ONCE = 100
-"""RMs that are sent the other members without a pause."""
+"""Number of RMs that are sent the other members without a pause."""
 
 READ = f"/{SERVICE}/Read"
 
 Answers = Callable[[pb.ReadRequest, Caller], AsyncGenerator[bytes, None]]
-"""Gives the messages of the answer to a read of REST or of the page; it raises CallError and Malformed."""
+"""Gives the messages of the answer to a read of REST or of the page; raises CallError and Malformed."""
 
 
 class MemberCalls:
@@ -49,13 +49,13 @@ class MemberCalls:
     passing: Passing
     forwarding: Forwarding
     elsewhere: Passing | Reach
-    """How a session reaches its RM's owner: passed on between workers, which share their address,
-    or else redirected if the client can reach the owner."""
+    """How a session reaches the owner of its RM: passed on between workers, which share their address, or
+    else redirected if the client can reach the owner."""
     members: Members | None
-    """Asks the others for reads of REST and the page; None without others. None is asked before `start`."""
+    """Sends reads of REST and the page to other members; None without others, and before `start`."""
 
     answer: Answers
-    """Answers reads of others; to be set before `start`."""
+    """Answers reads of other members; to be set before `start`."""
 
     def __init__(
         self, settings: Settings, ownership: Ownership, access: Access, rms: Rms, views: Views
@@ -100,7 +100,7 @@ class MemberCalls:
         ]
 
     def _handlers(self) -> Iterator[grpc.GenericRpcHandler]:
-        """The methods that only members call."""
+        """The methods that only other members call."""
         yield self.forwarding.names.handler()
         read = {"Read": watch_handler(pb.ReadRequest, self._read)}
         yield grpc.method_handlers_generic_handler(SERVICE, read)
@@ -129,7 +129,7 @@ class MemberCalls:
         return await self.forwarding.first(partition, InnerContext(caller, ""))
 
     async def _follow(self, store: Store) -> None:
-        """Check the secret after each loss of the lease: the store may have lost both. Never returns."""
+        """Check the secret after each loss of the lease, as the store may have lost both. Never returns."""
         known = self._ownership.me()
         while True:
             await asyncio.sleep(LOOK_SECONDS)

@@ -1,16 +1,16 @@
 """Calls packed into one stream: one end of the stream between two members.
 
-A message of the stream has all queued frames, up to a bound in bytes. In a burst, the frames of a moment are
-gathered: gRPC delivers messages one by one, so that few frames would queue up. Otherwise a frame is sent at
-once.
+A message of the stream has all queued frames, up to a bound in bytes. A frame is sent at once, except in a
+rush: then frames are gathered for a moment, because gRPC delivers messages one by one, and few frames would
+queue up.
 
 Each direction of a call has a window of bytes, which grows as its reader takes messages. So the stream
 itself is always read, a slow reader stops its own call alone, and the backlog is bounded at both ends.
 Calls take turns, frame by frame. Long messages travel in pieces.
 
-With a gRPC call for each call no windows of our own were needed. But a caller of grpc.aio that writes while
-its call ends loses the status, and all unread messages (`set_internal_error`): an RM would not
-learn why its owner has ended a stream.
+A separate gRPC call for each call would not need these windows. But a caller of grpc.aio that writes while
+its call ends loses the status and all unread messages (`set_internal_error`), so an RM would not receive the
+reason why its owner has ended a stream.
 """
 
 import asyncio
@@ -36,25 +36,25 @@ ACCEPTED = b""
 """The first message of the called member: it has accepted the secret."""
 
 WINDOW = 256 * 1024
-"""Bytes of one direction of a call that may be unread or under way before the next piece is sent."""
+"""Maximum number of unread bytes in one direction of a call; the next piece waits until there are fewer."""
 
 FRAME_COST = 64
 """Bytes added to the size of each frame, so that empty messages are bounded too."""
 
 PIECE = 32 * 1024
-"""Bytes of a message in one frame, at most."""
+"""Maximum number of bytes of a message in one frame."""
 
 PACK = 128 * 1024
-"""Bytes of frames at which a message of the stream is full."""
+"""Number of bytes of frames at which a message of the stream is full."""
 
 PACK_FRAMES = 512
-"""Frames at which a message is full: reading them takes about a millisecond."""
+"""Number of frames at which a message is full: reading them takes about a millisecond."""
 
 CLOSE = 8
-"""Number of closely following frames that make a rush."""
+"""Number of frames at short intervals that make a rush."""
 
 RUSH_SECONDS = 0.004
-"""Seconds within which the frames of a rush arrived."""
+"""Seconds within which the frames of a rush have arrived."""
 
 GATHER_SECONDS = 0.002
 """Seconds between two messages of the stream in a rush."""
@@ -63,13 +63,13 @@ ENOUGH = 64
 """Number of waiting frames at which gathering ends."""
 
 MOST_PACKED = PACK + PIECE + 1024 * 1024
-"""Bytes of a message of the stream, at most: an opening frame has names of any length that gRPC accepts."""
+"""Maximum bytes of a message of the stream: an opening frame has names of any length that gRPC accepts."""
 
 MOST_MESSAGE = 64 * 1024 * 1024
-"""Bytes of a call's message, which is sent in pieces, at most."""
+"""Maximum number of bytes of a call's message, which is sent in pieces."""
 
 MOST_CALLS = 16 * 1024
-"""Calls of one stream, at most."""
+"""Maximum number of calls of one stream."""
 
 _FRAMES = pb.Frames.FRAMES_FIELD_NUMBER
 
@@ -81,30 +81,30 @@ class PackedCall:
         """Only `PackedStream` makes calls."""
         self.number = number
         self.end: pb.End | None = None
-        """How the call has ended; None while it has not."""
+        """The end of the call; None before."""
         self.ended = asyncio.Event()
-        """Set when the call has ended. Messages that arrived before may still be read."""
+        """Set once the call has ended. Messages that have arrived may still be read."""
         self.on_end: Callable[[], object] | None = None
         """Called when the call has ended."""
         self.leaving: asyncio.Future[pb.Leave] = asyncio.get_running_loop().create_future()
-        """Done when the other side has asked to leave."""
+        """Done once the other side has asked the RM to leave."""
         self._stream = stream
-        # Bytes that may be sent; a frame is sent whole as long as there is any room.
+        # Number of bytes that may be sent; a frame is sent completely as long as this is above 0.
         self._room = WINDOW
         self._has_room = asyncio.Event()
-        # Unread messages, each with the bytes to credit when it is read.
+        # Unread messages, each with the bytes to credit once it is read.
         self._messages: deque[tuple[bytes, int]] = deque()
-        # Pieces of an incomplete message, their bytes, and those not credited yet.
+        # Pieces of an incomplete message, their bytes, and those of the bytes that are not credited yet.
         self._pieces: list[bytes] = []
         self._pieces_size = self._pieces_owed = 0
-        # Unread bytes, and read ones that are not credited to the sender yet.
+        # Number of unread bytes, and of read bytes that are not credited to the sender yet.
         self._untaken = self._owed = 0
         self._is_awaited = False
         self._is_half = self._has_halved = False
         self._news = asyncio.Event()
 
     async def send(self, message: bytes) -> None:
-        """Send a message as soon as the window has room; for an ended call it is dropped."""
+        """Send a message as soon as the window has room; it is dropped if the call has ended."""
         for begin in range(0, max(len(message), 1), PIECE):
             while self._room <= 0 and self.end is None:
                 self._has_room.clear()
@@ -125,11 +125,11 @@ class PackedCall:
             self._stream.put(pb.Frame(call=self.number, half=pb.Half()))
 
     def ask_to_leave(self, leave: pb.Leave) -> None:
-        """Ask the other side to end the call in order, and its RM to leave."""
+        """Ask the other side to end the call normally, and its RM to leave."""
         self._stream.put(pb.Frame(call=self.number, leave=leave))
 
     def finish(self, code: int = 0, message: str = "", details: bytes = b"") -> None:
-        """End the call with a status, unless it has ended; the peer gets it after all sent messages."""
+        """End the call, unless it has ended; the peer receives the status after all sent messages."""
         if self.end is None:
             end = pb.End(code=code, message=message, details=details)
             self._stream.put(pb.Frame(call=self.number, end=end))
@@ -163,7 +163,7 @@ class PackedCall:
         return message
 
     def _credit(self, size: int) -> None:
-        """Let the sender send `size` more bytes."""
+        """Allow the sender to send `size` more bytes."""
         self._untaken -= size
         self._owed += size
         if self._owed >= WINDOW // 2 and self.end is None:
@@ -205,13 +205,13 @@ class PackedCall:
         self._pieces.append(piece)
         self._pieces_size += len(piece)
         if self._is_awaited and not self._messages:
-            # The reader waits for this message, which may be larger than the window.
+            # The reader waits for this message, which may exceed the window: credit its bytes at once.
             self._credit(cost)
         else:
             self._pieces_owed += cost
 
     def over(self, end: pb.End) -> None:
-        """Note that the call has ended; the first end counts."""
+        """Record that the call has ended; only the first end counts."""
         if self.end is None:
             self.end = end
             self._stream.forget(self.number)
@@ -251,10 +251,10 @@ class PackedStream:
         self._opened = opened
         self._calls: dict[int, PackedCall] = {}
         self._last = 0
-        # Queued frames, by call.
+        # Queued frames of each call.
         self._waiting: RoundRobin[int, bytes] = RoundRobin()
         self._news = asyncio.Event()
-        # Times of the last frames that were put, and of the last message, in the loop's time.
+        # Times of the last queued frames, and of the last message, in the loop's time.
         self._loop = asyncio.get_running_loop()
         self._put: deque[float] = deque([-inf] * CLOSE, CLOSE)
         self._wrote = -inf
@@ -278,7 +278,7 @@ class PackedStream:
         return call
 
     def put(self, frame: pb.Frame) -> None:
-        """Queue a frame of a call, after the call's waiting frames."""
+        """Queue a frame behind the other queued frames of its call."""
         if not self._over:
             self._put.append(self._loop.time())
             self._waiting.put(frame.call, delimited(_FRAMES, frame.SerializeToString()))
@@ -290,7 +290,7 @@ class PackedStream:
         return not self._calls
 
     def forget(self, number: int) -> None:
-        """Remove an ended call: later frames of it are dropped."""
+        """Remove an ended call; later frames of the call are dropped."""
         self._calls.pop(number, None)
 
     async def run(self) -> None:
@@ -313,7 +313,7 @@ class PackedStream:
                 raise error
 
     def finish(self, reason: str) -> None:
-        """End all calls with UNAVAILABLE, and the stream once it has sent all queued frames."""
+        """End all calls with UNAVAILABLE; the stream ends once it has sent all queued frames."""
         for call in tuple(self._calls.values()):
             call.finish(grpc.StatusCode.UNAVAILABLE.value[0], reason)
         self._over = self._over or reason
@@ -364,7 +364,7 @@ class PackedStream:
                 await self._news.wait()
 
     async def _gather(self) -> None:
-        """Wait a moment during a burst, so that more frames are queued."""
+        """Wait a moment during a rush, so that more frames are queued."""
         if self._put[-1] - self._put[0] >= RUSH_SECONDS or self._waiting.size >= ENOUGH:
             return
         pause = self._wrote + GATHER_SECONDS - self._loop.time()
@@ -372,7 +372,7 @@ class PackedStream:
             await asyncio.sleep(pause)
 
     def _pack(self) -> bytes:
-        """Join queued frames, of the calls in turn, into one message."""
+        """Join queued frames into one message; the calls take turns."""
         frames: list[bytes] = []
         size = 0
         while self._waiting.size and size < PACK and len(frames) < PACK_FRAMES:

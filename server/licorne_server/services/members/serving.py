@@ -1,10 +1,10 @@
 """`licorne.members.Members`: calls that other members pass on to this one.
 
-A passed call enters the same handlers, behind the same guard, as a client's call. Its context has
+A passed call is carried out by the same handlers, behind the same guard, as a client's call. Its context has
 the identity that the other member has authenticated. The call is never passed on again.
 
-Calls from the web page are carried out in the same way: same handlers, guard, rights and audit. Where members
-share the RMs, such a call is passed on to the owner of its RM.
+Calls from the web page are carried out in the same way: same handlers, guard, rights and audit. If several
+members share the RMs, such a call is passed on to the owner of its RM.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ STOPPING = "this member is about to stop"
 
 
 class PassedContext(Context, PassedOn):
-    """The context of a passed call, as far as the services use that of grpc.aio."""
+    """The context of a passed call: the part of grpc.aio's context that the services use."""
 
     def __init__(self, call: PackedCall, opening: pb.Open) -> None:
         """Context of the call that another member has opened with this frame."""
@@ -49,7 +49,7 @@ class PassedContext(Context, PassedOn):
         self._call = call
 
     def when_leaving(self, leave: Callable[[str, float], object]) -> None:
-        """See `PassedOn`; called at once if the other member has already asked to leave."""
+        """See `PassedOn`; the callback is called at once if the other member has already asked to leave."""
 
         def asked(leaving: asyncio.Future[pb.Leave]) -> None:
             wish = leaving.result()
@@ -84,14 +84,14 @@ class MembersService:
     name = SERVICE
 
     def __init__(self, secret: Secret, guard: CallGuard, handlers: Sequence[grpc.GenericRpcHandler]) -> None:
-        """Serve members that have the `secret`; their calls pass the `guard` to the `handlers`."""
+        """Serve members that have the `secret`; `guard` admits their calls to the `handlers`."""
         self._secret = secret
         self._guard = guard
         self._handlers = handlers
-        # Open streams, each with an event that is set at its end.
+        # Open streams, each with an event that is set at the stream's end.
         self._streams: dict[PackedStream, asyncio.Event] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        # Calls that are streams of RMs.
+        # Calls that are streams of an RM.
         self._of_rms: set[PackedCall] = set()
 
     def handler(self) -> grpc.GenericRpcHandler:
@@ -102,7 +102,7 @@ class MembersService:
         """End the streams of all members.
 
         For at most `grace` seconds the streams of RMs, which are about to end, may send their statuses and
-        queued messages. With None all end at once.
+        queued messages. With None all streams end at once.
         """
         if grace is not None:
             with suppress(TimeoutError):
@@ -146,7 +146,7 @@ class MembersService:
         task.add_done_callback(self._tasks.discard)
 
     async def _serve(self, call: PackedCall, opening: pb.Open) -> None:
-        """Carry a call out, and end it with its status."""
+        """Carry out a call, and end it with its status."""
         context = PassedContext(call, opening)
         try:
             await self._carry_out(call, opening, context)
@@ -184,7 +184,7 @@ class MembersService:
 
 
 class InnerContext(Context, Authenticated):
-    """The context of a passed call, with the part of grpc.aio's interface that unary handlers use."""
+    """The context of a call from the web page, with the methods of grpc.aio that unary handlers use."""
 
     def __init__(self, caller: Caller, address: str) -> None:
         """`address` is the caller's, as gRPC writes it."""
@@ -204,7 +204,7 @@ class InnerCalls:
     """Carries out unary calls of the services of this server."""
 
     def __init__(self) -> None:
-        """Create it closed: no call is carried out before `open`."""
+        """Start without handlers: no call is carried out before `open`."""
         self._find: Callable[[Details], Awaitable[Any]] | None = None
 
     def open(
@@ -221,7 +221,7 @@ class InnerCalls:
         self._find = guarded
 
     async def call(self, method: str, request: bytes, caller: Caller, address: str) -> bytes:
-        """The response to a request of a caller, whose address is written as by gRPC.
+        """The response to a caller's request; `address` is the caller's, as gRPC writes it.
 
         Raises:
             CallError: the call has failed, or the server has not started yet.

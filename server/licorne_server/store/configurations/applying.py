@@ -27,7 +27,7 @@ CheckConfiguration = Callable[[RmId, SubmittedConfig], ConfigurationRefused | No
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A configuration for an RM, with author and comment. None is the server's default."""
+    """A new configuration for an RM, with author and comment; None means the server's default."""
 
     rm_id: RmId
     config: SubmittedConfig
@@ -42,8 +42,8 @@ class Change:
 class Applied:
     """Result of a change.
 
-    `changed` is False if the configuration was in force already. With `persistent` the revision in force
-    survives a restart. For an RM that is not `registered` it comes into force at registration.
+    `changed` is False if the configuration was in force already. `persistent` is True if the revision in
+    force survives a restart. For an RM that is not `registered` it comes into force at registration.
     """
 
     changed: bool
@@ -56,7 +56,7 @@ class Applier:
     """Applies changes, each completely or not at all. The caller holds the RM's lock."""
 
     def __init__(self, engine: Engine, configurations: Configurations, check: CheckConfiguration) -> None:
-        """Start without changes.
+        """Apply changes through the engine.
 
         `check` finds the problem of a configuration for an RM that is not registered.
         """
@@ -67,7 +67,7 @@ class Applier:
         self._run_to_completion = RunToCompletion("configuration")
 
     async def stop(self) -> None:
-        """Wait for the end of running changes."""
+        """Wait until the running changes have ended."""
         await self._run_to_completion.stop()
 
     def check_base(self, rm_id: str, base: int) -> None:
@@ -115,7 +115,7 @@ class Applier:
             if first_stored:
                 self._stored.discard(change.rm_id)
             raise
-        # Applications may have ended meanwhile, and their marks with them.
+        # Applications may have ended in the meantime, and their marks with them.
         in_force = after.marked_as(self._configurations.find(change.rm_id))
         self._configurations.put(in_force)
         kept = self._configurations.documents.persistent
@@ -139,7 +139,7 @@ class Applier:
         return Applied(changed=changed, revision=after.current, persistent=kept, registered=is_registered)
 
     def _after(self, before: Revisions, change: Change, config: SubmittedConfig) -> Revisions:
-        """The RM's revisions once the change is in force."""
+        """The RM's revisions after the change."""
         if not isinstance(config, Configuration):
             return before
         source = change.source if change.config else self._configurations.default.source
@@ -165,9 +165,9 @@ class Applier:
             ) from None
 
     async def _submit(self, change: Change, config: SubmittedConfig) -> bool | None:
-        """Pass the configuration to the core; returns True if it changed something.
+        """Pass the configuration to the core; returns True if the core has changed anything.
 
-        Returns None for an RM that is not registered, after the checks that need no RM.
+        For an RM that is not registered, checks what can be checked without the RM, and returns None.
 
         Raises:
             CallError: the configuration was refused.
@@ -212,7 +212,7 @@ def unmark(
 _warned = structlog.get_logger("core.configurations.warnings")
 
 MAX_LOGGED = 10
-"""Warnings of one configuration that are logged, at most; further ones are counted."""
+"""Maximum number of warnings of one configuration that are logged; further warnings are counted."""
 
 
 def tell_warnings(rm_id: str, config: SubmittedConfig) -> None:

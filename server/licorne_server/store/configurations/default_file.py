@@ -23,7 +23,7 @@ INTERVAL = 2.0
 
 
 class DefaultFileError(Exception):
-    """Unusable default file; `problems` are those of its text, if it was readable."""
+    """An unusable default file; `problems` are those of its text, if the text was readable."""
 
     def __init__(self, reason: str, problems: tuple[Problem, ...] = ()) -> None:
         """`reason` names the file."""
@@ -86,7 +86,7 @@ def refused_default(file: Path, problems: tuple[Problem, ...]) -> DefaultFileErr
 async def watch_file(
     what: str, file: Path, text: str, clock: Clock, changed: Callable[[], Awaitable[None]]
 ) -> None:
-    """Call `changed` once two checks in a row have found the same new content; `text` is the present one.
+    """Call `changed` once two consecutive checks have found the same new content; `text` is the current one.
 
     So a half-written file is not used, and an unusable file is reported once for each content.
     Links are followed, as their target may change.
@@ -108,7 +108,7 @@ async def watch_file(
 
 
 def _digest(file: Path) -> str:
-    """Digest of the file's content; for an unreadable file the reason."""
+    """Digest of the file's content, or the reason why the file is unreadable."""
     try:
         return sha256(read_default(file).encode()).hexdigest()
     except DefaultFileError as error:

@@ -1,4 +1,4 @@
-"""Configurations in force and earlier ones, for connected and disconnected RMs; and operators' log levels.
+"""Configurations of registered and unregistered RMs, current and earlier ones; and operators' log levels.
 
 Levels have an author and a reason, and outlive the server if documents are stored.
 """
@@ -33,12 +33,12 @@ from licorne_server.wire.responses import nanoseconds
 levels_log = structlog.get_logger("core.configurations.log_levels")
 
 LEVELS_KEY = f"{SHARED}log-levels"
-"""Key of the document."""
+"""Key of the document of log levels."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredLevel:
-    """A level that an operator has set, and who, when and why."""
+    """A level that an operator has set, with author, time and reason."""
 
     level: str
     by: str
@@ -47,13 +47,13 @@ class StoredLevel:
 
 
 class StoredLevels:
-    """The log levels that operators have set, in force in this process, and their document."""
+    """The log levels that operators have set, which are in force in this process, and their document."""
 
     marks: dict[str, OperatorMark]
-    """The last change of each level, by logger; the empty name stands for all others."""
+    """The last change of each level, by logger; the empty name stands for all other loggers."""
 
     def __init__(self, documents: Documents) -> None:
-        """Read nothing before `start`."""
+        """Create the levels; `start` reads the document."""
         self.marks = {}
         self._documents = documents
 
@@ -70,7 +70,7 @@ class StoredLevels:
                 self.marks[name] = OperatorMark(by=one.by, time=one.time, message=one.message)
 
     async def set(self, name: str, level: str, mark: OperatorMark) -> None:
-        """Set or clear a level, which is valid, and store it; a failure to store is logged."""
+        """Set or clear a valid level, and store the change; a failure to store it is logged."""
         levels().set(name, level)
         self.marks.pop(name, None)
         if level:
@@ -100,10 +100,10 @@ if TYPE_CHECKING:
 log = structlog.get_logger("core.configurations.history")
 
 MAX_GONE = 1_024
-"""Unregistered RMs whose revisions are retained, at most: the bound on RMs."""
+"""Maximum number of unregistered RMs whose revisions are retained: the bound on RMs."""
 
 MAX_GONE_BYTES = 64 * 1024 * 1024
-"""Bytes of texts of these RMs, at most."""
+"""Maximum number of bytes of the texts of these RMs."""
 
 
 class Unusable(NamedTuple):
@@ -143,7 +143,7 @@ class Configurations:
         self._clock = clock
         self._of: dict[RmId, Revisions] = {}
         self._expected: dict[RmId, Revisions] = {}
-        # Unregistered RMs, the longest unregistered first.
+        # Unregistered RMs, those unregistered first come first.
         self._gone: dict[RmId, None] = {}
 
     def start(self) -> None:
@@ -157,7 +157,7 @@ class Configurations:
         self._drop_excess()
 
     async def stop(self) -> None:
-        """Finish all writes. No configuration may come into force afterwards."""
+        """Complete all writes. No configuration may come into force afterwards."""
         await self.stored.close()
 
     def find(self, rm_id: str) -> Revisions | None:
@@ -188,7 +188,7 @@ class Configurations:
             self.gone(rm_id)
 
     def goes_on(self, rm_id: RmId, text: str) -> Revision | None:
-        """Applied revision that remains in force if the RM registers with the text; None for none."""
+        """The applied revision that remains in force if the RM registers with this text, if any."""
         revisions = self._of.get(rm_id)
         return revisions.current if revisions is not None and revisions.goes_on(text) else None
 
@@ -203,9 +203,9 @@ class Configurations:
     ) -> Revisions | None:
         """Revisions after a registration of the RM; None if the configuration is unusable.
 
-        `text` and `extra` are the RM's own; `config` is the parsed one for its registration. An applied
-        configuration stays in force, unless it is `unusable`: then the RM's own comes into force instead, and
-        the new revision records the replacement.
+        `text` and `extra` are the RM's own; `config` is the parsed configuration for its registration. An
+        applied configuration stays in force, unless it is `unusable`: then the RM's own configuration comes
+        into force, and the new revision records the replacement.
         """
         before = self._of.get(rm_id) or Revisions(rm_id=rm_id)
         if not isinstance(config, Configuration):
@@ -247,9 +247,9 @@ class Configurations:
     ) -> Revisions:
         """Revisions after a change to the configuration.
 
-        An empty `extra` leaves the extra configuration as it is, except in a rollback, which restores it.
+        An empty `extra` does not change the extra configuration, except in a rollback, which restores it.
         Without a difference there is no new revision. Applying the configuration in force counts as a
-        difference: it then remains in force whatever the RM sends later.
+        difference, because it then remains in force whatever the RM sends later.
         """
         current = before.current
         if not extra and source is not Source.ROLLBACK:
@@ -279,7 +279,7 @@ class Configurations:
             self._expected.pop(revisions.rm_id, None)
 
     def in_force(self, rm_id: RmId) -> None:
-        """Note that the announced revisions of the RM are in force in the core."""
+        """Record that the announced revisions of the RM are in force in the core."""
         expected = self._expected.pop(rm_id, None)
         if expected is not None:
             self._gone.pop(rm_id, None)
@@ -297,7 +297,7 @@ class Configurations:
         self.save(rm_id)
 
     def marks_of(self, rm_id: RmId) -> Marks:
-        """Operators' marks that a new registration of the RM starts with."""
+        """Operators' marks with which a new registration of the RM starts."""
         revisions = self._of.get(rm_id)
         return {} if revisions is None else revisions.operator_marks
 
@@ -311,9 +311,9 @@ class Configurations:
             self.stored.save(rm_id, self._of[rm_id])
 
     def gone(self, rm_id: RmId) -> None:
-        """Note that the RM is no longer registered. Its revisions are retained for its return."""
+        """Record that the RM is no longer registered. Its revisions are retained for its return."""
         if rm_id in self._of:
-            # The RM changed last is dropped last.
+            # The RM that was changed last is dropped last.
             self._gone.pop(rm_id, None)
             self._gone[rm_id] = None
             self._drop_excess()
@@ -326,7 +326,7 @@ class Configurations:
             self.on_forget(rm_id)
 
     def _drop_excess(self) -> None:
-        """Drop revisions of unregistered RMs above the bounds, those of RMs without an applied one first."""
+        """Drop revisions of unregistered RMs above the bounds; RMs without an applied one are first."""
         size = sum(self._of[rm_id].size for rm_id in self._gone)
         order = sorted(self._gone, key=lambda rm_id: self._of[rm_id].is_applied)
         for rm_id in order:

@@ -1,4 +1,4 @@
-"""Past usage in partitions, by RM: it outlives the server, and follows the RM to its next owner.
+"""Past usage in the partitions of RMs, which outlives the server and moves with an RM to its next owner.
 
 It is written while the RM runs, and read when the RM registers. An unreadable document is logged, and
 usage starts at zero.
@@ -31,10 +31,10 @@ LEAST_SECONDS = 1.0
 """Minimum seconds between two writes."""
 
 PART_OF_LIFE = 0.005
-"""Time between two writes, in half-lives: a killed server loses the changes since the last write."""
+"""Time between two writes, in half-lives. If the server is killed, changes since the last write are lost."""
 
 FORMAT = 2
-"""Format 3 is taken: unreleased servers wrote such documents."""
+"""Version of the format. Format 3 must not be used, because unreleased servers wrote such documents."""
 PEER = "memories"
 
 
@@ -61,7 +61,7 @@ class Memories(Periodic):
     async def of(self, rm_id: RmId, config: object, *, is_live: bool) -> KeptByPartition:
         """The past usage with which the partitions of an RM start, for a registration with `config`.
 
-        `is_live` is True for an RM that is in the core, and is served by no other member.
+        `is_live` is True for an RM that is in the core, and that no other member serves.
 
         Raises:
             StoreError: the store of the deployment does not answer.
@@ -78,7 +78,7 @@ class Memories(Periodic):
         return found or {}
 
     async def end(self) -> None:
-        """Write for the last time."""
+        """Write the past usage for the last time."""
         await self.stop()
         await self.flush()
         await self.stored.close()
@@ -87,7 +87,7 @@ class Memories(Periodic):
         return self._clock.now() + await self.flush()
 
     async def flush(self) -> float:
-        """Write the changes; return the seconds until the next write."""
+        """Write the changes; returns the seconds until the next write."""
         shortest = FLUSH_SECONDS / PART_OF_LIFE
         for rm_id, _, _ in self._views.registrations():
             if not self._epoch(rm_id):
@@ -126,7 +126,7 @@ class MemoryForm(DocumentForm[KeptByPartition]):
     what = "usage"
 
     def encode(self, rm_id: RmId, value: KeptByPartition, largest: int) -> bytes:
-        """Encode the state, without the least recently changed accounts if it is too large."""
+        """Encode the state; if it is too large, without the accounts that are unchanged for longest."""
         lists: dict[str, list[Any]] = {}
         for of, form in kept_forms().items():
             found = [(name, *item) for name, one in value.items() for item in one.get(of, {}).items()]
@@ -156,7 +156,7 @@ class MemoryForm(DocumentForm[KeptByPartition]):
 
 
 def _entries(form: KeptForm, found: Sequence[tuple[PartitionName, Any, Any]]) -> list[Any]:
-    """The entries of a document: the partition, the names of the owner, and the columns of the value."""
+    """The entries of a document: partition, names of the owner, and columns of the value."""
     pack = array(TEXT, form.owner, form.stored).pack
     assert pack is not None
     return [[name, *owner, *value] for name, owner, value in map(pack, found)]

@@ -1,7 +1,7 @@
-"""Revisions of an RM's configuration, the last of which is in force, and marks of operators.
+"""Revisions of an RM's configuration, the last of which is in force, and the marks of operators.
 
-Both are immutable values with a stored form. Marks are on nodes, queues and applications of an RM, and have
-the form of the core, too.
+Both are immutable values with a stored form. Marks are attached to nodes, queues and applications of an RM,
+and can be converted for the core.
 """
 
 import json
@@ -19,7 +19,7 @@ from licorne_server.store.documents.owned import Damaged, DocumentForm, pack, un
 from licorne_server.wire.features import table
 
 MAX_MARKS = 10_000
-"""Marks of operators retained per RM, at most."""
+"""Maximum number of operators' marks retained for an RM."""
 
 
 class MarkKind(Enum):
@@ -44,9 +44,9 @@ class MarkKind(Enum):
 class Mark:
     """An operator's act on a node, queue or application.
 
-    `partition` is its normalized name. `by` is the operator, if known, `time` the nanoseconds since
-    1970, `why` the operator's message. A change has the new priority of the application's asks, None for
-    their own, and the new queue, empty for none. A drained node has the terms
+    `partition` is the normalized name of its partition. `by` is the operator, if known, `time` the
+    nanoseconds since 1970, `why` the operator's message. A change has the new priority of the application's
+    asks, or None for their own priorities, and the new queue, or an empty text. A drained node has the terms
     of its `drain`, a dataclass.
     """
 
@@ -67,7 +67,7 @@ class Mark:
 
     @property
     def key(self) -> tuple[MarkKind, PartitionName, str]:
-        """Identity of the marked thing."""
+        """Identity of the marked object."""
         return self.kind, self.partition, self.name
 
 
@@ -77,11 +77,11 @@ def marks_of_core(marks: Sequence[Mark]) -> Marks:
 
 
 MAX_REVISIONS = 50
-"""Revisions retained per RM, at most."""
+"""Maximum number of revisions retained for an RM."""
 
 MAX_TEXT_BYTES = 4 * 1024 * 1024
-"""Bytes of distinct texts retained per RM, at most: two of the largest, extra configurations
-included. The text in force is always retained."""
+"""Maximum number of bytes of distinct texts retained for an RM: two of the largest texts, extra
+configurations included. The text in force is always retained."""
 
 
 class Source(Enum):
@@ -103,10 +103,10 @@ APPLIED = frozenset({Source.OPERATOR, Source.ROLLBACK})
 class Revision:
     """A configuration that came into force for an RM.
 
-    `number` counts from 1. `time` is the time of coming into force, in nanoseconds since 1970. `by`
-    is the author, if known. `size` is the size of the text in bytes of UTF-8. `extra` is the extra
-    configuration that was in force with it, as written by `extra_text`. `instead_of` is the number
-    of an applied revision that had become unusable; 0 for none.
+    `number` counts from 1. `time` is the time at which it came into force, in nanoseconds since 1970. `by` is
+    the author, if known. `size` is the size of the text in bytes of UTF-8. `extra` is the extra configuration
+    that was in force with it, as written by `extra_text`. `instead_of` is the number of an applied revision
+    that had become unusable; 0 for none.
     """
 
     number: Count
@@ -122,7 +122,7 @@ class Revision:
 
     @property
     def extra_config(self) -> dict[str, str]:
-        """Extra configuration that was in force with it."""
+        """Extra configuration that was in force with this revision."""
         return extra_of(self.extra)
 
 
@@ -161,18 +161,18 @@ class Revisions:
         return marks_of_core(self.marks)
 
     def marking(self, mark: Mark, *, on: bool) -> "Revisions":
-        """Revisions with a mark in place of an earlier one, or without it if `on` is false."""
+        """The revisions with a mark in place of an earlier one, or without the mark if `on` is false."""
         others = tuple(other for other in self.marks if other.key != mark.key)
         return replace(self, marks=(*others, mark) if on else others)
 
     def without_marks(self, applications: Container[tuple[PartitionName, str]]) -> "Revisions":
-        """Revisions without the marks of these applications, which have ended."""
+        """The revisions without the marks of these applications, which have ended."""
         over = {mark for mark in self.marks if (mark.partition, mark.name) in applications}
         kept = (mark for mark in self.marks if not (mark in over and mark.kind.is_of_application))
         return replace(self, marks=tuple(kept))
 
     def marked_as(self, other: "Revisions | None") -> "Revisions":
-        """Revisions with the marks of `other`, some of which may have been removed meanwhile."""
+        """The revisions with the marks of `other`, from which marks may have been removed meanwhile."""
         return self if other is None or other.marks == self.marks else replace(self, marks=other.marks)
 
     def goes_on(self, text: str) -> bool:
@@ -180,15 +180,15 @@ class Revisions:
         return self.is_applied and text in ("", self.said, self.current.text)
 
     def extra_after(self, extra: str) -> str:
-        """Extra configuration in force if an applied one remains in force and the RM sends `extra`."""
+        """The extra configuration in force if an applied one remains in force and the RM sends `extra`."""
         return self.current.extra if extra in ("", self.said_extra) else extra
 
     def saying(self, text: str, extra: str = "") -> "Revisions":
-        """Revisions with new texts of the RM itself. An empty text changes nothing."""
+        """The revisions with new texts of the RM itself. An empty text changes nothing."""
         return replace(self, said=text or self.said, said_extra=extra or self.said_extra)
 
     def find(self, number: int) -> Revision | None:
-        """Revision with a number; None if not retained."""
+        """The revision with this number; None if it is not retained."""
         return next((revision for revision in self.kept if revision.number == number), None)
 
     def adding(
@@ -202,7 +202,7 @@ class Revisions:
         extra: str = "",
         instead_of: int = 0,
     ) -> "Revisions":
-        """Revisions with one more revision, in force; the oldest may be dropped."""
+        """The revisions with one more, which is in force; the oldest may be dropped."""
         text = next((old.text for old in self.kept if old.text == config.text), config.text)
         extra = next((old.extra for old in self.kept if old.extra == extra), extra)
         revision = Revision(
@@ -231,7 +231,7 @@ def extra_text(extra_config: Mapping[str, str]) -> str:
 
 
 def extra_of(text: str) -> dict[str, str]:
-    """Extra configuration in a text of `extra_text`."""
+    """The extra configuration in a text of `extra_text`."""
     return json.loads(text) if text else {}
 
 
@@ -251,7 +251,7 @@ def _size(text: str) -> int:
 
 
 FORMAT = 2
-"""Format 3 is taken: unreleased servers wrote such documents."""
+"""Version of the format. Format 3 must not be used, because unreleased servers wrote such documents."""
 
 
 class RevisionsForm(DocumentForm[Revisions]):
@@ -261,7 +261,7 @@ class RevisionsForm(DocumentForm[Revisions]):
     what = "configuration"
 
     def encode(self, rm_id: RmId, value: Revisions, largest: int) -> bytes:
-        """Encode revisions; the oldest ones are left out if they are too many. See `DocumentForm`."""
+        """Encode revisions; the oldest are left out if there are too many. See `DocumentForm`."""
         while True:
             content = pack(encode(_written(value)))
             if len(content) <= largest:
@@ -293,7 +293,7 @@ def _read(fields: dict[str, Any]) -> Revisions:
     """The revisions in the fields of a document.
 
     Raises:
-        LookupError, TypeError, ValueError: something in them is missing or wrong.
+        LookupError, TypeError, ValueError: a field is missing or invalid.
     """
     if fields["format"] != FORMAT:
         raise ValueError(f"it is of format {fields['format']}, not {FORMAT}")
@@ -309,17 +309,17 @@ def _read(fields: dict[str, Any]) -> Revisions:
 
 
 def with_terms(mark: Mark) -> Mark:
-    """A mark from a document, with the terms of its drain; without them if there are no drains here.
+    """A mark from a document, with the terms of its drain if the extension for drains is installed.
 
     Raises:
-        LookupError, TypeError, ValueError: they are none.
+        LookupError, TypeError, ValueError: the terms are invalid.
     """
     read = table("TERMS").get("drain")
     return replace(mark, drain=read(mark.drain) if mark.drain and read else None)
 
 
 def _written(revisions: Revisions) -> dict[str, Any]:
-    """The JSON value of the revisions, which refer to their texts by number."""
+    """The JSON value of the revisions, in which each text is referred to by its number."""
     marks = (replace(one, drain=one.drain and asdict(one.drain)) for one in revisions.marks)
     fields: dict[str, Any] = plain(replace(revisions, marks=tuple(marks)))
     fields["revisions"] = fields.pop("kept")

@@ -1,4 +1,4 @@
-"""Thread that parses and prints configurations.
+"""The thread that parses and prints configurations.
 
 The largest allowed configuration takes some seconds to parse, which would block the event loop.
 """
@@ -23,11 +23,11 @@ _log = structlog.get_logger(CONFIGURATIONS)
 _threshold = levels().threshold(CONFIGURATIONS)
 
 MAX_WAITING = 1_024
-"""Jobs of one peer that may wait, separately for commands and questions: the bound on RMs."""
+"""Maximum number of waiting jobs of one peer, separately for commands and questions: the bound on RMs."""
 
 MAX_WAITING_BYTES = 64 * 1024 * 1024
-"""Bytes of memory of the waiting texts of one peer, separately for commands and questions, at most: 32 of the
-largest."""
+"""Maximum bytes of memory of the waiting texts of one peer, separately for commands and questions: 32 of the
+largest texts."""
 
 VALIDATION = "validation"
 """Purpose of a configuration that is only validated, over gRPC and over HTTP."""
@@ -38,7 +38,7 @@ T = TypeVar("T")
 class Origin(NamedTuple):
     """Origin of a job: a peer, and a purpose, which is an RM or a kind of request.
 
-    One job may wait for each `purpose` of a peer; any number for an empty purpose.
+    One job may wait for each `purpose` of a peer; for an empty purpose any number may wait.
     """
 
     peer: str
@@ -56,16 +56,15 @@ class _Job(NamedTuple):
 class ConfigThread:
     """The only thread for configurations, over gRPC and HTTP.
 
-    With one thread many callers slow the loop no more than one caller. Peers take turns, and jobs of
-    one peer run in order of arrival. A job whose caller was cancelled is not begun; a job under way
-    is finished before the next.
+    With a single thread, many callers delay the loop no more than one caller. Peers take turns, and jobs of
+    one peer run in order of arrival. A job whose caller was cancelled is not begun, and a running job is
+    completed before the next one.
 
-    Commands and questions have separate bounds, so that no number of questions keeps an RM from
-    registering.
+    Commands and questions have separate bounds, so that questions cannot prevent an RM from registering.
     """
 
     def __init__(self) -> None:
-        """Start no thread before the first job."""
+        """Create no thread yet; the first job starts it."""
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="config")
         self._waiting: RoundRobin[str, _Job] = RoundRobin()
         self._busy = False
@@ -119,19 +118,19 @@ class ConfigThread:
         try:
             result: T = await done
         finally:
-            # Remove the job of a cancelled caller, to make room for another.
+            # Remove the job of a cancelled caller, which makes room for another.
             self._waiting.remove(peer, job)
         return result
 
     def stop(self) -> None:
-        """Begin no more jobs; waiting callers are cancelled."""
+        """Start no more jobs; waiting callers are cancelled."""
         self._stopped = True
         for job in self._waiting.clear():
             job.done.cancel()
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     def _begin(self) -> None:
-        """Begin the next job, unless one is running."""
+        """Start the next job, unless one is running."""
         if self._busy or self._stopped or not self._waiting.size:
             return
         self._busy = True

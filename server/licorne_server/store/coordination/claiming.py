@@ -1,6 +1,6 @@
 """The RMs that this member serves, and the owner of each RM.
 
-An RM is served here, sent to another member, or claimed for one.
+An RM is served here, sent to its owner, or claimed for this or another member.
 """
 
 import asyncio
@@ -19,11 +19,11 @@ from licorne_server.store.documents.documents import Conflict, StoreError
 from licorne_server.wire.errors import unavailable
 
 End = Callable[[RmId, str], Awaitable[None]]
-"""Ends an RM, with the reason; after it returns, no message is sent to the RM."""
+"""Ends the service of an RM for a reason; after it returns, no message is sent to the RM."""
 
 
 RETRY_END = 1.0
-"""Seconds before a failed end of an RM is retried."""
+"""Seconds after which a failed end of an RM is retried."""
 
 
 class Holdings:
@@ -35,17 +35,17 @@ class Holdings:
         self._ending: dict[RmId, asyncio.Task[None]] = {}
         self._locks: WeakValueDictionary[RmId, asyncio.Lock] = WeakValueDictionary()
         self.served: dict[RmId, Ownership] = {}
-        """The record of each RM, as made by this member's claim."""
+        """The record of each RM, as this member's claim has written it."""
 
     def lock(self, rm_id: RmId) -> asyncio.Lock:
-        """The lock of the RM. It exists as long as it is referenced."""
+        """The lock of the RM, which exists as long as there is a reference to it."""
         lock = self._locks.get(rm_id)
         if lock is None:
             lock = self._locks[rm_id] = asyncio.Lock()
         return lock
 
     def end(self, rm_id: RmId, reason: str, *, in_order: bool = False) -> None:
-        """Stop serving the RM, from now on. `ended` waits until no more messages are sent to it.
+        """Stop serving the RM now. `ended` waits until no more messages are sent to the RM.
 
         An end `in_order` first sends all decisions.
         """
@@ -60,14 +60,14 @@ class Holdings:
             await asyncio.wait([task])
 
     async def end_all(self, reason: str) -> None:
-        """End all RMs; returns when no more messages are sent to them."""
+        """Stop serving all RMs; returns when no more messages are sent to them."""
         for rm_id in list(self.served):
             self.end(rm_id, reason)
         if self._ending:
             await asyncio.wait(self._ending.values())
 
     async def _end(self, rm_id: RmId, reason: str, end: End) -> None:
-        """End an RM; retried after a failure, as messages may be sent to it until then."""
+        """End an RM. This is retried after a failure, until which messages may be sent to the RM."""
         while True:
             try:
                 await end(rm_id, reason)
@@ -82,14 +82,14 @@ class Holdings:
 log = structlog.get_logger("core.members")
 
 TRIES = 8
-"""Claims of one RM that may conflict with those of other members, before its caller has to retry."""
+"""Maximum claims of one RM that conflict with those of other members, before the caller has to retry."""
 
 GAP_BITS = 16
-"""Bits of the random number by which epochs rise."""
+"""Number of bits of the random number by which epochs rise."""
 
 
 class Claiming:
-    """Finds the owner of an RM, or claims the RM for one."""
+    """Finds the owner of an RM, or claims the RM for a member."""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class Claiming:
         self._holdings = holdings
 
     async def take(self, rm_id: RmId, named: int) -> int | Member:
-        """See `Ownership.take`; calls for one RM run one at a time, and none waits longer than a lease."""
+        """See `Ownership.take`. Calls for one RM run one at a time, and none waits longer than a lease."""
         try:
             async with asyncio.timeout(self._store.lease), self._holdings.lock(rm_id):
                 await self._holdings.ended(rm_id)
@@ -151,9 +151,9 @@ class Claiming:
     async def claim(self, rm_id: RmId, target: Member, seen: Ownership | None, at_least: int) -> Ownership:
         """Make `target` the owner of the RM, under an epoch that was never used.
 
-        A wiped or restored store counts from a lower number, and an RM may not know the last epoch. So epochs
-        are not below the microseconds of the wall clock, and rise by a random number: two histories of a
-        store do not assign the same one.
+        A wiped or restored store counts from a lower number, and an RM may not know the last epoch. So an
+        epoch is at least the number of microseconds of the wall clock, and rises by a random number: two
+        histories of a store do not assign the same epoch.
         """
         floor = max(at_least, seen.epoch if seen else 0, int(self._clock.unix() * 1e6))
         floor += self._randomness.getrandbits(GAP_BITS)
@@ -163,7 +163,7 @@ class Claiming:
         return owned
 
     async def _serve(self, owned: Ownership, run: Member) -> int:
-        """Serve an RM that was claimed in the run `run` of this member, if the run still lasts."""
+        """Serve an RM that was claimed during the run `run` of this member, if that run has not ended."""
         rm_id = owned.rm_id
         await self._holdings.ended(rm_id)
         if self._lease.me.id != run.id or not self._lease.may_decide():
@@ -176,7 +176,7 @@ class Claiming:
         """The owner, unless it is a former run of this member, at this address.
 
         Raises:
-            CallError: it is a former run, whose lease has to end first.
+            CallError: the owner is a former run, whose lease has to end first.
         """
         if owner.address == self._lease.me.address:
             raise unavailable("the lease of a former run at this address has not ended yet")

@@ -7,10 +7,10 @@ Keys, below the prefix of the deployment; ids and keys of documents are percent-
 - `shared/KEY`: a document that snapshots contain.
 - `documents/KEY`: any other document.
 
-A renewal counts only if the leader that has renewed the lease was the leader afterwards: a leader that was
-deposed meanwhile without noticing renews a lease that its successor may let end. A linearizable read after
-the renewal proves that, by the term in both answers. The same transaction reads the member's own key, and
-writes it if there are changes to publish.
+A renewal counts only if the leader that has renewed the lease is still the leader afterwards: a leader that
+was deposed without noticing may renew a lease that its successor ends. A linearizable read after the renewal
+proves this, by the term in both answers. The same transaction reads the member's own key, and writes it if
+there are changes to publish.
 
 Revisions restart in a wiped or restored store, so equal revisions prove little. A record is therefore read
 before it is replaced. A wipe between these steps removes the member's own key, on which the transaction of a
@@ -46,16 +46,16 @@ from licorne_server.store.documents.encoding import Unreadable
 log = structlog.get_logger("core.members")
 
 REREAD = 3.0
-"""Seconds between two reads of the whole store, without a change."""
+"""Seconds between two reads of the whole store, if there is no change."""
 
 LOAD_EVERY = 10.0
-"""Seconds between two publications of a member of which only the load has changed."""
+"""Seconds between two publications of a member if only its load has changed."""
 
 TRIES_OF_LEASE = 6
-"""Attempts of a call that fit into a lease, so that a hung server leaves time for others."""
+"""Attempts of a call that fit into a lease, so that after a hung server there is time for others."""
 
 LONGEST_TRY = 5.0
-"""Seconds of an attempt, at most."""
+"""Maximum seconds of an attempt."""
 
 MOD = pb.Compare.Target.MOD
 CREATE = pb.Compare.Target.CREATE
@@ -75,9 +75,8 @@ class EtcdStore(Store):
     ) -> None:
         """Start unconnected; the first call connects.
 
-        `connect` makes channels, instead of those that the options describe. The store is read
-        anew after `reread` seconds. An attempt of a call has `patience` seconds, a sixth of the lease
-        if it is 0.
+        `connect` makes channels, instead of those that the options describe. The store is read again after
+        `reread` seconds. An attempt of a call has `patience` seconds, or a sixth of the lease if that is 0.
 
         Raises:
             SettingsError: one of the files for TLS cannot be read.
@@ -101,8 +100,7 @@ class EtcdStore(Store):
         self._note_published(member)
 
     async def renew(self, member: Member) -> None:
-        """Renew the lease. The member is written if more than its load has changed, and the load every
-        `LOAD_EVERY` seconds."""
+        """Renew the lease, and write the member if it has changed, but its load only from time to time."""
         if not self._lease_id:
             raise LeaseLost("the member has no lease")
         try:
@@ -113,19 +111,19 @@ class EtcdStore(Store):
             raise StoreError(f"etcd has not renewed the lease in {self._renewing:g} s") from None
 
     async def _renewed(self, member: Member) -> bool:
-        """True if the lease was renewed by the leader that was the leader afterwards."""
+        """True if the leader that renewed the lease was still the leader afterwards."""
         kept = await self._etcd.call(calls.KEEP_ALIVE, pb.LeaseKeepAliveRequest(ID=self._lease_id))
         if kept.TTL <= 0:
             raise self._lost()
         answer = await self._publish(member) if _is_due(member, self._published, self._load_due) else None
         if answer is None:
-            # Without an operation etcd would treat the transaction as one that may read old state.
+            # Without an operation etcd would treat the transaction as one that may read stale data.
             own = pb.RangeRequest(key=self._keys.member(self._me), keys_only=True)
             answer = await self._if_mine(pb.RequestOp(request_range=own))
         return answer.header.raft_term == kept.header.raft_term
 
     async def _publish(self, member: Member) -> pb.TxnResponse | None:
-        """Write the member; None while etcd is full: then it accepts no writes, but maintains leases."""
+        """Write the member; None while etcd is full, when it accepts no writes but maintains leases."""
         put = self._put_member(member, self._lease_id)
         try:
             answer = await self._if_mine(pb.RequestOp(request_put=put))
@@ -141,10 +139,10 @@ class EtcdStore(Store):
         return answer
 
     async def _if_mine(self, action: pb.RequestOp) -> pb.TxnResponse:
-        """Carry out an operation while this member's key is under its lease.
+        """Carry out an operation if this member's key is under its lease.
 
         Raises:
-            LeaseLost: the key is gone, or not under the lease.
+            LeaseLost: the key is missing, or not under the lease.
         """
         request = pb.TxnRequest(compare=[self._is_mine()], success=[action])
         answer = await self._etcd.call(calls.TXN_AGAIN, request)
@@ -153,7 +151,7 @@ class EtcdStore(Store):
         return answer
 
     async def leave(self) -> None:
-        """Revoke the lease; the member's key is removed with it."""
+        """Revoke the lease, which removes the member's key as well."""
         if self._lease_id:
             await _revoke(self._etcd, self._lease_id)
             self._lease_id = 0
@@ -166,7 +164,7 @@ class EtcdStore(Store):
             await _revoke(self._etcd, found.lease)
 
     async def claim(self, rm_id: RmId, owner: MemberId, seen: Ownership | None, at_least: int) -> Ownership:
-        """Write the new record, in one transaction with all conditions."""
+        """Write the new record in one transaction, with all conditions."""
         record = claimed(rm_id, owner, seen, at_least, self._me, time.time())
         if not self._lease_id:
             raise Conflict(f"RM {rm_id!r} is claimed by a member without a lease")
@@ -212,7 +210,7 @@ class EtcdStore(Store):
         return Document()
 
     async def compare_and_set(self, key: str, value: bytes | None, revision: int) -> int:
-        """Write the key, or remove it, in one transaction with the check of its revision."""
+        """Write or remove the key, in one transaction with the check of its revision."""
         self.check_size(key, value)
         stored = self._keys.document(key)
         if value is None:
@@ -245,7 +243,7 @@ class EtcdStore(Store):
             raise Conflict(f"the record of RM {rm_id!r} is another one by now")
 
     async def _write(self, compare: list[pb.Compare], action: pb.RequestOp, otherwise: str) -> int:
-        """Carry out an operation if all comparisons hold; its revision. Raises Conflict(`otherwise`)."""
+        """Carry out an operation if all comparisons hold; returns its revision, or raises Conflict."""
         answer = await self._etcd.call(calls.TXN, pb.TxnRequest(compare=compare, success=[action]))
         if not answer.succeeded:
             raise Conflict(otherwise)
@@ -255,7 +253,7 @@ class EtcdStore(Store):
         return pb.PutRequest(key=self._keys.member(member.id), value=write_member(member), lease=lease_id)
 
     def _is_mine(self) -> pb.Compare:
-        """Holds while this member's key is under its lease."""
+        """A comparison that holds while this member's key is under its lease."""
         return pb.Compare(target=LEASE, key=self._keys.member(self._me), lease=self._lease_id)
 
     def _note_published(self, member: Member) -> None:
@@ -271,7 +269,7 @@ class EtcdStore(Store):
 
 
 def _at_revision(key: bytes, revision: int) -> pb.Compare:
-    """Holds while the key has this revision; 0 while it does not exist."""
+    """A comparison that holds while the key has this revision; 0 stands for a missing key."""
     return pb.Compare(target=MOD, key=key, mod_revision=revision)
 
 
@@ -280,7 +278,7 @@ def _put(key: bytes, value: bytes) -> pb.RequestOp:
 
 
 def _is_due(member: Member, published: Member | None, load_due: float) -> bool:
-    """True if the member has to be written with this renewal; for its load alone not before `load_due`."""
+    """True if this renewal has to write the member; for its load alone, not before `load_due`."""
     assert published is not None
     if replace(member, load={}) != replace(published, load={}):
         return True

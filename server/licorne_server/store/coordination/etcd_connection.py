@@ -1,4 +1,4 @@
-"""Calls of etcd: several servers with fail-over, a time-out for each attempt, TLS, and a user's token."""
+"""Calls of etcd: several servers with fail-over, a time-out for each attempt, TLS, and tokens of a user."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
@@ -18,27 +18,27 @@ from licorne_server.store.documents.documents import StoreError
 M = TypeVar("M", bound=Message)
 Metadata = tuple[tuple[str, str], ...]
 Connect = Callable[[str], aio.Channel]
-"""Makes the channel to a server, from its ``HOST:PORT``."""
+"""Makes the channel to the server at a ``HOST:PORT``."""
 
 MAX_MESSAGE = 16 * 1024 * 1024
-"""Bytes of an answer, at most."""
+"""Maximum number of bytes of an answer."""
 
 OPTIONS = [
-    # Detects a vanished server on an idle watch. etcd accepts a ping every 5 s.
+    # Detects a lost server on an idle watch. etcd accepts a ping every 5 s.
     ("grpc.keepalive_time_ms", 10_000),
     ("grpc.keepalive_timeout_ms", 5_000),
     # gRPC's default back-off is longer than a lease.
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 1_000),
     ("grpc.max_reconnect_backoff_ms", 1_000),
-    # Calls are retried in this module, each attempt with its own time-out.
+    # This module retries calls, with a time-out for each attempt.
     ("grpc.enable_retries", 0),
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.max_receive_message_length", MAX_MESSAGE),
 ]
 
 NEEDS_LEADER = ("hasleader", "true")
-"""Metadata with which a server without a leader refuses a call at once."""
+"""Metadata that makes a server without a leader refuse a call at once."""
 
 REFUSALS = frozenset(
     {
@@ -50,10 +50,10 @@ REFUSALS = frozenset(
         StatusCode.UNAUTHENTICATED,
     }
 )
-"""Codes that any other server would answer too."""
+"""Codes with which any other server would answer as well."""
 
 OLD_TOKEN = "revision of auth store is old"
-"""Part of etcd's text for a token issued before the last change of users and roles."""
+"""Part of etcd's error text for a token from before the last change of users and roles."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,14 +65,14 @@ class Method(Generic[M]):
     stream: bool = False
     """True for a bidirectional stream, of which one request and one answer are used."""
     repeatable: bool = True
-    """False if a repetition may be answered differently."""
+    """False if a repeated call may get another answer."""
 
 
 RANGE = Method(path="/etcdserverpb.KV/Range", answer=pb.RangeResponse)
 PUT = Method(path="/etcdserverpb.KV/Put", answer=pb.PutResponse)
 TXN = Method(path="/etcdserverpb.KV/Txn", answer=pb.TxnResponse, repeatable=False)
 TXN_AGAIN = Method(path="/etcdserverpb.KV/Txn", answer=pb.TxnResponse)
-"""A transaction whose repetition changes nothing, and gets the same answer."""
+"""A transaction that, if it is repeated, changes nothing and gets the same answer."""
 GRANT = Method(path="/etcdserverpb.Lease/LeaseGrant", answer=pb.LeaseGrantResponse)
 REVOKE = Method(path="/etcdserverpb.Lease/LeaseRevoke", answer=pb.LeaseRevokeResponse)
 KEEP_ALIVE = Method(path="/etcdserverpb.Lease/LeaseKeepAlive", answer=pb.LeaseKeepAliveResponse, stream=True)
@@ -81,7 +81,7 @@ WATCH = "/etcdserverpb.Watch/Watch"
 
 
 class Refused(StoreError):
-    """etcd has answered with an error, and nothing was changed."""
+    """An error with which etcd has answered; nothing was changed."""
 
     def __init__(self, text: str, code: StatusCode) -> None:
         """`code` is the status of the answer."""
@@ -95,7 +95,7 @@ class Refused(StoreError):
 
 
 def connector(options: Coordination) -> Connect:
-    """Make the function that connects to servers, by the options.
+    """Make the function that connects to servers as the options say.
 
     Raises:
         SettingsError: one of the files for TLS cannot be read.
@@ -118,7 +118,7 @@ def _contents(path: Path | None, subject: str) -> bytes | None:
 
 
 def _password(path: Path | None) -> str:
-    """The password in a file, without the line end; empty without a file."""
+    """The password in a file, without the line end; empty if there is no file."""
     contents = _contents(path, "password") or b""
     try:
         return contents.decode().rstrip("\r\n")
@@ -134,7 +134,7 @@ class EtcdConnection:
         self._hosts = options.hosts
         self._user = options.user
         self._password = options.password
-        # A missing file is an error now. The file is read again at each login.
+        # Checked now, so that a missing file is an error at the start. It is read again at each login.
         _password(self._password)
         self._connect = connect
         self._patience = patience
@@ -145,7 +145,9 @@ class EtcdConnection:
         self._closed = False
 
     async def call(self, method: Method[M], request: Message) -> M:
-        """The answer to a request. A repeatable one is sent to each server once, until one answers.
+        """The answer to a request.
+
+        A repeatable one is sent to each server once, until one answers.
 
         Raises:
             Refused: etcd has answered with an error.
@@ -165,7 +167,7 @@ class EtcdConnection:
                     raise
 
     async def changes(self, key: bytes, end: bytes) -> AsyncGenerator[int, None]:
-        """The present revision, and that of each later change to a key in the range.
+        """The present revision, then the revision of each later change to a key in the range.
 
         Changes may share a revision, and some may be missing.
 
@@ -209,7 +211,7 @@ class EtcdConnection:
         return self._hosts[self._preferred % len(self._hosts)]
 
     def _pass_over(self, host: str) -> None:
-        """Prefer the next server to this one, unless another call has done so."""
+        """Prefer the next server to this one, unless another call has already done so."""
         if self._host == host:
             self._preferred += 1
 
@@ -221,7 +223,7 @@ class EtcdConnection:
         return self._channels[host]
 
     async def _call_one(self, host: str, method: Method[M], request: Message) -> M:
-        """The answer of one server. A stale token is replaced once."""
+        """The answer of one server. A stale token is replaced, but only once."""
         metadata = await self._metadata(host)
         try:
             return await self._try(host, method, request, metadata)
@@ -231,7 +233,7 @@ class EtcdConnection:
         return await self._try(host, method, request, await self._metadata(host, stale=metadata))
 
     async def _metadata(self, host: str, stale: Metadata | None = None) -> Metadata:
-        """The metadata of a call, with a token other than the `stale` one."""
+        """The metadata of a call, with a token that is not the `stale` one."""
         if not self._user:
             return (NEEDS_LEADER,)
         async with self._authenticating:
@@ -277,7 +279,7 @@ class EtcdConnection:
         except aio.AioRpcError as error:
             raise _failure(host, error) from error
         except asyncio.CancelledError:
-            # A closed channel cancels its calls, although the caller was not cancelled.
+            # A closed channel cancels its calls even if the caller was not cancelled.
             task = asyncio.current_task()
             if self._closed and task is not None and not task.cancelling():
                 raise StoreError("the connection to etcd was closed") from None

@@ -1,7 +1,7 @@
 """Snapshots of the store in etcd: all keys below three prefixes, read in pages at one revision.
 
-A watch only makes the next read earlier. Changes that it misses are found by the next regular read, a few
-seconds later.
+A watch only makes the next read earlier. The next regular read, a few seconds later, finds the changes that
+the watch has missed.
 """
 
 import asyncio
@@ -23,34 +23,34 @@ from licorne_server.store.documents.documents import SHARED, Document, StoreErro
 from licorne_server.store.documents.encoding import Unreadable
 
 PAGE = 256
-"""Keys that are read with one call, at most."""
+"""Maximum number of keys that one call reads."""
 
 SLICE = 64 * 1024
-"""Bytes of records after which their decoding yields to other tasks."""
+"""Bytes of records after which decoding yields to other tasks."""
 
 MAX_KEYS = 100_000
 MAX_BYTES = 128 * 1024 * 1024
-"""Keys and bytes of a snapshot, at most. A larger store gives no snapshot."""
+"""Maximum numbers of keys and of bytes in a snapshot. If the store is larger there is no snapshot."""
 
 MOST_FREE = 10_000
-"""Records of RMs without an owner, at most. Beyond that those released first are removed: so ids that are
-refused or never return do not fill the store. Epochs rise even without records.
+"""Maximum number of records of RMs without an owner. Beyond it the records released first are removed, so
+that ids that are refused or never return do not fill the store. Epochs rise even without records.
 """
 
 SWEPT = 100
 """Maximum number of records removed at once: etcd accepts 128 operations in a transaction."""
 
 RETRY = 0.5
-"""Seconds before a read or a watch that has failed is repeated."""
+"""Seconds after which a failed read or watch is repeated."""
 
 LEAST_REST = 0.02
-"""Minimum seconds between two reads. The pause is also as long as the last read."""
+"""Minimum seconds between two reads. The pause is at least as long as the last read."""
 
 MOST_TOLD = 10
-"""Unreadable records that the log names for one read, at most."""
+"""Maximum number of unreadable records that the log names for one read."""
 
 LONGEST_TOLD = 200
-"""Bytes of a key in the log, at most."""
+"""Maximum number of bytes of a key in the log."""
 
 Record = Member | Ownership | Document
 log = structlog.get_logger("core.coordination.etcd")
@@ -60,10 +60,10 @@ class Keys:
     """The keys of one deployment."""
 
     def __init__(self, prefix: str) -> None:
-        """All keys begin with the prefix and a slash."""
+        """Use this prefix: all keys begin with it and a slash."""
         self._prefix = prefix
         self.first = f"{prefix}/members/".encode()
-        """The first possible key of a snapshot."""
+        """The lowest possible key of a snapshot."""
         self.end = f"{prefix}/shared0".encode()
         """The end of the range of keys: `0` is the character after the slash."""
 
@@ -100,7 +100,7 @@ class Keys:
 
 @dataclass(slots=True)
 class _Stored:
-    """A key as last read, and its record; None if it is unreadable."""
+    """A key as it was last read, and its record; None if the record is unreadable."""
 
     value: bytes
     revision: int
@@ -188,7 +188,7 @@ class SnapshotReader:
         decoded = 0
         for one in page.kvs:
             stored = self._stored.get(one.key)
-            # A wiped store numbers revisions anew, so an equal revision alone does not prove equal contents.
+            # A wiped store numbers its revisions anew, so equal revisions do not prove equal contents.
             if stored is None or not stored.is_still(one):
                 stored = _Stored(one.value, one.mod_revision, one.lease, self._decode(one, found))
                 decoded += len(one.value)
@@ -253,18 +253,18 @@ class _Watching:
         self._newest = 0.0
 
     async def run(self) -> None:
-        """Watch for ever."""
+        """Watch without end."""
         while True:
             with suppress(StoreError):
                 async with aclosing(self._etcd.changes(self._keys.first, self._keys.end)) as changes:
                     async for revision in changes:
                         self._note(revision)
-            # Read at once what the watch may have missed.
+            # Read at once, because the watch may have missed changes.
             self._note(math.inf)
             await asyncio.sleep(RETRY)
 
     def begin(self) -> None:
-        """Note that a read begins, which will include all changes noticed so far."""
+        """Record that a read begins, which includes all changes noticed so far."""
         self._newest = 0.0
         self._due.clear()
 
@@ -285,7 +285,7 @@ class _Watching:
 async def watch_snapshots(etcd: EtcdConnection, keys: Keys, reread: float) -> AsyncIterator[Snapshot]:
     """Snapshots without end: one at once, then one after each change, and after `reread` seconds.
 
-    Nothing is read ahead: a slow reader gets the newest one.
+    Nothing is read ahead: a slow reader gets the newest snapshot.
     """
     reader = SnapshotReader(etcd, keys)
     watching = _Watching(etcd, keys, reader)

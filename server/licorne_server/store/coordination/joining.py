@@ -1,6 +1,6 @@
-"""A server as a member: its store, its ownership of RMs, and the load of each, by which members balance.
+"""Makes a server a member: its store, its ownership of RMs, and the load of each RM for balance.
 
-Backends are imported when used.
+The module of a backend is imported when it is used.
 """
 
 import random
@@ -21,14 +21,14 @@ from licorne_server.store.documents.documents import Documents
 from licorne_server.store.documents.kept import Kept
 
 MEMORY_SECONDS = 120.0
-"""Time constant of the mean: the load of an idle RM falls to a third in this time."""
+"""Time constant of the mean: within this time the load of an idle RM falls to about a third."""
 
 
 class Load:
     """CPU of each RM over the last minutes, in cores.
 
-    The process's CPU is divided in proportion to the engine's work for each RM: other work, reading and
-    writing messages, grows with it.
+    The CPU time of the process is divided in proportion to the engine's work for each RM, because other work,
+    such as reading and writing messages, grows with it.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class Load:
         cpu: Callable[[], float],
         elapsed: Callable[[], float],
     ) -> None:
-        """`worked` returns the engine's seconds for each RM since the start, `cpu` those of the process.
+        """`worked` returns the engine's seconds for each RM, `cpu` those of the process, since the start.
 
         `elapsed` returns seconds of a monotonic clock.
         """
@@ -69,7 +69,7 @@ PROTOCOLS: tuple[int, ...] = (1,)
 
 
 def open_store(options: Coordination) -> Store:
-    """Make the store, not connected yet.
+    """Make the store, which is not connected yet.
 
     Raises:
         SettingsError: the options do not suit the backend, or a package for it is missing.
@@ -91,7 +91,7 @@ def ownership_of(
     """
     options = settings.coordination
     if options is None:
-        # In microseconds it is below 2^53 until 2255, so JavaScript can represent it.
+        # In microseconds the time is below 2^53 until 2255, so JavaScript can represent it.
         return Alone(int(now() * 1e6))
     clock = SystemMemberClock()
     me = Member(
@@ -105,7 +105,7 @@ def ownership_of(
     )
     load = Load(worked, time.process_time, clock.elapsed)
     store = open_store(options)
-    # The supervisor of workers stores their documents if it has a directory.
+    # The supervisor of workers stores their documents if it has a state directory.
     store.persistent = not options.on_one_host or settings.state_dir is not None
     # Members that start together must not draw the same random numbers.
     randomness = random.Random(random.SystemRandom().getrandbits(64))
@@ -120,10 +120,10 @@ def documents_of(ownership: Ownership, settings: Settings) -> Documents:
 
 
 def http_url(settings: Settings, http_address: str) -> str:
-    """The URL of a server's HTTP, to show to operators; empty for a server without HTTP.
+    """The URL of a server's HTTP, as shown to operators; empty for a server without HTTP.
 
-    It is empty for a worker too, whose port may lead to another. If it listens on all interfaces, its host is
-    that of the advertised gRPC address.
+    It is also empty for a worker, whose port may lead to another worker. If the server listens on all
+    interfaces, the host is that of the advertised gRPC address.
     """
     if settings.shares_ports or not http_address:
         return ""

@@ -1,18 +1,18 @@
-"""A member's lease: joining, renewing, and the self-stop that makes its decisions safe.
+"""A member's lease: joining, renewing, and stopping in time, which makes its decisions safe.
 
 Proof that at most one member may decide for an RM, for leases of L seconds and clocks whose rates
 are within 1 ± r (`RATE_ERROR`):
 
-1. A renewal is sent at the time s of the member's clock. It arrives later, and from its arrival on
-   the member counts as living for L seconds of another clock (the store's, or that of the member that
-   wants to claim). These are at least L / (1 + r) seconds after the sending.
+1. A renewal is sent at the time s of the member's clock. It arrives later, and from its arrival on the member
+   counts as alive for L seconds of another clock (the store's, or that of the member that wants to claim).
+   This period ends at least L / (1 + r) seconds after the sending.
 2. The member decides while its own clock is below s + `stop_after(L)`: at most `stop_after(L)` /
    (1 - r) seconds after the sending.
 3. `stop_after(L)` = L * (1 - r) / (1 + r) - margin. So between its last decision and the first claim of
    another member at least margin / (1 - r) seconds pass, in which decisions leave the process.
-4. While the lease lives, a record that names the member is changed by the member alone (`Store.claim`).
-   The member does so only after `on_lost` has returned. An epoch is served only after an own claim that
-   succeeded under the present id, so that old snapshots and answers prove nothing.
+4. While the lease is valid, only the member changes a record that names it (`Store.claim`), and only after
+   `on_lost` has returned. An epoch is served only after an own claim that succeeded under the present id, so
+   that old snapshots and answers prove nothing.
 
 The clock is read for each message. So a process that was paused needs no timer to stop deciding. A pause
 between that check and the write is not covered: there the receiver's check of the epoch is the guard. A
@@ -41,23 +41,23 @@ log = structlog.get_logger("core.members")
 T = TypeVar("T")
 
 RATE_ERROR = 0.01
-"""Error of a clock's rate that the self-stop tolerates. That of crystals is 0.0001."""
+"""Error of a clock's rate that the self-stop tolerates. The error of crystals is 0.0001."""
 
 MARGIN = 1 / 6
-"""Share of the lease between the self-stop and its end, in addition to the error of rates."""
+"""Share of the lease between the self-stop and the end of the lease, in addition to the error of rates."""
 
 CALLS = 4
-"""Number of calls to the store that can time out in a row within a lease."""
+"""Number of consecutive calls to the store that can time out within a lease."""
 
 MOST_BACK_OFF = 2.0
 """Maximum seconds between two attempts to join."""
 
 MOST_LOADS = 1_000
-"""RMs whose load a member publishes, at most: those with the highest."""
+"""Maximum number of RMs whose load a member publishes: those with the highest load."""
 
 
 def stop_after(lease: float) -> float:
-    """Seconds of the own clock after the sending of a renewal in which a member may decide."""
+    """Seconds of the member's own clock, after it has sent a renewal, during which it may decide."""
     return lease * ((1 - RATE_ERROR) / (1 + RATE_ERROR) - MARGIN)
 
 
@@ -98,7 +98,7 @@ class StoreCalls:
         return self._store.lease / CALLS
 
     async def __call__(self, call: Coroutine[Any, Any, T], most: float = inf) -> T:
-        """The result of a call that may take `most` seconds.
+        """The result of a call, which may take at most `most` seconds.
 
         Raises:
             StoreError: the call has failed, or there was no answer in time.
@@ -112,13 +112,13 @@ class StoreCalls:
         except TimeoutError:
             raise StoreError(f"no answer within {seconds:.3g} s") from None
         except Exception as error:
-            # A defect of the backend must not end the task that renews the lease.
+            # A defect of the backend must not end the task that renews the lease: it counts as a failed call.
             log.exception("a call to the store has failed", error=str(error))
             raise StoreError(f"it has failed: {error}") from error
 
 
 class Lease:
-    """Keeps a lease for the member. When it is lost all RMs are ended, and the member joins again."""
+    """Maintains a lease for the member. When it is lost all RMs are ended, and the member joins again."""
 
     def __init__(
         self,
@@ -133,7 +133,7 @@ class Lease:
     ) -> None:
         """Renew every `renew` seconds, or more often if the lease is short; `load` is in cores.
 
-        `end_all` ends all RMs with the reason; when it returns no message is sent to them any more.
+        `end_all` ends all RMs with the reason; after it returns, no message is sent to them.
         """
         self._store = store
         self._call = StoreCalls(store)
@@ -148,22 +148,22 @@ class Lease:
         self.joined = asyncio.Event()
         """Set once the member has had a lease."""
         self.me = me
-        """The member as published. It gets another id after each loss of the lease."""
+        """The member as it is published, with a new id after each loss of the lease."""
         self.problem = "the store was not reached yet"
-        """The present trouble with the store, for people; empty for none."""
+        """The current problem with the store, for people; empty if there is none."""
         self.counts = Counts()
-        """What the member has done since its start."""
+        """Counts of the member's actions since its start."""
 
     def may_decide(self) -> bool:
-        """True while the lease is certain to live, by the member's own clock."""
+        """True while the lease is certainly valid, by the member's own clock."""
         return self._clock.elapsed() < self._until
 
     def age(self) -> float:
-        """Seconds since the sending of the last renewal that succeeded; infinite before the first."""
+        """Seconds since the last successful renewal was sent; infinite before the first."""
         return self._clock.elapsed() - self._sent
 
     def publish(self, *, draining: bool) -> None:
-        """Publish soon whether this member drains."""
+        """Publish soon whether this member is draining."""
         self.me = replace(self.me, draining=draining)
         self.hurry()
 
@@ -175,7 +175,7 @@ class Lease:
         )
 
     def hurry(self) -> None:
-        """Renew at once: the member has changed, or the lease may have ended."""
+        """Renew at once, because the member has changed, or the lease may have ended."""
         self._hurry.set()
 
     async def run(self) -> None:
@@ -238,13 +238,13 @@ class Lease:
             except StoreError as error:
                 self._note_failure(error)
             else:
-                # An answer after the self-stop does not undo it: unsent messages are lost.
+                # An answer after the self-stop does not undo it, because unsent messages are lost.
                 if not (self.may_decide() and self._extend(sent)):
                     return "the lease was renewed too late"
                 self._count(renewals=1)
 
     async def _pause(self) -> None:
-        """Wait until a renewal is due, and not beyond the self-stop."""
+        """Wait until a renewal is due, but not beyond the self-stop."""
         seconds = min(self._renew, self._store.lease / 6, self._until - self._clock.elapsed())
         try:
             async with asyncio.timeout(max(0.0, seconds)):
@@ -260,7 +260,7 @@ class Lease:
         return self.may_decide()
 
     def _published(self) -> Member:
-        """The member with its present load."""
+        """The member with its current load."""
         load = self._load()
         if len(load) > MOST_LOADS:
             load = dict(nlargest(MOST_LOADS, load.items(), key=lambda entry: entry[1]))

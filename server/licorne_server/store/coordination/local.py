@@ -1,8 +1,8 @@
 """The backend `local`: a member's access to the store in the memory of its supervisor, on one host.
 
-The supervisor serves it over a Unix socket in a folder that only its user may enter
-(`local_service.py`). A watch requests each snapshot: the answer is sent once there is a newer one, so
-that a slow reader gets the newest.
+The supervisor serves it over a Unix socket in a folder that only its user may enter (`local_service.py`). A
+watch requests one snapshot at a time. It is answered once there is a newer snapshot, so that a slow reader
+gets the newest.
 """
 
 import asyncio
@@ -22,10 +22,10 @@ from licorne_server.store.documents.kept import LARGEST
 SERVICE = "licorne.local.Store"
 
 REREAD = 2.0
-"""Seconds after which a watch gets a snapshot without a change."""
+"""Seconds after which a watch gets a snapshot even if nothing has changed."""
 
 UNBOUNDED = (("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1))
-"""Options of channel and server: the store itself bounds its content."""
+"""Options of channels and server: sizes of messages are unlimited, because the store bounds its content."""
 
 
 def serialized(message: Message) -> bytes:
@@ -35,7 +35,7 @@ def serialized(message: Message) -> bytes:
 
 _MEMBER = tuple(pb.Member.DESCRIPTOR.fields_by_name)
 _OWNED = tuple(pb.Owned.DESCRIPTOR.fields_by_name)
-"""Fields of these messages, whose names are those of our types."""
+"""Fields of these messages, which have the names of our types' fields."""
 
 
 def member_message(member: Member) -> pb.Member:
@@ -60,7 +60,7 @@ def owned_of(message: pb.Owned) -> Ownership:
 
 
 def snapshot_message(snapshot: Snapshot, changes: int, known: int) -> pb.Snapshot:
-    """Convert a snapshot to a message, without documents of the revision `known` and below."""
+    """Convert a snapshot to a message, without documents up to the revision `known`."""
     return pb.Snapshot(
         changes=changes,
         members=map(member_message, snapshot.members.values()),
@@ -91,13 +91,13 @@ def snapshot_of(message: pb.Snapshot, known: Mapping[str, Document]) -> Snapshot
 
 
 TIMEOUT = 5.0
-"""Maximum seconds of a call: the supervisor does little but answer."""
+"""Maximum seconds of a call, which are enough because the supervisor does little else."""
 
 DISK_TIMEOUT = 20.0
-"""Seconds of a call that may wait for the disk, at most. A backup may delay a write by five."""
+"""Maximum seconds of a call that may wait for the disk. A backup may delay a write by five seconds."""
 
 RETRY = 0.1
-"""Seconds until a watch without an answer asks again."""
+"""Seconds after which a watch without an answer requests again."""
 
 R = TypeVar("R", bound=Message)
 
@@ -110,7 +110,7 @@ class LocalStore(Store):
     patience = DISK_TIMEOUT
 
     def __init__(self, options: Coordination) -> None:
-        """Send nothing before the first call, which has to be made in a running loop."""
+        """Create the store unconnected; the first call has to be made in a running loop."""
         self.lease = options.lease
         self._target = f"unix:{options.hosts[0]}"
         self._channel: grpc.aio.Channel | None = None
@@ -123,7 +123,7 @@ class LocalStore(Store):
         self._me = member.id
 
     async def renew(self, member: Member) -> None:
-        """Renew the lease, and publish the present state of the member."""
+        """Renew the lease, and publish the current state of the member."""
         await self._call("Renew", member_message(member), pb.Nothing)
 
     async def leave(self) -> None:
@@ -157,7 +157,7 @@ class LocalStore(Store):
             try:
                 answer = await self._call("Look", look, pb.Snapshot, REREAD + TIMEOUT)
             except StoreError:
-                # The next answer may be from another supervisor, whose counters start at 0.
+                # The next answer may come from another supervisor, whose counters start at 0.
                 changes, documents = 0, {}
                 await asyncio.sleep(RETRY)
                 continue
@@ -171,27 +171,27 @@ class LocalStore(Store):
         return Document(value=found.value, revision=found.revision)
 
     async def compare_and_set(self, key: str, value: bytes | None, revision: int) -> int:
-        """Replace a document of that revision, 0 for none; None removes it. Returns the new revision."""
+        """Replace a document of this revision, 0 for none; None removes it. Returns the new revision."""
         self.check_size(key, value)
         replacement = pb.Replacement(key=key, value=value, revision=revision)
         return (await self._call("Replace", replacement, pb.Document, DISK_TIMEOUT)).revision
 
     async def prepare(self, key: str, value: bytes, revision: int) -> None:
-        """Check whether the same `compare_and_set` would succeed now, and make room for it on the disk."""
+        """Check whether the same `compare_and_set` would succeed now, and reserve room for it on the disk."""
         self.check_size(key, value)
         prepared = pb.Replacement(key=key, value=value, revision=revision)
         await self._call("Prepare", prepared, pb.Nothing, DISK_TIMEOUT)
 
     async def discard(self, key: str) -> None:
-        """Release the room that `prepare` has made."""
+        """Release the room that `prepare` has reserved."""
         await self._call("Discard", pb.Key(key=key), pb.Nothing, DISK_TIMEOUT)
 
     async def evict(self, member: MemberId) -> None:
-        """End the lease of a member that has certainly died."""
+        """End the lease of a member that has certainly ended."""
         await self._call("End", pb.End(member=member), pb.Nothing)
 
     async def close(self) -> None:
-        """Close the connection. The lease ends by itself if `leave` was not called."""
+        """Close the connection. The lease expires if `leave` was not called."""
         self._closed = True
         if self._channel is not None:
             await self._channel.close(None)
@@ -223,7 +223,7 @@ _ERRORS: dict[grpc.StatusCode, type[StoreError]] = {
     grpc.StatusCode.FAILED_PRECONDITION: LeaseLost,
     grpc.StatusCode.RESOURCE_EXHAUSTED: TooLarge,
 }
-"""Errors by status; any other status counts as a store that does not answer."""
+"""Errors by status; any other status means that the store does not answer."""
 
 
 STORE = LocalStore

@@ -1,7 +1,7 @@
 """The service of the backend `local`: the store of a supervisor, served over a Unix socket.
 
-Its records (leases and owners of RMs) are in memory. They do no I/O and read no clock: the time is an
-argument, in unix seconds that never decrease. The end of a lease is noticed by the next call.
+Its records (leases and owners of RMs) are in memory. `Records` does no I/O and reads no clock: the time is an
+argument, in unix seconds that never decrease. The next call detects the end of a lease.
 """
 
 import asyncio
@@ -36,31 +36,31 @@ from licorne_server.store.documents.documents import Conflict, StoreError, TooLa
 from licorne_server.store.documents.kept import Kept
 
 MAX_MEMBERS = 1_024
-"""Members with a living lease, at most."""
+"""Maximum number of members with a valid lease."""
 
 MAX_RECORDS = 65_536
-"""Records of RMs, at most. Beyond that the one without an owner that was released first is removed."""
+"""Maximum records of RMs. Beyond it the one without an owner that was released first is removed."""
 
 
 class Records:
     """Members with their leases, and records of RMs."""
 
     changes: int
-    """Rises with every change of which watchers are notified at once; a member's load is no such change."""
+    """Rises with every change of which watchers are notified at once, but not with a member's load."""
 
     def __init__(self, start: int = 0) -> None:
-        """Start empty; see `begin`."""
+        """Start without records; see `begin`."""
         self.begin(start)
         self._members: dict[MemberId, Member] = {}
-        # Duration of each lease in seconds, and the time of its end.
+        # Duration of each lease in seconds, and time of its end.
         self._leases: dict[MemberId, float] = {}
         self._ends: dict[MemberId, float] = {}
         self._rms: dict[RmId, Ownership] = {}
-        # RMs without an owner, in order of release.
+        # RMs without an owner, in the order of their release.
         self._free: dict[RmId, None] = {}
 
     def begin(self, start: int) -> None:
-        """Assign epochs, revisions and changes above `start`; to be called before there are any records."""
+        """Assign only epochs, revisions and changes above `start`; to be called before any other method."""
         self.changes = start + 1
         self._least_epoch = start
         self._revision = start
@@ -78,7 +78,7 @@ class Records:
         self._put(member, now)
 
     def renew(self, member: Member, now: float) -> None:
-        """Renew the lease, and publish the present state of the member.
+        """Renew the lease, and publish the current state of the member.
 
         Raises:
             LeaseLost: the lease has ended.
@@ -100,7 +100,7 @@ class Records:
             self.end(member_id)
 
     def next_end(self) -> float | None:
-        """Time of the next end of a lease that is not renewed; None without members."""
+        """The time at which the next lease ends unless it is renewed; None without members."""
         return min(self._ends.values(), default=None)
 
     def claim(
@@ -143,7 +143,7 @@ class Records:
         return self._set(released(record, by))
 
     def snapshot(self, now: float) -> Snapshot:
-        """Members with a living lease, and all owners."""
+        """Members with a valid lease, and all owners."""
         self.expire(now)
         return Snapshot(members=dict(self._members), rms=dict(self._rms))
 
@@ -181,7 +181,7 @@ CODES = {
     LeaseLost: grpc.StatusCode.FAILED_PRECONDITION,
     TooLarge: grpc.StatusCode.RESOURCE_EXHAUSTED,
 }
-"""Status by type of error; for any other `StoreError` it is UNAVAILABLE."""
+"""Status by type of error; any other `StoreError` is UNAVAILABLE."""
 
 
 class LocalService:
@@ -191,7 +191,7 @@ class LocalService:
     documents: Kept
 
     def __init__(self, records: Records, documents: Kept, clock: Clock) -> None:
-        """Do not listen before `start`."""
+        """Create the service; `start` listens."""
         self.records = records
         self.documents = documents
         self._clock = clock
@@ -202,7 +202,7 @@ class LocalService:
         self._task: asyncio.Task[None] | None = None
 
     async def start(self, path: Path) -> None:
-        """Listen on a socket at `path`, whose folder keeps other users out.
+        """Listen on a socket at `path`, in a folder that other users cannot enter.
 
         Raises:
             OSError: the path cannot be used.
@@ -218,7 +218,7 @@ class LocalService:
         self._task = asyncio.create_task(self._end_leases(), name="leases")
 
     async def stop(self) -> None:
-        """Stop listening; calls under way are cut off."""
+        """Stop listening; running calls are cut off."""
         await stop_task(self._task)
         if self._server is not None:
             await self._server.stop(None)
@@ -234,7 +234,7 @@ class LocalService:
         return self.records.changes + self.documents.changes
 
     def changed(self) -> None:
-        """Wake watchers, if something has changed."""
+        """Wake the watchers if anything has changed."""
         if self._told != self._changes:
             self._told = self._changes
             self._changed.set()
@@ -242,12 +242,12 @@ class LocalService:
             self._wake.set()
 
     async def _end_leases(self) -> None:
-        """End each lease in time, so that watchers are notified."""
+        """End each lease when it is due, so that watchers are notified."""
         while True:
             self.records.expire(self._clock.now())
             self.changed()
             self._wake.clear()
-            # A lease that is renewed meanwhile ends later; a join is a change, which sets the event.
+            # A lease that is renewed meanwhile ends later. A join is a change, which sets the event.
             await self._clock.wait(self.records.next_end(), self._wake)
 
     def _handler(self) -> grpc.GenericRpcHandler:

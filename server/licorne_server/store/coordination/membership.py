@@ -1,8 +1,8 @@
 """One of several members that share the RMs of a deployment.
 
-`lease` has the proof that no two members decide for one RM. `claiming` finds the owner of an RM,
-`moving` gives RMs away, `placing` chooses their new owners. Snapshots of the store are only hints: an RM is
-served after this member's own claim, and lost with the lease, or when a newer record names another owner.
+`lease` has the proof that no two members decide for one RM. `claiming` finds the owner of an RM, `moving`
+gives RMs away, `placing` chooses their new owners. Snapshots of the store are only hints: an RM is served
+only after this member's own claim, and is lost with the lease, or when a newer record names another owner.
 """
 
 import asyncio
@@ -39,8 +39,10 @@ class Membership(Ownership):
         *,
         renew: float = 1.0,
     ) -> None:
-        """`me` is published under new ids. `load` returns the CPU of each RM that is served here over the
-        last minutes, in cores. The duration of the lease is the store's; `renew` is in seconds.
+        """`me` is published under new ids; `renew` is in seconds.
+
+        `load` returns the CPU of each RM that is served here over the last minutes, in cores. The store
+        determines the duration of the lease.
         """
         self.store: Store = store
         self._call = StoreCalls(store)
@@ -72,13 +74,13 @@ class Membership(Ownership):
             self.on_failure(f"member failed: {type(error).__name__}")
 
     async def joined(self) -> None:
-        """Wait for a lease, at most for the duration of one."""
+        """Wait for a lease, but no longer than the duration of a lease."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self.store.lease):
                 await self._lease.joined.wait()
 
     async def stop(self) -> None:
-        """Drain: hand all RMs over, or release them. Then leave. Takes a lease and `on_lost` at most."""
+        """Hand all RMs over, or release them, then leave; takes at most a lease and `on_lost`."""
         self._lease.publish(draining=True)
         try:
             async with asyncio.timeout(self.store.lease):
@@ -91,7 +93,7 @@ class Membership(Ownership):
         await self._lease.leave()
 
     def may_decide(self) -> bool:
-        """True while the lease is certain to live."""
+        """True while the lease is certainly valid."""
         return self._lease.may_decide()
 
     async def take(self, rm_id: RmId, named: int = 0) -> int | Member:
@@ -104,19 +106,21 @@ class Membership(Ownership):
         return await self._claiming.take(rm_id, named)
 
     def owner_of(self, rm_id: RmId) -> Member | None:
-        """The other member that serves the RM, as last read."""
+        """The other member that serves the RM, by the last snapshot."""
         owner = owner_in(self.snapshot(), self.snapshot().rms.get(rm_id))
         is_other = owner is not None and owner.id != self._lease.me.id and rm_id not in self._holdings.served
         return owner if is_other else None
 
     def snapshot(self) -> Snapshot:
-        """Members and owners as last read."""
+        """Members and owners by the last snapshot."""
         return self._snapshots.latest
 
     def forget(self, rm_id: RmId) -> None:
-        """Release the RM; its record keeps the epoch. Without the store it remains this member's.
+        """Release the RM; its record keeps the epoch.
 
-        The RM is not served from now on: a later `take` makes a new claim.
+        Without the store this member stays the owner.
+
+        From now on the RM is not served, and a later `take` makes a new claim.
         """
         owned = self._holdings.served.pop(rm_id, None)
         if owned is not None:
@@ -141,11 +145,11 @@ class Membership(Ownership):
         return self._lease.me.id
 
     def problem(self) -> str:
-        """The present problem with the store, for people; empty for none."""
+        """The current problem with the store, for people; empty if there is none."""
         return self._lease.problem
 
     def counts(self) -> Counts:
-        """Counters of this member's actions."""
+        """Counts of this member's actions."""
         return self._lease.counts
 
     def _heed(self, snapshot: Snapshot) -> None:

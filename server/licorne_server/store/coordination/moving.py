@@ -1,10 +1,10 @@
 """Voluntary moves of RMs: for balance, and away from a member that drains.
 
-The order of a move is: hold and drain the RM (`Ownership.on_handover`), claim it for its new owner, and
-only then redirect it, when it reconnects. For balance one RM moves at a time in the deployment, and with
-pauses, so that the loads show the effect of the last move. A shared document under compare-and-set is the
-guard; it is valid while the lease of its holder lasts. A drain needs no guard: it moves the RMs of one
-member, one by one.
+A move has three steps: hold and drain the RM (`Ownership.on_handover`), claim it for its new owner, and only
+then redirect it, when it reconnects. For balance one RM moves at a time in the deployment, and with pauses,
+so that the loads show the effect of the last move. A shared document under compare-and-set is the guard,
+which is valid while the lease of its holder is. A drain moves the RMs of one member one by one, and needs no
+guard.
 """
 
 import asyncio
@@ -30,31 +30,31 @@ MOVES = f"{SHARED}moves"
 """Key of the document that guards moves for balance."""
 
 PAUSE = 60.0
-"""Seconds between two moves for balance, in the deployment."""
+"""Seconds between two moves for balance in the deployment."""
 
 TICK = 1.0
 """Seconds between two checks for RMs to move."""
 
 FREE_SECONDS = 60.0
-"""Seconds after which RMs of a departed, not missed member are freed: most have another owner by then."""
+"""Seconds until RMs of a departed member that is not missed are freed: most have another owner by then."""
 
 MOST_FREED = 50
 """Maximum number of RMs of departed members that are freed in one check."""
 
 TRIES = 3
-"""Attempts to claim an RM for its new owner, before it is left without one."""
+"""Number of attempts to claim an RM for its new owner, before it is left without one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """The document of moves for balance."""
+    """The document that guards moves for balance."""
 
     holder: str = ""
     """Id of the member that is moving an RM; empty for none."""
     since: Amount = 0.0
     """Unix time of the last move."""
     rms: dict[str, Amount] = field(default_factory=dict)
-    """Recently moved RMs, each with the unix time."""
+    """Recently moved RMs, each with the unix time of its move."""
 
     @classmethod
     def read(cls, document: Document) -> "Guard":
@@ -66,12 +66,12 @@ class Guard:
             return cls()
 
     def taken(self, holder: MemberId, rm_id: RmId, now: float) -> "Guard":
-        """The guard while `holder` moves the RM, without RMs that may move again."""
+        """The guard while `holder` moves the RM, without the RMs that may move again."""
         rms = {rm: moved for rm, moved in self.rms.items() if 0 <= now - moved < REST}
         return Guard(holder, now, rms | {rm_id: now})
 
     def written(self, holder: str) -> bytes:
-        """The content of the document, with this holder."""
+        """The content of the document with this holder."""
         return encode(replace(self, holder=holder))
 
 
@@ -88,7 +88,7 @@ class Moves:
         holdings: Holdings,
         claiming: Claiming,
     ) -> None:
-        """Create it without a move before `run`."""
+        """Create the object; `run` begins to move RMs."""
         self._store = store
         self._call = StoreCalls(store)
         self._clock = clock
@@ -97,11 +97,11 @@ class Moves:
         self._snapshots = snapshots
         self._holdings = holdings
         self._claiming = claiming
-        # True while this member drains because of a document.
+        # True while this member drains because a document requests it.
         self._is_told = False
 
     async def run(self) -> None:
-        """Drain or balance, whenever RMs have to be moved. Never returns."""
+        """Drain or balance whenever RMs have to be moved. Never returns."""
         while True:
             await asyncio.sleep(TICK * self._randomness.uniform(0.5, 1.0))
             try:
@@ -116,7 +116,7 @@ class Moves:
                 log.warning("a move has failed", error=str(error))
 
     def heed(self, snapshot: Snapshot) -> None:
-        """Begin or end a drain, by the document for this member."""
+        """Begin or end a drain, as the document for this member requests."""
         is_told = f"{DRAIN}{self._lease.me.name}" in snapshot.documents
         if is_told != self._is_told:
             self._is_told = is_told
@@ -124,14 +124,14 @@ class Moves:
             self._lease.publish(draining=is_told)
 
     async def drain(self) -> None:
-        """Hand all RMs over, one by one, to the other members. If there are none, the RMs stay."""
+        """Hand all RMs over to the other members, one by one. If there are none, the RMs stay."""
         for rm_id in sorted(self._holdings.served):
             if not self._others():
                 return
             await self.hand_over(rm_id, None, "this member drains")
 
     async def give_up(self) -> None:
-        """Hand all RMs over at once, or leave them without an owner."""
+        """Hand all RMs over at once, or else leave them without an owner."""
         given = (self.hand_over(rm_id, None, "this member stops") for rm_id in list(self._holdings.served))
         for outcome in await asyncio.gather(*given, return_exceptions=True):
             if isinstance(outcome, StoreError):
@@ -173,9 +173,9 @@ class Moves:
                 return
 
     async def _free(self) -> None:
-        """Remove the owners of RMs whose member has departed and is not missed; one member does so for all.
+        """Remove the owners of RMs whose member has departed and is not missed; one member does this for all.
 
-        The RM is claimed first, which only succeeds while its owner has no lease. It gets an owner when it
+        The RM is claimed first, which succeeds only while its owner has no lease. It gets a new owner when it
         connects.
         """
         snapshot, me, before = self._snapshots.latest, self._lease.me, self._clock.unix() - FREE_SECONDS

@@ -1,4 +1,4 @@
-"""The interface for ownership of RMs, and the states of workers, which are members of one host.
+"""The interface for ownership of RMs, and the states of workers, which are the members on one host.
 
 `Alone` is for a server without coordination, `membership.Membership` for one of several members.
 """
@@ -16,54 +16,54 @@ from licorne_server.store.documents.encoding import decode
 from licorne_server.wire.errors import invalid_argument
 
 MAX_EPOCH = 2**53 - 2**32
-"""The highest epoch that an RM may name: JavaScript can represent it, and many above it."""
+"""The highest epoch that an RM may name. JavaScript can represent it, and many higher ones."""
 
 
 DRAIN = f"{SHARED}drain/"
-"""Prefix of the documents that drain members. The name of the member follows; the value is JSON with
-``by`` and ``why``, texts, and ``time``, in unix seconds."""
+"""Prefix of the documents that drain members. The name of the member follows; the value is JSON with the
+texts ``by`` and ``why``, and ``time`` in unix seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """Counters of a member since its start."""
+    """Counts of a member since its start."""
 
     renewals: int = 0
     failures: int = 0
-    """Renewals that failed."""
+    """Number of renewals that failed."""
     fenced: int = 0
-    """Number of times that it stopped deciding because it could not renew its lease in time."""
+    """Number of times that the member stopped deciding because it could not renew its lease in time."""
     moved: int = 0
-    """RMs that it gave to other members."""
+    """Number of RMs that the member gave to other members."""
 
 
 class Ownership(ABC):
     """Decides which RMs this server serves, and under which epoch."""
 
     gone: Mapping[MemberId, Gone] = MappingProxyType({})
-    """Members whose lease has ended, by the last snapshot: missed ones, and former owners."""
+    """Members whose lease has ended, by the last snapshot: missed members, and former owners."""
     store: Store | None = None
     """The store of the deployment; None for a server without others."""
     on_lost: Callable[[RmId, str], Awaitable[None]]
-    """Called when an RM must not be served here any more, with the reason. Its streams end at once,
-    before the first pause, and its books are dropped when this returns. It does not fail."""
+    """Called with the reason when an RM must no longer be served here. Its streams end at once, before the
+    first pause, and its books are dropped when this returns. It does not fail."""
     on_handover: Callable[[RmId, str], Awaitable[None]]
-    """Called before an RM is given to another member. No new decisions are made, all decisions are
-    sent, its streams end, and then its books are dropped. It takes a bounded time, and does not fail."""
+    """Called before an RM is given to another member. It makes no new decisions, sends all earlier ones, ends
+    the streams of the RM, and then drops its books. It takes a bounded time, and does not fail."""
 
     on_failure: Callable[[str], None]
     """Called with the reason when only a restart of the process will help."""
 
     @abstractmethod
     def may_decide(self) -> bool:
-        """True while this server's decisions are valid, by its own clock. Cheap: called for each message."""
+        """True while this server's decisions are valid, by its own clock. It is called for each message."""
 
     @abstractmethod
     async def take(self, rm_id: RmId, named: int = 0) -> "int | Member":
-        """Serve the RM here, and return its epoch, above `named` unless it is served already; or return its
-        owner.
+        """Serve the RM here and return its epoch, or return its owner.
 
-        `named` is the highest epoch that the RM has seen, 0 for none.
+        The epoch is above `named`, unless the RM is served here already; `named` is the highest epoch that
+        the RM has seen, 0 for none.
 
         Raises:
             CallError: UNAVAILABLE, the store does not answer or this server is draining; or
@@ -76,10 +76,10 @@ class Ownership(ABC):
 
     @abstractmethod
     def owner_of(self, rm_id: RmId) -> Member | None:
-        """The other member that serves the RM, by the last snapshot; None if this or no member does."""
+        """The other member that serves the RM, by the last snapshot; None if this member or none does."""
 
     def others(self) -> list[Member]:
-        """The other members with a living lease, by the last snapshot."""
+        """The other members with a valid lease, by the last snapshot."""
         return [member for key, member in self.snapshot().members.items() if key != self.me()]
 
     def told(self, rm_id: RmId) -> tuple[str, ...]:
@@ -88,7 +88,7 @@ class Ownership(ABC):
 
     @abstractmethod
     def snapshot(self) -> Snapshot:
-        """Members and owners as last read."""
+        """Members and owners by the last snapshot."""
 
     @abstractmethod
     def forget(self, rm_id: RmId) -> None:
@@ -98,15 +98,15 @@ class Ownership(ABC):
         """
 
     def me(self) -> MemberId:
-        """Present id of this member; empty for a server without others."""
+        """Current id of this member; empty for a server without others."""
         return MemberId("")
 
     def counts(self) -> Counts:
-        """Counters of this member since its start."""
+        """Counts of this member since its start."""
         return Counts()
 
     def problem(self) -> str:
-        """The reason why ownership cannot change now, for health checks; empty without a problem."""
+        """The reason why ownership cannot change now, for health checks; empty if there is none."""
         return ""
 
     @abstractmethod
@@ -122,7 +122,7 @@ class Ownership(ABC):
 
     @abstractmethod
     async def stop(self) -> None:
-        """Leave the other members. To be called when no RM has a stream here any more."""
+        """Leave the other members. To be called when no RM has a stream here."""
 
 
 class Alone(Ownership):
@@ -166,7 +166,7 @@ class Alone(Ownership):
         """Do nothing: there are no other members."""
 
     def forget(self, rm_id: RmId) -> None:
-        """Drop the raised epoch of the RM: the RM will name it again."""
+        """Drop the raised epoch of the RM, because the RM will name it again."""
         self._raised.pop(rm_id, None)
 
 
@@ -190,15 +190,15 @@ STATUS = f"{SHARED}workers"
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """The supervisor's report about a worker."""
+    """The supervisor's report on a worker."""
 
     worker: int
     """Number of the worker."""
     state: str
     restarts: int
-    """Number of restarts since the supervisor's start."""
+    """Number of restarts of the worker since the supervisor's start."""
     looping: bool
-    """True if it fails again and again."""
+    """True if the worker fails again and again."""
 
 
 def known_workers(snapshot: Snapshot) -> list[Known]:

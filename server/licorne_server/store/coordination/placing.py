@@ -1,8 +1,8 @@
 """Chooses the member for an RM, and the next move for balance.
 
-An RM is assigned to a member by weighted rendezvous hashing: each member derives a number from the RM and
-its own address, and the lowest wins. So when a member leaves, only its own RMs move. The weight is the free
-part of a core of the member, as one member decides on one core.
+An RM is assigned to a member by weighted rendezvous hashing: a number is derived from the RM and the address
+of each member, and the member with the lowest number wins. So when a member leaves, only its own RMs move.
+The weight is the free part of a core of the member, as one member decides on one core.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,22 +14,22 @@ from licorne_core.values.ids import RmId
 from licorne_server.store.coordination.store import Member, MemberId, Snapshot
 
 LEAST_WEIGHT = 0.05
-"""Weight of a member without a free part of a core."""
+"""Weight of a member that has no free part of a core."""
 
 LEAST_GAIN = 0.2
 """Share by which moves must lower the load of the most loaded member."""
 
 LEAST_LOAD = 0.05
-"""Load in cores below which nothing is moved."""
+"""Load in cores below which no RM is moved."""
 
 REST = 600.0
-"""Seconds after a move in which an RM is not moved again."""
+"""Seconds after a move during which the RM is not moved again."""
 
 MOST_TOLD = 16
-"""Addresses of other members that are sent to an RM, at most."""
+"""Maximum number of addresses of other members that are sent to an RM."""
 
 LONGEST_TOLD = 260
-"""Bytes of an address that is sent to an RM, at most: a DNS name with a port."""
+"""Maximum number of bytes of an address that is sent to an RM: a DNS name with a port."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +43,8 @@ class Move:
 def candidates(snapshot: Snapshot, me: Member) -> list[Member]:
     """The members that may be given an RM; `me` replaces this member's entry in the snapshot.
 
-    They do not drain, and support a version of the protocol that this member supports. Of several members at
-    one address only the latest can be alive.
+    They are not draining, and support a version of the protocol that this member supports. Of several members
+    at one address only the latest can be alive.
     """
     at: dict[str, Member] = {}
     for member in snapshot.members.values():
@@ -64,8 +64,8 @@ def choose(rm_id: RmId, members: Iterable[Member]) -> Member | None:
 def told_to(rm_id: RmId, snapshot: Snapshot, me: MemberId) -> tuple[str, ...]:
     """The addresses of the other members for an RM, in the order in which it should dial them.
 
-    Draining members are last; of the others the likely owner is first, so that the RMs of a member that
-    dies do not all dial the same one. RMs do not dial Unix sockets: workers share one address.
+    Draining members are last, and of the others the likely next owner is first, so that the RMs of a member
+    that dies do not all dial the same member. RMs do not dial Unix sockets: workers share one address.
     """
     mine = {member.address for member in snapshot.members.values() if member.id == me}
     found = {
@@ -79,7 +79,7 @@ def told_to(rm_id: RmId, snapshot: Snapshot, me: MemberId) -> tuple[str, ...]:
 
 
 def _draw(rm_id: RmId, member: Member) -> float:
-    """The member's draw for the RM: twice the weight wins twice as often."""
+    """The member's draw for the RM: with twice the weight it wins twice as often."""
     text = f"{len(rm_id)} {rm_id} {member.address}".encode()
     number = int.from_bytes(blake2b(text, digest_size=8).digest())
     weight = max(LEAST_WEIGHT, 1.0 - load_of(member))
@@ -96,9 +96,9 @@ def next_move(
 ) -> Move | None:
     """The RM that the member `mine` should move away; None unless it has the highest load.
 
-    It is the largest useful move to the least loaded member. All useful moves together must lower the
-    higher load of the two by enough. `movable` are the RMs of this member, each with the unix time of the
-    last move.
+    The result is the largest useful move to the least loaded member. All useful moves together must lower the
+    higher load of the two members by enough. `movable` are the RMs of this member, each with the unix time of
+    the last move.
     """
     loads = {member.id: (load_of(member), member.id, member) for member in members}
     if mine not in loads or len(loads) < 2:
@@ -110,7 +110,7 @@ def next_move(
     first: Move | None = None
     left = load
     for share, rm_id in sorted(((source.load.get(rm_id, 0.0), rm_id) for rm_id in movable), reverse=True):
-        # A time in the future comes from a wrong clock: ignore it.
+        # A time in the future is due to a wrong clock, and is ignored.
         if 0 <= now - movable[rm_id] < REST or max(left - share, least + share) >= max(left, least):
             continue
         left, least = left - share, least + share

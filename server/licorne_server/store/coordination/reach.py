@@ -11,15 +11,15 @@ FRESH_SECONDS = 1.0
 """Seconds for which an answer is cached."""
 
 MOST = 1_000
-"""Members whose answers are cached, at most."""
+"""Maximum number of members whose answers are cached."""
 
 
 class Reach:
     """Checks members by test connections.
 
-    An owner that has died keeps its lease for a while. RMs that are redirected to it meanwhile return
-    late; RMs that are asked to wait return soon. A member that cannot be reached from here for
-    longer than a lease and still has its lease is alive: RMs may reach it although this member cannot.
+    An owner that has died keeps its lease for a while. RMs that are redirected to it return late, and RMs
+    that are asked to wait return soon. A member that this one cannot reach for longer than a lease, but that
+    still has its lease, is alive: RMs may reach it.
     """
 
     def __init__(self, lease: float, now: Callable[[], float]) -> None:
@@ -51,7 +51,7 @@ class Reach:
 
 
 def _note(moments: dict[str, float], address: str, moment: float) -> None:
-    """Store a time, and drop the oldest beyond `MOST`."""
+    """Store a time, and drop the oldest times beyond `MOST`."""
     moments.pop(address, None)
     moments[address] = moment
     if len(moments) > MOST:

@@ -1,7 +1,7 @@
 """Members and owners as stored bytes, and the records made by claims and releases.
 
-Records are JSON (`documents/encoding.py`) with the number of their format: only a change that an older reader
-would misread raises it.
+Records are JSON (`documents/encoding.py`) with the number of their format, which is raised only by changes
+that older readers would misread.
 """
 
 import heapq
@@ -16,10 +16,10 @@ from licorne_server.store.documents.encoding import Unreadable, encode, fields_i
 FORMAT = 1
 
 MAX_RECORD = 512 * 1024
-"""Bytes of a record that is read, at most."""
+"""Maximum number of bytes of a record that is read."""
 
 MOST_LOADS = 500
-"""RMs whose load a member publishes, the heaviest, so that no record is larger than may be read."""
+"""Maximum RMs whose load a member publishes, the highest first, so that its record can be read."""
 
 T = TypeVar("T")
 
@@ -56,7 +56,7 @@ def read_ownership(rm_id: RmId, data: bytes, revision: int) -> Ownership:
 def claimed(
     rm_id: RmId, owner: MemberId, seen: Ownership | None, at_least: int, by: MemberId, now: float
 ) -> Ownership:
-    """The record of a claim by a member at a time in unix seconds, without its revision."""
+    """The record of a claim by a member, at a time in unix seconds, without its revision."""
     if seen is None:
         return Ownership(rm_id=rm_id, owner=owner, epoch=at_least + 1)
     handed_on = seen.owner == by != owner
@@ -80,7 +80,7 @@ def released(owned: Ownership, by: MemberId) -> Ownership:
 
 
 def _write(value: object, *known: str) -> bytes:
-    """A record without the fields that the store itself knows."""
+    """A record without the fields that the store provides itself."""
     fields = plain(value)
     return encode({"format": FORMAT, **{name: fields[name] for name in fields if name not in known}})
 

@@ -1,4 +1,4 @@
-"""The secret of a deployment, by which its members authenticate each other."""
+"""The secret of a deployment, with which its members authenticate each other."""
 
 import hmac
 import secrets
@@ -55,19 +55,19 @@ def _read(value: bytes) -> str:
 
 
 class Secret:
-    """The secret of the deployment, and a count of callers that have sent another one."""
+    """The secret of the deployment, and the number of callers that have sent another one."""
 
     value: str
-    """The secret; empty while unknown, when no caller is accepted."""
+    """The secret; empty while it is unknown, when no caller is accepted."""
 
     def __init__(self, value: str = "") -> None:
-        """Start with a secret, or without one, to be set later."""
+        """Start with a secret, or without one if it is set later."""
         self.value = value
-        # Wrong secrets since the last log line, and the time of that line.
+        # Number of wrong secrets since the last log line, and time of that line.
         self._wrong, self._told = 0, -TELL_SECONDS
 
     def is_in(self, metadata: Iterable[tuple[str, str | bytes]]) -> bool:
-        """True if exactly this secret was sent in the metadata of a gRPC call, compared in constant time."""
+        """True if the metadata of a gRPC call contain exactly this secret; compared in constant time."""
         given = [value for key, value in metadata if key == METADATA]
         if not self.value or len(given) != 1:
             return False

@@ -1,4 +1,4 @@
-"""Snapshots of the store: the last one, and reads that begin after a request.
+"""Snapshots of the store: the last one, and snapshots that are read on request.
 
 A snapshot may be outdated, so no decision depends on it alone: the store refuses a claim whose assumptions
 do not hold, and a member reads a new snapshot before it redirects an RM.
@@ -18,29 +18,29 @@ from licorne_server.store.documents.documents import StoreError
 log = structlog.get_logger("core.members")
 
 PAUSE = 1.0
-"""Seconds before a watch that has ended is opened again."""
+"""Seconds after which a watch that has ended is opened again."""
 
 GONE_SECONDS = 600.0
-"""Seconds for which a departed member that has not left by itself is missed."""
+"""Seconds for which a member is missed that has departed without leaving normally."""
 
 
 class Snapshots:
     """Follows the store, and reads it on demand."""
 
     def __init__(self, store: Store, read: Callable[[Snapshot], None], unix: Callable[[], float]) -> None:
-        """`read` is called with each snapshot, after `latest` was set; `unix` returns unix seconds."""
+        """`read` is called with each snapshot, after `latest` is set; `unix` returns unix seconds."""
         self._store = store
         self._call = StoreCalls(store)
         self._read = read
         self._lock = asyncio.Lock()
-        # Reads are numbered as they begin.
+        # Reads are numbered in the order in which they begin.
         self._begun = 0
         self._ended = 0
         self._outcome: Snapshot | StoreError = Snapshot()
         self.latest = Snapshot()
-        """The last snapshot read."""
+        """The snapshot that was read last."""
         self.gone: dict[MemberId, Gone] = {}
-        """Members that are gone: those that are missed, and those to whom RMs still belong."""
+        """Members without a lease: those that are missed, and those that still own RMs."""
         self._unix = unix
 
     async def run(self) -> None:
@@ -79,7 +79,7 @@ class Snapshots:
         self._ended = number
 
     async def _first(self) -> Snapshot:
-        """The snapshot with which a watch begins."""
+        """The first snapshot of a new watch."""
         async with closing(self._store.watch()) as snapshots:
             async for snapshot in snapshots:
                 return snapshot
@@ -91,7 +91,7 @@ class Snapshots:
         self._read(snapshot)
 
     def _miss(self, before: Snapshot, snapshot: Snapshot) -> None:
-        """Note which members have disappeared, and which of them unexpectedly."""
+        """Record which members have departed, and which of them are missed."""
         now, owners = self._unix(), {record.owner for record in snapshot.rms.values() if record.owner}
         back = {member.name for member in snapshot.members.values()}
         was = dict(self.gone)
@@ -116,12 +116,12 @@ async def closing(snapshots: AsyncIterator[Snapshot]) -> AsyncIterator[AsyncIter
 
 
 def owner_in(snapshot: Snapshot, record: Ownership | None) -> Member | None:
-    """The living owner of an RM, None if it has none."""
+    """The owner of an RM, if it has a valid lease; else None."""
     return None if record is None else snapshot.members.get(record.owner)
 
 
 def newer(first: Ownership | None, second: Ownership | None) -> Ownership | None:
-    """The record with the higher epoch; the first one of equals."""
+    """The record with the higher epoch; the first one if the epochs are equal."""
     if first is None or second is None:
         return first or second
     return second if second.epoch > first.epoch else first
@@ -130,6 +130,6 @@ def newer(first: Ownership | None, second: Ownership | None) -> Ownership | None
 def is_taken(served: Ownership, record: Ownership) -> bool:
     """True if `record` has transferred the RM from the owner of `served` to another one.
 
-    A record of a lower epoch is older. A record with the same owner is that of the owner's claim.
+    A record of a lower epoch is older. A record with the same owner is from the owner's own claim.
     """
     return record.owner != served.owner and record.epoch >= served.epoch

@@ -1,8 +1,8 @@
 """The store of a deployment: members, owners of RMs, and small shared documents.
 
-Every backend has six operations: join, renew, claim, release, watch and compare-and-set. A
-watch only brings reads forward: a backend reads all members, owners and shared documents anew every few
-seconds, because watches lose events (DESIGN § 3).
+Every backend has six operations: join, renew, claim, release, watch and compare-and-set. A watch only makes
+reads earlier: a backend reads all members, owners and shared documents every few seconds anyway, because
+watches lose events (DESIGN § 3).
 """
 
 from abc import abstractmethod
@@ -15,7 +15,7 @@ from licorne_server.store.documents.documents import Document, Documents, StoreE
 from licorne_server.store.documents.encoding import Amount, Count
 
 MemberId = NewType("MemberId", str)
-"""Id of one run of a member: a member that lost its lease joins again under another id."""
+"""Id of one run of a member: a member that has lost its lease joins again under another id."""
 
 
 class LeaseLost(StoreError):
@@ -24,25 +24,25 @@ class LeaseLost(StoreError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """The published state of a member, renewed with its lease."""
+    """The published state of a member, which is renewed with its lease."""
 
     id: MemberId
     name: str
-    """Name for people, which outlives a restart: host and port, or the number of a worker."""
+    """Name for people, which stays the same after a restart: host and port, or the number of a worker."""
     address: str
-    """``HOST:PORT`` or ``unix:PATH`` at which RMs and other members reach its gRPC services."""
+    """``HOST:PORT`` or ``unix:PATH`` at which RMs and other members reach the member's gRPC services."""
     http: str = ""
-    """``http://HOST:PORT``, ``https://...`` or ``unix:PATH`` of its HTTP services; empty for none."""
+    """``http://HOST:PORT``, ``https://...`` or ``unix:PATH`` of the HTTP services; empty for none."""
     version: str = ""
-    """Version of its software."""
+    """Version of the member's software."""
     protocols: tuple[Count, ...] = (1,)
-    """Versions of the protocol between members that it supports."""
+    """Versions of the protocol between members that the member supports."""
     started: Amount = 0.0
     """Start of this run, in unix seconds, for people."""
     draining: bool = False
-    """True if it gives its RMs away and takes none."""
+    """True if the member gives its RMs away and accepts none."""
     load: Mapping[RmId, Amount] = field(default_factory=dict)
-    """CPU that each of its RMs used over the last minutes, in cores."""
+    """CPU that each RM of the member used over the last minutes, in cores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,22 +50,22 @@ class Gone:
     """A member whose lease has ended."""
 
     member: Member
-    """The member as last published; only its id if this member has never seen it."""
+    """The member as it was last published; only its id if this member has never seen it."""
     since: float
-    """When its lease was first found ended, in unix seconds."""
+    """The time at which its lease was first found ended, in unix seconds."""
     is_over: bool = False
-    """True if this member does not miss it: it left in order, has returned, is long gone, or is unknown."""
+    """True if this member does not miss it: it left normally, has returned, is long gone, or is unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ownership:
-    """The record of one RM. It outlives its owner, and counts only while the owner's lease lives."""
+    """The record of one RM. It remains when its owner ends, and is valid only while the owner's lease is."""
 
     rm_id: RmId
     owner: MemberId
-    """Id of the owner; empty without one."""
+    """Id of the owner; empty if there is none."""
     epoch: Count
-    """Epoch of the owner; without an owner, of the last one."""
+    """Epoch of the owner, or of the last one if there is none."""
     moved: Amount = 0.0
     """Time of the last voluntary move, in unix seconds; 0 for none."""
     revision: int = 0
@@ -74,7 +74,7 @@ class Ownership:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """Members with a living lease, all owners, and the shared documents, at one moment."""
+    """Members with a valid lease, all owners, and the shared documents, at one moment."""
 
     members: Mapping[MemberId, Member] = field(default_factory=dict)
     rms: Mapping[RmId, Ownership] = field(default_factory=dict)
@@ -90,7 +90,7 @@ class Store(Documents):
     """
 
     lease: float
-    """Seconds after the arrival of the last renewal for which no other member may consider it gone."""
+    """Seconds after the arrival of the last renewal for which no other member may consider this one gone."""
 
     @abstractmethod
     async def join(self, member: Member) -> None:
@@ -98,7 +98,7 @@ class Store(Documents):
 
     @abstractmethod
     async def renew(self, member: Member) -> None:
-        """Renew the lease, and publish the member's present state, if the store accepts it.
+        """Renew the lease, and publish the member's current state if the store accepts it.
 
         Raises:
             LeaseLost: the lease has ended; the member has to join again under another id.
@@ -106,19 +106,19 @@ class Store(Documents):
 
     @abstractmethod
     async def leave(self) -> None:
-        """End the member's lease; others may claim its RMs at once."""
+        """End the member's lease, so that others may claim its RMs at once."""
 
     @abstractmethod
     async def claim(self, rm_id: RmId, owner: MemberId, seen: Ownership | None, at_least: int) -> Ownership:
         """Make a member the owner of an RM; returns the new record.
 
         The new epoch is one above the larger of the record's epoch and `at_least`. `seen` is the record that
-        the caller has read, None for none; it must be the present one. Its owner must be empty, departed, or
-        the member of this store, which may hand an RM over. The new owner must have a living lease, and so
-        must the member of this store.
+        the caller has read, or None if there is none; it must be the current one. Its owner must be empty,
+        departed, or the member of this store, which may hand an RM over. Both the new owner and the member of
+        this store must have a valid lease.
 
         Raises:
-            Conflict: one of these does not hold.
+            Conflict: one of these conditions does not hold.
         """
 
     @abstractmethod
@@ -137,9 +137,9 @@ class Store(Documents):
         """
 
     async def evict(self, member: MemberId) -> None:
-        """End the lease of another member that has certainly died. Only a supervisor can be certain."""
+        """End the lease of another member that has certainly ended. Only a supervisor can be certain."""
         raise NotImplementedError
 
     @abstractmethod
     async def close(self) -> None:
-        """Close connections. The lease ends by itself if `leave` was not called."""
+        """Close the connections. The lease expires if `leave` was not called."""

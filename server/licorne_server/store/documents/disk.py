@@ -6,8 +6,8 @@
     state.sqlite    the documents
 
 Each write is one transaction: the database has the old or the new document, even if the process is killed.
-Contents are stored apart from the documents that refer to them, so a prepared content takes effect without
-more room.
+Contents are stored separately from the documents that refer to them, so a prepared content takes effect
+without further room.
 """
 
 import os
@@ -58,7 +58,7 @@ class Disk:
         self._file = path / DATABASE
         self._lock = FolderLock(path)
         self._database: sqlite3.Connection | None = None
-        # Documents that may have prepared contents beside the present one.
+        # Documents that may have a prepared content in addition to the current one.
         self._prepared: set[str] = set()
 
     def open(self) -> dict[str, Document]:
@@ -96,9 +96,7 @@ class Disk:
         self._lock.release()
 
     def prepare(self, name: str, value: bytes) -> None:
-        """Write a content beside the present one; its later `write` then needs hardly more room on the
-        disk.
-        """
+        """Write a content beside the current one, so that its later `write` needs hardly more room."""
         with self._transaction() as database:
             _content(database, name, value)
         self._prepared.add(name)
@@ -120,8 +118,8 @@ class Disk:
             if name not in self._prepared:
                 _remove_others(database, name)
         if name in self._prepared:
-            # The new content is in force. A former one that stays on a full disk is removed with the next
-            # change.
+            # The new content is in force. If the disk is full, the former one stays, and is removed with the
+            # next change.
             with suppress(OSError):
                 self.discard(name)
 
@@ -197,9 +195,9 @@ class _Damaged(Exception):
 
 
 def _connect(file: Path) -> sqlite3.Connection:
-    """A connection for one thread at a time. Transactions are durable when they end."""
+    """A connection for use by one thread at a time. Transactions are durable when they end."""
     database = sqlite3.connect(file, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
-    # Transactions are synced with the folder, and removed data is overwritten.
+    # Transactions are synced together with the folder, and removed data is overwritten.
     database.execute("PRAGMA synchronous = EXTRA")
     database.execute("PRAGMA secure_delete = ON")
     return database
@@ -240,7 +238,7 @@ def _documents(database: sqlite3.Connection) -> Iterator[tuple[str, Document]]:
 
 
 def _content(database: sqlite3.Connection, name: str, value: bytes) -> int:
-    """The id of a content, which is written unless it was prepared."""
+    """The id of a content, which is written now unless it was prepared."""
     digest = _digest(name, value)
     for (found,) in database.execute(
         "SELECT id FROM contents WHERE name = ? AND digest = ? ORDER BY id DESC", (name, digest)

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from licorne_server.process.settings import SettingsError
 
 SHARED = "shared/"
-"""Prefix of the documents that snapshots of members contain. Others are read one by one."""
+"""Prefix of the documents that snapshots of members contain. Other documents are read one by one."""
 
 MAX_DOCUMENT = 768 * 1024
-"""Bytes of a document in a store of members, at most: etcd and Kubernetes accept objects of 1 MiB."""
+"""Maximum bytes of a document in a store of members: etcd and Kubernetes accept objects of 1 MiB."""
 
 TRIES = 8
-"""Attempts to change a document that others change at the same time, at most."""
+"""Maximum number of attempts to change a document that others change at the same time."""
 
 
 class StoreError(Exception):
@@ -21,7 +21,7 @@ class StoreError(Exception):
 
 
 class Conflict(StoreError):
-    """Another writer was faster, or a condition does not hold. Nothing was changed."""
+    """Another writer was faster, or a condition was not met. Nothing was changed."""
 
 
 class TooLarge(StoreError):
@@ -30,7 +30,7 @@ class TooLarge(StoreError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """A document and the revision of its key, for compare-and-set; revision 0 for none."""
+    """A document and the revision of its key, for compare-and-set; revision 0 if there is no document."""
 
     value: bytes = b""
     revision: int = 0
@@ -41,29 +41,30 @@ class Documents(ABC):
 
     What every backend promises:
 
-    - Durability: a write that has returned is seen by every later reader. If the documents are
-    `persistent`, it also survives a kill of all processes. An interrupted write has been done   completely
-    or not at all. - Order: the writes of a key follow one another, and their revisions never repeat. -
-    Conflict: of two writes of the same revision one succeeds, and the other raises `Conflict`. - Size: a
-    value has up to `largest` bytes. Anything larger raises `TooLarge` before it is sent. - Failure:
-    whatever a disk or a network does, the event loop is not blocked, and the call raises StoreError. The
-    document is unchanged, unless an answer was lost. A cancelled call may have been carried out. -
-    Shutdown: `close` waits for writes that have begun. Later calls raise StoreError.
+    - Durability: every later reader sees a write that has returned. If the documents are `persistent`, the
+      write also survives a kill of all processes. An interrupted write was done completely or not at all.
+    - Order: the writes of a key follow one another, and their revisions never repeat.
+    - Conflict: of two writes to the same revision one succeeds, and the other raises `Conflict`.
+    - Size: a value has up to `largest` bytes. A larger value raises `TooLarge` before it is sent.
+    - Failure: whatever a disk or a network does, the event loop is not blocked, and the call raises
+      StoreError. The document is unchanged, unless an answer was lost. A cancelled call may have been carried
+      out.
+    - Shutdown: `close` waits for writes that have begun. Later calls raise StoreError.
     """
 
     persistent: bool = True
     """True if documents outlive all servers."""
     exclusive: bool = False
-    """True if no other process writes them."""
+    """True if no other process writes the documents."""
     shared: bool = True
-    """True if other servers, with different files, also write them."""
+    """True if other servers, which have different files, also write the documents."""
     largest: int = MAX_DOCUMENT
-    """Bytes of a document, at most."""
+    """Maximum number of bytes of a document."""
     patience: float = 5.0
     """Seconds to wait for pending writes when the server stops, or before an operator gets an answer."""
 
     trouble: str = ""
-    """Problem with writes, while reads and leases continue, in a text for operators; empty for none."""
+    """A text for operators about a problem with writes, while reads and leases continue; empty for none."""
 
     @property
     def are_read_again(self) -> bool:
@@ -87,11 +88,11 @@ class Documents(ABC):
 
     @abstractmethod
     async def read(self, key: str) -> Document:
-        """The document of the key."""
+        """The document under the key."""
 
     @abstractmethod
     async def compare_and_set(self, key: str, value: bytes | None, revision: int) -> int:
-        """Replace a document of that revision, 0 for none; None removes it. Returns the new revision.
+        """Replace a document of this revision, 0 for none; None removes it. Returns the new revision.
 
         Raises:
             Conflict: the document has another revision.
@@ -99,7 +100,7 @@ class Documents(ABC):
         """
 
     async def prepare(self, key: str, value: bytes, revision: int) -> None:
-        """Check whether the same `compare_and_set` would succeed now. A disk makes room for it.
+        """Check whether the same `compare_and_set` would succeed now. On a disk, room is reserved for it.
 
         A prepared value has no effect until `compare_and_set` of the same value.
 
@@ -111,19 +112,19 @@ class Documents(ABC):
             raise Conflict(f"document {key!r} has another revision than {revision}")
 
     async def discard(self, key: str) -> None:  # noqa: B027
-        """Release the room that `prepare` has made: the document is unchanged."""
+        """Release the room that `prepare` has reserved: the document is unchanged."""
 
     @abstractmethod
     async def close(self) -> None:
-        """Finish writes under way, and close files and connections."""
+        """Complete running writes, and close files and connections."""
 
     async def update(self, key: str, change: Callable[[Document], bytes | None], tries: int = TRIES) -> bool:
-        """Replace a document by the result of `change` for the present one; returns True if it differs.
+        """Replace a document by the result of `change` for the current one; returns True if it differs.
 
         `change` may be called again if others write at the same time. Its errors are raised.
 
         Raises:
-            Conflict: others have changed it at each attempt.
+            Conflict: others have changed the document at each attempt.
         """
         while True:
             before = await self.read(key)

@@ -19,7 +19,7 @@ Amount = Annotated[float, msgspec.Meta(ge=0, le=MOST)]
 Whole = Annotated[int, msgspec.Meta(ge=0)]
 Sum = Annotated[float, msgspec.Meta(ge=0, le=float_info.max)]
 Positive = Annotated[float, msgspec.Meta(gt=0, le=float_info.max)]
-"""Types of fields whose numbers are not negative; of positive numbers. Only a sum may exceed `MOST`."""
+"""Types of fields whose numbers are not negative, or are positive. Only a sum may exceed `MOST`."""
 
 Priority = Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)]
 """Type of a field with the priority of an ask, as on the wire."""
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class Unreadable(ValueError):
-    """The bytes are no such value, or one of a newer format; the text gives the reason."""
+    """Bytes that are not the expected value, or have a newer format; the text gives the reason."""
 
 
 class Newer(Unreadable):
@@ -65,7 +65,7 @@ def made(values: object, kind: type[T]) -> T:
     """A value of a type, from dicts, lists and numbers.
 
     Raises:
-        Unreadable: something in them is missing, or has another type; the text names its place.
+        Unreadable: a value is missing or has another type; the text names its place.
     """
     try:
         return msgspec.convert(values, kind)
@@ -74,10 +74,10 @@ def made(values: object, kind: type[T]) -> T:
 
 
 def fields_in(data: bytes, newest: int) -> dict[str, Any]:
-    """The fields of a document with the number of its format.
+    """The fields of a document, which include the number of its format.
 
     Raises:
-        Newer: the format is newer than the newest that is read.
+        Newer: the format is newer than `newest`.
         Unreadable: the bytes are no such document.
     """
     fields = decode(data, dict[str, Any])

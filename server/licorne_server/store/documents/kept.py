@@ -1,7 +1,7 @@
 """Documents of one process: in memory, and on its disk if it has one.
 
-Reads need no disk. A write is on the disk before it can be read, so a disk that hangs delays
-only writes. `licorne serve` stores its own documents this way, and the supervisor those of its workers.
+Reads need no disk. A write reaches the disk before it can be read, so a disk that hangs delays only writes.
+`licorne serve` stores its own documents this way, and the supervisor those of its workers.
 """
 
 import asyncio
@@ -23,14 +23,14 @@ from licorne_server.store.documents.documents import (
 from licorne_server.store.documents.owned import content_of
 
 LARGEST = 32 * 1024 * 1024
-"""Bytes of a document, at most."""
+"""Maximum number of bytes of a document."""
 
 MAX_DOCUMENTS = 65_536
 MAX_BYTES = 512 * 1024 * 1024
-"""Bytes of all documents with their keys, at most."""
+"""Maximum number of bytes of all documents with their keys."""
 
 MAX_NAME = 1_024
-"""Characters of a key, at most."""
+"""Maximum number of characters of a key."""
 
 
 class Kept(Documents):
@@ -46,14 +46,14 @@ class Kept(Documents):
     """Rises with every change of a shared document."""
 
     def __init__(self, disk: Disk | None = None, passing: tuple[str, ...] = ()) -> None:
-        """Read nothing before `open`. Keys with a prefix in `passing` are not written to the disk."""
+        """Create it without reading; keys with a prefix in `passing` are not written to the disk."""
         self.changes = 0
         self.persistent = disk is not None
         self._disk = disk
         self._passing = passing
         self._documents: dict[str, Document] = {}
         self.watched: dict[str, Document] = {}
-        """Those of them that others watch."""
+        """Those of the documents that others watch."""
         self._bytes = 0
         self._revision = 0
         self._closed = False
@@ -76,24 +76,24 @@ class Kept(Documents):
             raise self.unusable(f"cannot be read: {error}") from None
 
     def unusable(self, why: str) -> SettingsError:
-        """The error, which names the database. See `Documents`."""
+        """The error for unusable documents, which names the database. See `Documents`."""
         return super().unusable(why) if self._disk is None else self._disk.unusable(why)
 
     def found(self, prefix: str) -> Mapping[str, Document]:
-        """The present documents with this prefix."""
+        """The current documents with this prefix."""
         return {key: document for key, document in self._documents.items() if key.startswith(prefix)}
 
     def get(self, key: str) -> Document:
-        """The document of the key."""
+        """The document under the key."""
         return self._documents.get(key, Document())
 
     async def read(self, key: str) -> Document:
-        """The document of the key, in its state on the disk."""
+        """The document under the key, in its state on the disk."""
         self._check_open()
         return self.get(key)
 
     async def compare_and_set(self, key: str, value: bytes | None, revision: int) -> int:
-        """Replace the document on the disk, then for readers. See `Documents`."""
+        """Replace the document on the disk, and then for readers. See `Documents`."""
         if self._disk is None or key.startswith(self._passing):
             return self.put(key, value, revision)
         self._check_open()
@@ -107,9 +107,9 @@ class Kept(Documents):
         return self._replace(key, value, self._next())
 
     async def prepare(self, key: str, value: bytes, revision: int) -> None:
-        """Write a value beside the present one. See `Documents`."""
+        """Write a value in addition to the current one. See `Documents`."""
         self._check_open()
-        # The lock is held until the disk is done, even if the caller is cancelled.
+        # The lock is held until the disk operation has ended, even if the caller is cancelled.
         await self._writes.run(self._beside(key, value, revision))
 
     async def discard(self, key: str) -> None:
@@ -119,7 +119,7 @@ class Kept(Documents):
             await self._writes.run(self._beside(key, None))
 
     async def close(self) -> None:
-        """Finish writes under way, and unlock the directory."""
+        """Complete running writes, and unlock the directory."""
         self._closed = True
         await self._writes.stop()
         await asyncio.to_thread(self._thread.shutdown)
@@ -130,16 +130,16 @@ class Kept(Documents):
         async with self._writing:
             self._check(key, value, revision)
             before = self.get(key)
-            # A change of the owner alone is not written: an RM can be served even if the disk is full.
+            # A change of only the owner is not written, so that an RM can be served even if the disk is full.
             if value is None or not before.revision or content_of(value) != content_of(before.value):
                 stored = None if value is None else Document(value=value, revision=self._revision + 1)
                 await self._in_thread(partial(disk.write, key, stored))
-            # Other documents may have changed meanwhile: a later visible change needs a higher revision, for
-            # watchers.
+            # Other documents may have changed meanwhile. For watchers, a change that becomes visible later
+            # needs a higher revision.
             return self._replace(key, value, self._next())
 
     async def _beside(self, key: str, value: bytes | None, revision: int = 0) -> None:
-        """Prepare a value, or for None discard the prepared one."""
+        """Prepare a value, or discard the prepared value if it is None."""
         async with self._writing:
             if value is not None:
                 self._check(key, value, revision)
@@ -161,7 +161,7 @@ class Kept(Documents):
             raise StoreError("the documents were closed")
 
     def _check(self, key: str, value: bytes | None, revision: int) -> None:
-        """Check whether a write would succeed; raises its error otherwise."""
+        """Check whether a write would succeed; raises the error with which it would fail."""
         self.check_size(key, value)
         if len(key) > MAX_NAME:
             raise TooLarge(f"a key may have {MAX_NAME} characters, not {len(key)}")
@@ -171,7 +171,7 @@ class Kept(Documents):
         self._check_room(key, value)
 
     def _next(self) -> int:
-        """A new revision, which no document had."""
+        """A new revision, which no document has had."""
         self._revision += 1
         return self._revision
 

@@ -1,9 +1,9 @@
 """Documents of RMs, which follow their RM to its next owner.
 
-A document begins with the epoch of its owner, as ``epoch N`` in its first line; the owner writes it under
-compare-and-set when it reads the document. From then on a write of an earlier owner fails, and its caller
-gets the error that nothing was stored. The epoch also decides in cases where the revision cannot: after a
-write whose answer was lost, and after a late write of an earlier owner.
+A document begins with the epoch of its owner, as ``epoch N`` in its first line, which the owner writes under
+compare-and-set when it reads the document. From then on any write of an earlier owner fails, with the error
+that nothing was stored. The epoch also decides in cases where the revision cannot: after a write whose answer
+was lost, and after a late write of an earlier owner.
 """
 
 import asyncio
@@ -26,36 +26,36 @@ _DIGITS = 20
 
 
 def headed(content: bytes, epoch: int) -> bytes:
-    """Make a document with an owner's epoch. Without content it only marks the owner."""
+    """Make a document with an owner's epoch; without content it only marks the owner."""
     return b"%s%d\n%s" % (_MARK, epoch, content)
 
 
 def content_of(value: bytes) -> bytes:
-    """The content of a document: the part after the epoch line, or the whole document without one."""
+    """The content of a document: the part after the epoch line, or all of it if there is no such line."""
     return value.partition(b"\n")[2] if value.startswith(_MARK) else value
 
 
 def epoch_of(document: Document) -> int:
-    """The epoch of the owner that has written the document; 0 without an epoch line."""
+    """The epoch of the owner that has written the document; 0 if there is no epoch line."""
     number = document.value.partition(b"\n")[0].removeprefix(_MARK)
     is_said = document.value.startswith(_MARK) and number.isdigit() and len(number) <= _DIGITS
     return int(number) if is_said else 0
 
 
 MAX_HEAD = len(headed(b"", 0)) + _DIGITS
-"""Bytes of the line, at most."""
+"""Maximum number of bytes of the epoch line."""
 
 
 log = structlog.get_logger("core.documents")
 
 MAX_UNPACKED = 64 * 1024 * 1024
-"""Bytes of unpacked content, at most."""
+"""Maximum number of bytes of unpacked content."""
 
 LARGE = 256 * 1024
-"""Bytes above which a content is not digested on the loop."""
+"""Number of bytes above which a content is digested in a thread."""
 
 NOTHING = (0, b"")
-"""Revision and digest of no document."""
+"""Revision and digest of a missing document."""
 
 T = TypeVar("T")
 
@@ -78,7 +78,7 @@ class DocumentForm(ABC, Generic[T]):
 
     @abstractmethod
     def encode(self, rm_id: RmId, value: T, largest: int) -> bytes:
-        """Encode a value in at most `largest` bytes: the least important parts are left out.
+        """Encode a value in at most `largest` bytes; the least important parts are left out if necessary.
 
         Raises:
             StoreError: the remainder is still too large.
@@ -99,16 +99,16 @@ class DocumentForm(ABC, Generic[T]):
 
 
 class Writes:
-    """The writes of documents under way, by RM."""
+    """The running writes of documents, by RM."""
 
     def __init__(self, what: str) -> None:
-        """Start without any; `what` is in the names of the tasks."""
+        """Start without writes; `what` is used in the names of the tasks."""
         self._what = what
         self._locks: WeakValueDictionary[RmId, asyncio.Lock] = WeakValueDictionary()
         self._tasks: dict[asyncio.Task[bool], RmId] = {}
 
     def lock(self, rm_id: RmId) -> asyncio.Lock:
-        """The lock that is held while a document of the RM is written, so that its writes are in order."""
+        """The lock that is held while a document of the RM is written, so that its writes are ordered."""
         return self._locks.setdefault(rm_id, asyncio.Lock())
 
     def begin(self, rm_id: RmId, work: Coroutine[Any, Any, bool]) -> asyncio.Task[bool]:
@@ -119,14 +119,14 @@ class Writes:
         return task
 
     async def end(self, rm_id: RmId | None = None, *, timeout: float) -> None:  # noqa: ASYNC109
-        """Wait, for at most `timeout` seconds, for the writes under way of the RM, or of all RMs."""
+        """Wait, for at most `timeout` seconds, for the running writes of the RM, or of all RMs."""
         begun = [task for task, of in self._tasks.items() if rm_id in (None, of)]
         if begun:
             await asyncio.wait(begun, timeout=timeout)
 
 
 class Owned(Generic[T]):
-    """The documents of one form, of the RMs that this server owns. Writes of an RM are in order."""
+    """The documents of one form, for the RMs that this server owns. The writes of an RM are ordered."""
 
     def __init__(self, documents: Documents, form: DocumentForm[T], epoch: Callable[[RmId], int]) -> None:
         """`epoch` returns the epoch of an RM that is served here, or 0."""
@@ -146,7 +146,7 @@ class Owned(Generic[T]):
         """The values in the documents on the disk of this process, by RM.
 
         Raises:
-            SettingsError: one of them cannot be read.
+            SettingsError: a document cannot be read.
         """
         for key, document in self.documents.found(self._form.prefix).items():
             rm_id, content = RmId(unquote(key.removeprefix(self._form.prefix))), content_of(document.value)
@@ -160,18 +160,18 @@ class Owned(Generic[T]):
                 raise self.documents.unusable(f"is of a newer version: of RM {rm_id}, {error}") from None
 
     async def fetch(self, rm_id: RmId) -> T | None:
-        """Read the stored value of an RM that this server owns from now on; None without one.
+        """Read the stored value of an RM that this server owns from now on; None if there is none.
 
         Raises:
             StoreError: the store does not answer, another owner writes at the same time, or a newer server
-                has written the document, whose content stays.
+                has written the document, which is not changed.
             Damaged: the document cannot be read. It is replaced by the next write.
         """
         await self.written(rm_id)
         async with self._writes.lock(rm_id):
             document = await self.documents.read(self._form.key_of(rm_id))
             content = content_of(document.value)
-            # Nothing is stored yet, as the RM may never register.
+            # A missing document is not created here, as the RM may never register.
             self._known.pop(rm_id, None)
             if document.revision:
                 await self._set(rm_id, content, document.revision)
@@ -181,13 +181,13 @@ class Owned(Generic[T]):
             raise StoreError(f"document {self._form.key_of(rm_id)!r}: {error}") from None
 
     async def prepare(self, rm_id: RmId, value: T) -> None:
-        """Write the value beside the present one, for `commit`, which then needs no more room on a disk.
+        """Write the value in addition to the current one, so that `commit` needs no more room on a disk.
 
         Raises:
             StoreError: it cannot be stored, or the RM has another owner. The stored value is unchanged.
         """
         content = await self._encoded(rm_id, value)
-        # A write under way must not come between the two steps.
+        # A running write must not come between the two steps.
         async with self._writes.lock(rm_id):
             replaced = await self._replaceable(rm_id)
             document = headed(content, self._epoch(rm_id))
@@ -195,14 +195,14 @@ class Owned(Generic[T]):
             self._prepared[rm_id] = content
 
     async def commit(self, rm_id: RmId) -> bool:
-        """Replace the stored value by the prepared one; returns True if it outlives all servers."""
+        """Replace the stored value by the prepared one; returns True if it will outlive all servers."""
         content = self._prepared.pop(rm_id)
         self._latest.pop(rm_id, None)
         is_written = await asyncio.shield(self._writes.begin(rm_id, self._write_content(rm_id, content)))
         return is_written and self.documents.persistent
 
     def discard(self, rm_id: RmId) -> None:
-        """Discard the prepared value."""
+        """Drop the prepared value."""
         if self._prepared.pop(rm_id, None) is not None:
             self._writes.begin(rm_id, self._discard(rm_id))
 
@@ -213,16 +213,16 @@ class Owned(Generic[T]):
             self._writes.begin(rm_id, self._save(rm_id, value))
 
     async def write(self, rm_id: RmId, value: T) -> bool:
-        """Store the value; returns True if it is stored. A failure is logged."""
+        """Store the value; returns True if it was stored. A failure is logged."""
         return await asyncio.shield(self._writes.begin(rm_id, self._write_value(rm_id, value)))
 
     def drop(self, rm_id: RmId) -> None:
-        """Delete the document, unless another owner has it by now."""
+        """Delete the document, unless it belongs to another owner by now."""
         self._latest.pop(rm_id, None)
         self._writes.begin(rm_id, self._write_content(rm_id, None))
 
     async def written(self, rm_id: RmId) -> None:
-        """Wait, for a bounded time, until the writes of the RM under way have ended, with success or not.
+        """Wait, for a bounded time, until the running writes of the RM have ended, successfully or not.
 
         So an act that is confirmed to an operator survives the server, and reaches the RM's next owner,
         unless the write has failed, which is logged.
@@ -230,7 +230,7 @@ class Owned(Generic[T]):
         await self._writes.end(rm_id, timeout=self.documents.patience)
 
     async def close(self) -> None:
-        """Finish all writes, for at most a bounded time."""
+        """Complete all writes, within a bounded time."""
         await self._writes.end(timeout=self.documents.patience)
 
     async def _save(self, rm_id: RmId, value: T) -> bool:
@@ -256,7 +256,7 @@ class Owned(Generic[T]):
 
     async def _discard(self, rm_id: RmId) -> bool:
         async with self._writes.lock(rm_id):
-            # A later `prepare` has replaced the value.
+            # A later `prepare` has replaced the prepared value.
             if rm_id in self._prepared:
                 return True
             try:
@@ -275,7 +275,7 @@ class Owned(Generic[T]):
             try:
                 await self._set(rm_id, content, revision)
             except Conflict:
-                # The answer to an earlier write of this server may have been lost.
+                # The answer to an earlier write of this server may have been lost: read the document again.
                 await self._set(rm_id, content, await self._replaceable(rm_id))
         except StoreError as error:
             self._failed(rm_id, error)
@@ -284,7 +284,7 @@ class Owned(Generic[T]):
         return True
 
     async def _replaceable(self, rm_id: RmId) -> int:
-        """The revision of the document, if this server may replace it.
+        """The current revision of the document, if this server may replace it.
 
         Raises:
             StoreError: the store does not answer, or the RM has another owner.
@@ -310,14 +310,14 @@ class Owned(Generic[T]):
         return await asyncio.to_thread(self._form.encode, rm_id, value, self.documents.largest - MAX_HEAD)
 
     def _failed(self, rm_id: RmId, error: StoreError) -> None:
-        """Log once that the RM's document is not written; not if the RM has another owner."""
+        """Log once that the RM's document is not written, unless the RM has another owner."""
         if not isinstance(error, AnotherOwner) and rm_id not in self._failing:
             self._failing.add(rm_id)
             log.error(f"{self._form.what} not stored", rm_id=rm_id, reason=str(error))
 
 
 async def _digest(content: bytes) -> bytes:
-    """The digest of a content; that of a large one is computed in a thread, as it takes milliseconds."""
+    """The digest of a content. A large content is digested in a thread, because that takes milliseconds."""
     digest = sha256(content) if len(content) <= LARGE else await asyncio.to_thread(sha256, content)
     return digest.digest()
 

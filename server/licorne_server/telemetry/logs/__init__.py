@@ -1,4 +1,4 @@
-"""Logs on stderr: an object of JSON a line, or text on a terminal. Nothing is written to stdout.
+"""Logs on stderr: one JSON object on each line, or text on a terminal. Nothing is written to stdout.
 
 Logging never waits and never fails: a line that cannot be written is dropped and counted.
 """

@@ -1,10 +1,10 @@
 """Levels of the server's loggers, changed while it runs.
 
 The name of a logger is a part of the server: `core.engine`, `core.http.stream`. The level of a name also
-applies to all loggers below it; the most specific name counts (spec § 12.5).
+applies to all loggers below it; that of the most specific name takes precedence (spec § 12.5).
 
-Operators set levels, and RMs request levels (spec § 2.8). An operator's level overrides all requests.
-Without one, the most verbose of the RMs' requests and the server's initial level counts. So no RM
+Operators set levels, and RMs request levels (spec § 2.8). An operator's level overrides all requests. Without
+an operator's level, the most verbose of the RMs' requests and of the server's initial level applies. So no RM
 suppresses lines of others, and an operator can silence an RM.
 
 The names of loggers are published: operators use them, so they do not change when code moves. The details of
@@ -22,7 +22,7 @@ from licorne_core.values.errors import shown
 TOP = "core"
 
 AUDIT = "core.admin.audit"
-"""Logger of operators' requests, whose lines are written at every level."""
+"""Logger of operators' requests; its lines are written at every level."""
 
 COMMANDS = "core.scheduler.commands"
 CONFIGURATIONS = "core.scheduler.configurations"
@@ -114,10 +114,10 @@ def _with_ancestors(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 NAMES = _with_ancestors(LOGGERS)
-"""Names that may have a level: those of loggers, and all their ancestors."""
+"""Names that may have a level: the names of loggers, and the names above them."""
 
 _KNOWN = frozenset(NAMES)
-# Names are compared without their common prefix, and by their last part.
+# Names are compared without their common prefix, and also by their last part.
 _BELOW = tuple(name.removeprefix(f"{TOP}.") for name in NAMES if name != TOP)
 _BY_LAST = {name.rpartition(".")[2]: name for name in reversed(NAMES)}
 
@@ -128,7 +128,7 @@ def takes_level(name: str) -> bool:
 
 
 def level_problem(name: str, level: str) -> str:
-    """The problem with setting or clearing the level of a name; empty for none.
+    """The reason why the level of a name cannot be set or cleared; empty if it can.
 
     An unknown name is compared with all names, which takes up to a millisecond.
     """
@@ -156,14 +156,14 @@ _NUMBERS = {name: logging.getLevelNamesMapping()[name.upper()] for name in LEVEL
 
 
 class LevelProblem(NamedTuple):
-    """A reason against setting a level."""
+    """A reason why a level cannot be set."""
 
     field: str
     text: str
 
 
 class Threshold:
-    """Lowest level that a logger writes; shared by its users, which see changes at once."""
+    """Lowest level that a logger writes. Its users share it, so that they see changes at once."""
 
     __slots__ = ("number",)
 
@@ -173,7 +173,7 @@ class Threshold:
 
     @property
     def debugs(self) -> bool:
-        """True if lines of `debug` are written; checked before expensive lines are made."""
+        """True if lines of `debug` are written; to be checked before the work for expensive lines."""
         return self.number <= logging.DEBUG
 
     @property
@@ -186,7 +186,7 @@ class Logger:
     """The sink of structlog's finished lines, with their lowest level."""
 
     def __init__(self, name: str, threshold: Threshold, write: Callable[[str], None]) -> None:
-        """Pass all lines to `write`: they were filtered before."""
+        """Pass all lines to `write`; they have been filtered already."""
         self.name = name
         self._threshold = threshold
         self.debug = self.info = self.warning = self.error = self.critical = write
@@ -198,19 +198,19 @@ class Logger:
 
 
 class Levels:
-    """The levels of all loggers of the process. Any thread may log; one thread changes levels."""
+    """The levels of all loggers of the process. Any thread may log; only one thread changes levels."""
 
     followers: set[Callable[[], None]]
     """Called after each change of levels."""
 
     def __init__(self) -> None:
-        """Start all loggers with `info`."""
+        """Start with the level `info` for all loggers."""
         self.followers = set()
         self._usual = "info"
         # Levels set by operators. In all three mappings the empty name stands for all unnamed loggers.
         self._given: dict[str, str] = {}
         self._requested: dict[Hashable, Mapping[str, str]] = {}
-        # By logger, the number of RMs that request each level.
+        # By logger: the number of RMs that request each level.
         self._requests: dict[str, Counter[str]] = {}
         self._thresholds: dict[str, Threshold] = {}
         for name in ("", *LOGGERS):
@@ -223,11 +223,11 @@ class Levels:
         self._derive()
 
     def logger(self, name: str, write: Callable[[str], None]) -> Logger:
-        """The logger of that name."""
+        """The logger with this name."""
         return Logger(name, self.threshold(name), write)
 
     def threshold(self, name: str) -> Threshold:
-        """The threshold of the logger of that name."""
+        """The threshold of the logger with this name."""
         threshold = self._thresholds.get(name)
         if threshold is None:
             levels = (_level_in(wanted, name) for wanted in self._requested.values())
@@ -244,7 +244,7 @@ class Levels:
         return self._level_of("")
 
     def problem(self, name: str, level: str) -> LevelProblem | None:
-        """The problem with setting the level of the name; None for none."""
+        """The reason why the level of the name cannot be set; None if it can."""
         if level and level not in LEVELS:
             wanted = ", ".join(LEVELS)
             return LevelProblem("level", f"level {shown(level)} is none of {wanted}")
@@ -254,7 +254,7 @@ class Levels:
     def set(self, name: str, level: str) -> None:
         """Set the level of a logger and all loggers below it; an empty level clears it.
 
-        The empty name stands for all unnamed loggers. The caller has checked `problem` before.
+        The empty name stands for all unnamed loggers. The caller has to check `problem` first.
         """
         if level:
             self._given[name] = level
@@ -263,9 +263,9 @@ class Levels:
         self._derive()
 
     def want(self, owner: Hashable, levels: Mapping[str, str]) -> None:
-        """Set the levels that an RM requests, by name of logger; all names and levels are valid.
+        """Set the levels that an RM requests, by name of logger; names and levels must be valid.
 
-        They replace its earlier requests. The cost does not depend on the number of RMs.
+        They replace the RM's earlier requests. The cost does not depend on the number of RMs.
         """
         before = self._requested.pop(owner, {})
         if levels:
@@ -313,11 +313,11 @@ def _level_in(levels: Mapping[str, str], name: str) -> str:
 
 
 def number_of(method: str) -> int:
-    """Severity of a line, from the name of its log method."""
+    """Severity of a line, by the name of its log method."""
     return _NUMBERS.get(method, logging.ERROR)
 
 
-# One log per process, so one set of levels.
+# One log in the process, so one set of levels.
 _levels = Levels()
 
 

@@ -1,4 +1,4 @@
-"""Conversion of log entries to lines: limited in rate and length, escaped; and counts of dropped lines.
+"""Converts log entries to lines: limits their rate and length, escapes them, and counts dropped lines.
 
 Each kind of line has an allowance, so that no kind fills a disk. Lines caused by an RM or a caller
 are also limited per RM or caller, so that one flood does not crowd out the lines of others.
@@ -21,10 +21,10 @@ from licorne_server.process.lost_lines import Dropped, Drops, Reason
 from licorne_server.telemetry.logs.levels import AUDIT
 
 MAX_KINDS = 256
-"""Distinct kinds of lines, at most; all further kinds share an allowance."""
+"""Maximum number of distinct kinds of lines; all further kinds share an allowance."""
 
 MAX_CAUSES = 4096
-"""Distinct causes of all kinds, at most; all further causes of a kind share an allowance."""
+"""Maximum number of distinct causes of all kinds; all further causes of a kind share an allowance."""
 
 OTHER = "other"
 
@@ -32,23 +32,23 @@ K = TypeVar("K")
 
 
 class Allowance(NamedTuple):
-    """A token bucket of lines: its burst, and its refill per second."""
+    """A token bucket of lines: its size (`burst`), and its refill per second."""
 
     burst: int
     per_second: float
 
 
 OWN = Allowance(burst=1000, per_second=20.0)
-"""Allowance of the server's own lines, per event."""
+"""Allowance of the server's own lines, for each event."""
 
 OF_ONE = Allowance(burst=200, per_second=5.0)
-"""Allowance per event and cause."""
+"""Allowance for each event and cause."""
 
 OF_ALL = Allowance(burst=4000, per_second=100.0)
-"""Allowance per event, for all causes together."""
+"""Allowance for each event, for all its causes together."""
 
 FOREIGN = Allowance(burst=20, per_second=1.0)
-"""Allowance of lines of libraries, per kind: peers may control their number and text."""
+"""Allowance of lines of libraries, for each kind: peers may control their number and text."""
 
 
 @dataclass(slots=True)
@@ -58,7 +58,7 @@ class _Bucket:
     seen: float
 
     def fill(self, now: float) -> float:
-        """Refill with time; return the remaining lines."""
+        """Refill for the elapsed time; returns the number of remaining lines."""
         burst, per_second = self.allowance
         self.left = min(burst, self.left + (now - self.seen) * per_second)
         self.seen = now
@@ -74,7 +74,7 @@ class Limits:
         self._lock = threading.RLock()
         self._kinds: dict[str, _Bucket] = {}
         self._causes: dict[tuple[str, str], _Bucket] = {}
-        # When causes were last dropped.
+        # The time at which causes were last dropped.
         self._swept = now()
 
     def admits(self, kind: str, allowance: Allowance) -> bool:
@@ -85,7 +85,7 @@ class Limits:
     def admits_from(self, cause: str, kind: str, one: Allowance, every: Allowance | None) -> bool:
         """True if one more line of the cause and kind may be written; then the line is counted.
 
-        `one` is the allowance of the cause, `every` that of all causes together, None for no limit.
+        `one` is the allowance of the cause, and `every` that of all causes together; None for no limit.
         """
         with self._lock:
             bucket = self._of_cause(cause, kind, one)
@@ -104,12 +104,12 @@ class Limits:
         return self._filled(self._causes, (kind, cause), allowance)
 
     def _forget_quiet(self) -> None:
-        """Drop causes with a full allowance, at most once a second."""
+        """Drop causes whose allowance is full, at most once a second."""
         now = self._now()
         if now - self._swept < 1.0:
             return
         self._swept = now
-        # The garbage collector may log meanwhile.
+        # The garbage collector may log in the meantime.
         self._causes = {
             key: bucket
             for key, bucket in list(self._causes.items())
@@ -135,17 +135,17 @@ def _take(*buckets: _Bucket) -> bool:
 
 
 MAX_LINE = 16_384
-"""Characters of a line, at most; all are ASCII."""
+"""Maximum number of characters of a line; all are ASCII."""
 
 MAX_KIND = 100
 MAX_TEXT = 4096
-"""Characters of a text, at most."""
+"""Maximum number of characters of a text."""
 
 ROOMS = (MAX_LINE, MAX_LINE // 4, MAX_LINE // 16)
-"""Limits for the characters of all values, tried in turn: escaping makes texts up to six times as long."""
+"""Limits on the characters of all values, tried in turn: escaping makes texts up to six times as long."""
 
 VALUE_COST = 8
-"""Characters counted for a value in addition to its text: quotes, commas, brackets."""
+"""Number of characters counted for a value in addition to its text: quotes, commas, brackets."""
 
 MAX_NUMBER = 10**18
 MAX_DEPTH = 8
@@ -155,18 +155,18 @@ FIRST = ("event", "level", "timestamp")
 MAX_FRAMES = 20
 
 CAUSES = ("by", "rm_id")
-"""Fields that name the cause of a line; the first non-empty one counts. Without any the cause is
-the host of the line's `peer`."""
+"""Fields that name the cause of a line; the first non-empty one is used. Without any of them the cause is the
+host of the line's `peer`."""
 
 _stamp = structlog.processors.TimeStamper(fmt="iso", utc=True)
-# Without the values of variables, which may contain texts of RMs, and may be large.
+# Values of variables are left out of tracebacks: they may contain texts of RMs, and may be large.
 _render_exceptions = structlog.processors.ExceptionRenderer(
     ExceptionDictTransformer(show_locals=False, max_frames=MAX_FRAMES)
 )
 
 
 class Lines:
-    """Last processor of structlog, which makes lines. Any thread may call any method."""
+    """The last processor of structlog, which makes lines. Any thread may call any method."""
 
     def __init__(
         self,
@@ -181,7 +181,7 @@ class Lines:
         self._limits = Limits(monotonic)
 
     def __call__(self, logger: Any, method: str, entry: EventDict) -> str:
-        """The line for an event of the server, perhaps caused by an RM or a caller.
+        """The line for an event of the server, whose cause may be an RM or a caller.
 
         Raises:
             structlog.DropEvent: the line is dropped.
@@ -189,7 +189,7 @@ class Lines:
         kind = str(entry.get("event"))[:MAX_KIND]
         cause = _cause_of(entry)
         if getattr(logger, "name", "") == AUDIT:
-            # Audit lines are limited per caller only.
+            # The number of audit lines is limited only for each caller.
             is_admitted = self._limits.admits_from(cause, kind, OWN, None)
         elif cause:
             # An operator has requested these details: `debug` has a larger allowance.
@@ -223,7 +223,7 @@ class Lines:
             entry.update(self._always)
             return self._render(_render_exceptions(None, "", _stamp(None, "", entry)))
         except Exception:
-            # A value without a text must not fail the caller.
+            # A value that cannot be converted to a text must not fail the caller.
             self._drop(kind, Reason.UNPRINTABLE)
 
     def _drop(self, kind: str, reason: Reason) -> NoReturn:
@@ -248,7 +248,7 @@ def rendered(entry: EventDict) -> str:
 def fitted(entry: EventDict) -> dict[str, Any]:
     """The entry, cut to fit a line of JSON of `MAX_LINE` characters.
 
-    The work is bounded too: values beyond the limit are not read.
+    The work is bounded as well, because values beyond the limit are not read.
     """
     ordered = {key: entry[key] for key in FIRST if key in entry} | dict(entry)
     fit: dict[str, Any] = {}

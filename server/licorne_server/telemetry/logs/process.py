@@ -1,6 +1,6 @@
 """Logs of a whole process: from log calls to lines, and all of stderr through one writer.
 
-Programs get lines of JSON, a terminal gets text.
+The lines are JSON for programs, and text for a terminal.
 """
 
 import faulthandler
@@ -25,7 +25,7 @@ HEAD = ("timestamp", "level", "event")
 TRACE = "exception"
 EVENT_WIDTH = 28
 LEVEL_WIDTH = 8
-# The time of day: a reader at a terminal knows the date.
+# Only the time of day, because a reader at a terminal knows the date.
 _CLOCK = slice(11, 23)
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:/[]@%+#")
 
@@ -46,7 +46,7 @@ class Console:
     """
 
     def __init__(self, *, colours: bool) -> None:
-        """`colours` is true if the terminal has colours, and they are not turned off."""
+        """`colours` is True if the terminal supports colours and they are not disabled."""
         self._colours = colours
 
     def __call__(self, entry: EventDict) -> str:
@@ -75,7 +75,7 @@ class Console:
 
 
 def _value(value: Any) -> str:
-    """A word unchanged, anything else as JSON, which escapes control characters."""
+    """A word is unchanged; any other value is written as JSON, which escapes control characters."""
     if isinstance(value, str) and value and _PLAIN.issuperset(value):
         return value
     return json.dumps(value)
@@ -109,7 +109,7 @@ def set_up(
     write: Callable[[str], None] | None = None,
     write_audit: Callable[[str], None] | None = None,
 ) -> None:
-    """Send the server's own lines of the level and above to `write`, by default to stderr.
+    """Send the server's own lines of this level and above to `write`, by default to stderr.
 
     `write_audit` receives the lines of operators' requests; by default it is `write`.
     """
@@ -151,9 +151,9 @@ FORMATS = ("auto", "console", "json")
 """Formats of lines: `auto` is `console` if stderr is a terminal, or else `json`."""
 
 FLUSH_SECONDS = 2.0
-"""Seconds that the process waits at its end for unwritten lines."""
+"""Seconds that the process waits for unwritten lines at its end."""
 
-# One stderr per process, so one count.
+# There is one stderr in the process, so one count.
 
 
 def dropped() -> Mapping[str, int]:
@@ -167,9 +167,9 @@ def process_logs(
 ) -> Iterator[Callable[[], None]]:
     """Redirect the logs of the server, of its libraries and of the interpreter inside the block.
 
-    Only for a process that is nothing but a server: descriptor 2, the hooks of the interpreter and `logging`
+    This is for a process that is only a server: descriptor 2, the hooks of the interpreter and `logging`
     belong to the whole process. `form` is one of `FORMATS`. Each line has the fields `always`. The block gets
-    a function that waits for unwritten lines, for a bounded time. After that call nothing is logged any more.
+    a function that waits for unwritten lines, for a bounded time; after that call nothing is logged.
     """
     is_open = sys.stderr is not None
     lines = Lines(DROPS, _console(form), always)
@@ -179,11 +179,11 @@ def process_logs(
     writer.start()
     set_up(level, lines, writer.write, writer.write_audit)
     strays = Strays(lines, writer.write)
-    # Debug messages of libraries are of use to their authors only.
+    # Debug messages of libraries are useful only to their authors.
     strays.begin(logging.INFO if level == "debug" else logging.WARNING)
     redirect = Redirect(lines, writer.write)
     redirect.begin(saved)
-    # No thread is left to make lines when the process crashes.
+    # If the process crashes, no thread is left to make lines.
     faulthandler.enable(file=saved)
     flush = partial(writer.close, FLUSH_SECONDS)
     try:
@@ -205,7 +205,7 @@ def _console(form: str) -> Console | None:
 
 
 def _fill_standard_descriptors() -> None:
-    """Open descriptors 0, 1 and 2 if they are closed; otherwise a connection may get their numbers."""
+    """Open descriptors 0, 1 and 2 if they are closed, so that no connection gets their numbers."""
     while (fd := os.open(os.devnull, os.O_RDWR)) <= STDERR:
         pass
     os.close(fd)

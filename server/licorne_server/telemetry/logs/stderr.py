@@ -1,8 +1,8 @@
 """Stderr of the process: the thread that writes lines, and the redirection of foreign output.
 
-The C core of gRPC writes messages to file descriptor 2, which contain texts of peers, with line
-breaks. So descriptor 2 becomes a pipe into this process, and a thread turns each message into one line.
-Tracebacks and warnings of the interpreter, and records of `logging`, become lines as well.
+The C core of gRPC writes messages with texts of peers, including line breaks, to file descriptor 2. So
+descriptor 2 becomes a pipe into this process, and a thread turns each message into one line. Tracebacks and
+warnings of the interpreter, and records of `logging`, become lines as well.
 """
 
 import errno
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 MAX_LINES = 10_000
 MAX_BYTES = 4 << 20
-"""Bytes of waiting lines, at most; further lines are dropped."""
+"""Maximum number of bytes of waiting lines; further lines are dropped."""
 
 TELL_SECONDS = 5.0
 """Seconds between two log lines about dropped lines."""
 
 ALL = "all"
-"""Kind of drops that concern lines of all kinds."""
+"""Kind of drops that affect lines of all kinds."""
 
 _REASONS = {
     errno.ENOSPC: Reason.NO_SPACE,
@@ -56,7 +56,7 @@ class Writer:
         max_lines: int = MAX_LINES,
         max_bytes: int = MAX_BYTES,
     ) -> None:
-        """Write to `fd`; None drops everything. `of_drops` makes the lines about drops."""
+        """Write to `fd`; if it is None, drop everything. `of_drops` makes the lines about dropped lines."""
         self._fd = fd
         self._drops = drops
         self._of_drops = of_drops
@@ -65,7 +65,7 @@ class Writer:
         self._lines: deque[bytes] = deque()
         self._bytes = 0
         self._closing = False
-        # True while the last line written is incomplete.
+        # True while the last written line is incomplete.
         self._torn = False
         # Reentrant, because the garbage collector may log in the middle of `write`.
         self._changed = threading.Condition(threading.RLock())
@@ -76,7 +76,7 @@ class Writer:
         self._thread.start()
 
     def write(self, line: str) -> None:
-        """Queue a line, or count it as dropped. It neither waits nor fails."""
+        """Queue a line, or count it as dropped; neither waits nor fails."""
         self._put_in(line, 1)
 
     def write_audit(self, line: str) -> None:
@@ -117,7 +117,7 @@ class Writer:
         self._log_drops()
 
     def _next(self) -> bytes | None:
-        """The next line; empty after a while without one, None at the end."""
+        """The next line; empty if none arrives for a while, None at the end."""
         with self._changed:
             if not self._lines and not self._closing:
                 self._changed.wait(TELL_SECONDS)
@@ -128,7 +128,7 @@ class Writer:
             return None if self._closing else b""
 
     def _log_drops(self) -> None:
-        """Log the number of dropped lines; if that fails too, retry later."""
+        """Log the number of dropped lines; if that fails as well, try again later."""
         for dropped in self._drops.take_unlogged():
             if self._put(self._of_drops(dropped).encode() + b"\n"):
                 self._drops.put_back(dropped)
@@ -137,7 +137,7 @@ class Writer:
         """Write one line; returns the reason of a failure, or None."""
         if self._fd is None:
             return Reason.CLOSED
-        # A line break ends an incomplete line, so that this line starts on its own.
+        # A line break ends an incomplete line, so that this line begins a new one.
         rest = memoryview(b"\n" + line if self._torn else line)
         try:
             while rest:
@@ -166,14 +166,14 @@ PAUSE_SECONDS = 0.01
 """Pause of the thread after each message beyond its allowance, in seconds."""
 
 END_SECONDS = 1.0
-"""Seconds that the thread may take to read remaining messages at the end."""
+"""Maximum seconds that the thread takes at the end to read the remaining messages."""
 
 _LEVELS = {"I": "info", "W": "warning", "E": "error", "F": "critical"}
 _HEAD = re.compile(r"([IWEF])\d{4} ")
 
 
 class Redirect:
-    """Descriptor 2 leads into this process from `begin` to `end`."""
+    """Leads descriptor 2 into this process, from `begin` to `end`."""
 
     def __init__(self, lines: Lines, write: Callable[[str], None]) -> None:
         """Make `lines` of all messages, and pass them to `write`."""
@@ -202,7 +202,7 @@ class Redirect:
         while packet := os.read(self._read, READ_BYTES):
             text = packet.decode("utf-8", "backslashreplace").strip()
             if text and not self._say(text):
-                # Bounds the cost of a flood: messages that do not fit into the pipe are lost unread.
+                # This bounds the cost of a flood: messages that do not fit into the pipe are lost.
                 self._ending.wait(PAUSE_SECONDS)
         os.close(self._read)
 
@@ -217,14 +217,14 @@ class Redirect:
 
 
 def _pipe() -> tuple[int, int]:
-    """A pipe, reading end first, in which every write of up to a page is one read."""
+    """A pipe, with its reading end first, in which every write of up to a page is read at once."""
     try:
         read, write = os.pipe2(os.O_CLOEXEC | os.O_DIRECT)
     except OSError:  # not every system has pipes of packets
         read, write = os.pipe2(os.O_CLOEXEC)
     with suppress(OSError):  # the size is optional
         fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
-    # Writers must never wait: one may hold the interpreter's lock, which the reader needs.
+    # Writers must never wait, because a writer may hold the interpreter's lock, which the reader needs.
     os.set_blocking(write, False)
     return read, write
 
@@ -243,13 +243,13 @@ class Strays(logging.Handler):
         self._lines = lines
         self._write = write
         self._root = logging.getLogger()
-        # Handlers of `logging`, and hooks of the interpreter, as before `begin`.
+        # Handlers of `logging` and hooks of the interpreter from before `begin`.
         self._handlers = list(self._root.handlers)
         self._level = self._root.level
         self._hooks = (sys.excepthook, threading.excepthook, sys.unraisablehook)
 
     def begin(self, level: int) -> None:
-        """Begin; `logging` writes records of this level and above."""
+        """Begin to make lines; `logging` writes records of this level and above."""
         self._root.handlers[:] = [self]
         self._root.setLevel(level)
         logging.captureWarnings(True)
@@ -285,7 +285,7 @@ class Strays(logging.Handler):
         self._say(UNCAUGHT, "error", UNCAUGHT, about, _exc_info(args))
 
     def _ignored(self, args: "UnraisableHookArgs") -> None:
-        # The object may be partly destroyed: only its type is named.
+        # Only the type of the object is named, because the object may be partly destroyed.
         about = {"reason": args.err_msg or "", "type": type(args.object).__qualname__}
         self._say(IGNORED, "error", IGNORED, about, _exc_info(args))
 
@@ -296,6 +296,6 @@ class Strays(logging.Handler):
 
 
 def _exc_info(args: "threading.ExceptHookArgs | UnraisableHookArgs") -> object:
-    """Exception info for a traceback; None if the interpreter has dropped the exception."""
+    """Exception info for a traceback; None if the interpreter no longer has the exception."""
     value = args.exc_value
     return None if value is None else (args.exc_type, value, args.exc_traceback)

@@ -1,9 +1,8 @@
-"""Spans of sampled asks, from their arrival to their end: placed, rejected, released, or unregistered with
-their RM.
+"""Spans of sampled asks, from their arrival until they are placed, rejected, released or removed.
 
-The spans of an ask's predicate checks are children of its span. A task examines followed asks: a span gets
-an event whenever the blocker of its ask changes. It works in time slices among readers, and sleeps while no
-ask is followed.
+The spans of an ask's predicate checks are children of its span. A task examines followed asks, and adds an
+event to a span whenever the blocker of its ask changes. The task works in time slices among readers, and
+sleeps while no ask is followed.
 """
 
 import asyncio
@@ -36,13 +35,13 @@ Stands = Callable[[RmId, str, str, str], Standing | None]
 """Type of `Views.standing`."""
 
 MAX_FOLLOWED = 10_000
-"""Asks with open spans, at most."""
+"""Maximum number of asks with open spans."""
 
 MAX_OF_RM = MAX_FOLLOWED // 2
-"""Asks of one RM with open spans, so that room is left for other RMs."""
+"""Maximum number of asks of one RM with open spans, so that room is left for other RMs."""
 
 MAX_RESOURCES = 32
-"""Resources named in a span, the first by name; an ask may request thousands."""
+"""Maximum number of resources named in a span: the first by name. An ask may request thousands."""
 
 ALLOCATED = "allocated"
 REJECTED = "rejected"
@@ -63,26 +62,26 @@ class FollowedAsk:
     __slots__ = ("ask", "check", "known", "queue", "reason", "span")
 
     def __init__(self, ask: Ask, span: Span) -> None:
-        """Start in an unknown state."""
+        """Start with an unknown state of the ask."""
         self.ask = ask
         self.span = span
         self.known = False
         """True once the ask was seen in the core."""
         self.reason = ""
-        """Its blocker when it was last examined."""
+        """The blocker of the ask when it was last examined."""
         self.queue = ""
         self.check: Span | None = None
-        """Span of its open predicate check, one at most; None without one."""
+        """Span of the ask's only open predicate check; None if there is none."""
 
     def note_queue(self, stands: Standing) -> None:
-        """Record the ask's queue, in the span too."""
+        """Record the ask's queue, also in the span."""
         self.queue = stands.queue
         self.span.attributes["licorne.partition"] = stands.partition
         self.span.attributes["licorne.queue"] = stands.queue
 
 
 class AskSpans:
-    """Followed asks: sampled asks with open spans, by RM, in bounded number."""
+    """Followed asks, by RM: a bounded number of sampled asks with open spans."""
 
     def __init__(self, spans: Spans, counts: TraceCounts, stands: Stands) -> None:
         """Start without asks. `stands` returns queue and blocker of an ask."""
@@ -90,7 +89,7 @@ class AskSpans:
         self._counts = counts
         self._stands = stands
         self._of_rms: dict[RmId, dict[Key, FollowedAsk]] = {}
-        # Followed asks with open checks, by RM and number of the check.
+        # Followed asks with open checks, by RM and by number of the check.
         self._checked: dict[RmId, dict[int, FollowedAsk]] = {}
 
     def has(self, rm_id: RmId) -> bool:
@@ -112,7 +111,7 @@ class AskSpans:
         for ask in asks:
             if ask.node_id is not None:
                 continue
-            # Asks of one message often share their tags, as one object.
+            # Asks of one message often have the same object of tags.
             if ask.tags is not tags:
                 tags = ask.tags
                 parent = self._parent(tags, call)
@@ -120,7 +119,7 @@ class AskSpans:
                 self._follow(rm_id, ask, parent)
 
     def _parent(self, tags: Mapping[str, str], call: Parent | None) -> Parent | None:
-        """Parent context of an ask with these tags."""
+        """The parent context of an ask with these tags; `call` is the context of its call."""
         text = tag_value(tags, TAG)
         if not text:
             return call
@@ -131,7 +130,7 @@ class AskSpans:
         return context
 
     def _follow(self, rm_id: RmId, ask: Ask, parent: Parent | None) -> None:
-        """Follow an ask, unless it is followed already, or too many are."""
+        """Follow an ask, unless it is followed already, or too many asks are."""
         of_rm = self.of(rm_id)
         key = (ask.app_id, ask.key)
         if key in of_rm:
@@ -197,7 +196,7 @@ class AskSpans:
             self._end(rm_id, key, UNREGISTERED)
 
     def drop(self, rm_id: RmId, key: Key) -> FollowedAsk | None:
-        """Stop following an ask, whose span stays open; None if it was not followed.
+        """Stop following an ask, but leave its span open; None if it was not followed.
 
         An open check of the ask ends unanswered.
         """
@@ -217,7 +216,7 @@ class AskSpans:
         found = self.drop(rm_id, key)
         if found is None:
             return None
-        # An RM that registered anew may have another ask of the same name.
+        # An RM that has registered again may have another ask of the same name.
         if not found.queue and outcome != UNREGISTERED:
             stands = self._stands_now(rm_id, found.ask)
             if stands is not None:
@@ -234,7 +233,7 @@ class AskSpans:
         return self._stands(rm_id, ask.partition, ask.app_id, ask.key)
 
     def _ask_checks(self, asked: PredicatesAsked) -> None:
-        """Begin the checks of followed asks; earlier open ones end unanswered."""
+        """Begin the checks of followed asks; earlier open checks end unanswered."""
         rm_id, of_rm = asked.rm_id, self.of(asked.rm_id)
         for check in asked.checks:
             found = of_rm.get((check.app_id, check.key))
@@ -278,10 +277,10 @@ LOOK_SECONDS = 1.0
 """Seconds between two examinations of each followed ask, even without a change."""
 
 PAUSE_FACTOR = 50.0
-"""Pause between two examinations of an ask, as a multiple of the duration of all examinations."""
+"""Minimum pause between two examinations of an ask, as a multiple of the duration of all examinations."""
 
 MAX_PAUSE = 2.0
-"""Longest pause of this kind, in seconds."""
+"""Longest pause due to `PAUSE_FACTOR`, in seconds."""
 
 PEER = "traces"
 
@@ -297,7 +296,7 @@ class Looking:
         clock: Clock,
         on_defect: Callable[[], None],
     ) -> None:
-        """Nothing runs before `start`.
+        """Create the task, which does not run before `start`.
 
         `stands` returns the blocker of an ask. Spans of asks that left the core are ended. `on_defect` is
         called in the handler of an exception that ends this task.
@@ -325,7 +324,7 @@ class Looking:
             self._news.set()
 
     def changed(self, rm_id: RmId) -> None:
-        """Note a change of the RM's books."""
+        """Record a change of the RM's books."""
         if self._asks.has(rm_id):
             self._changed[rm_id] = None
             self._news.set()
@@ -346,7 +345,7 @@ class Looking:
                 changed = self._asks.rm_ids()
                 due = self._clock.now() + LOOK_SECONDS
             spent = await self._look_at(changed)
-            # CPU time of the thread: a busy machine does not lengthen the pause.
+            # CPU time of the thread, so that a busy machine does not lengthen the pause.
             if spent:
                 await asyncio.sleep(min(MAX_PAUSE, PAUSE_FACTOR * spent))
 
@@ -368,7 +367,7 @@ class Looking:
         return spent
 
     def _looks(self, rm_ids: Iterable[RmId]) -> Iterator[None]:
-        """Examine all followed asks of these RMs; yields None after each."""
+        """Examine all followed asks of these RMs; yields None after each ask."""
         for rm_id in rm_ids:
             for key, found in list(self._asks.of(rm_id).items()):
                 if self._asks.of(rm_id).get(key) is found:
@@ -383,7 +382,7 @@ class Looking:
                 self._asks.gone(rm_id, key)
             return
         if not stands.reason:
-            # The core got the ask before this message: no effect will follow.
+            # The core had the ask before this message, so no effect will follow.
             self._asks.drop(rm_id, key)
             return
         found.known = True

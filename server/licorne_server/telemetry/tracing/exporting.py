@@ -1,4 +1,4 @@
-"""A thread that converts ended spans to OpenTelemetry's, and exports them.
+"""Converts ended spans to OpenTelemetry's in a thread, and exports them.
 
 It replaces the SDK's batch processor, for three reasons. The batch processor starts a thread
 in every fork, and copies of the process must have none (`engine/copied_process.py`). It takes up to
@@ -38,20 +38,20 @@ from licorne_server.wire.asks import TraceContext
 log = structlog.get_logger("core.tracing.exporting")
 
 MAX_ATTRIBUTE = 1024
-"""Characters of a text in a span, at most; longer texts are cut."""
+"""Maximum number of characters of a text in a span; longer texts are cut."""
 
 _ROOT = Context()
-"""Empty context, so that no other span of the process becomes a parent."""
+"""An empty context, so that no other span of the process becomes a parent."""
 
 
 class Making(IdGenerator):
     """Converts recorded spans to OpenTelemetry's, one at a time."""
 
     def __init__(self, version: str) -> None:
-        """`version` is the server's, an attribute of all spans."""
+        """`version` is that of the server, an attribute of all spans."""
         self._span: Span
         provider = TracerProvider(
-            # Sampling is decided before the beginning of a span (`Spans.wanted`).
+            # Sampling is decided before a span begins (`Spans.wanted`).
             sampler=ALWAYS_ON,
             resource=_resource(version),
             shutdown_on_exit=False,
@@ -84,7 +84,7 @@ class Making(IdGenerator):
             start_time=nanoseconds(span.time),
         )
         if isinstance(made, ReadableSpan) and isinstance(made._events, BoundedList):
-            # The SDK counts the events that it drops itself, and there may be very many.
+            # The SDK counts only the events that it drops itself, so the number of dropped events is set.
             made._events.dropped = span.dropped_events
         for event in span.events:
             made.add_event(event.name, event.attributes, nanoseconds(event.time))
@@ -110,31 +110,31 @@ def _context_of(span: Parent) -> SpanContext:
 
 
 def _resource(version: str) -> Resource:
-    """Resource attributes of all spans; standard environment variables take precedence."""
+    """Resource attributes of all spans; the standard environment variables take precedence."""
     said = OTELResourceDetector().detect().attributes
     return Resource.create({"service.name": "licorne", "service.version": version, **said})
 
 
 MAX_WAITING = 16_384
-"""Spans that may wait for export."""
+"""Maximum number of spans that wait for export."""
 
 MAX_OF_RM = MAX_WAITING // 2
-"""Spans of one RM that may wait, so that room is left for other RMs."""
+"""Maximum number of waiting spans of one RM, so that room is left for other RMs."""
 
 BATCH = 512
-"""Spans in one batch, at most."""
+"""Maximum number of spans in one batch."""
 
 BATCH_SECONDS = 2.0
-"""Seconds after which a smaller batch is sent."""
+"""Seconds after which a batch is sent even if it is not full."""
 
 FLUSH_SECONDS = 3.0
 """Seconds for sending the queue when the server stops."""
 
 TELL_SECONDS = 60.0
-"""Seconds between two log lines about failures, at least."""
+"""Minimum seconds between two log lines about failures."""
 
 _LIBRARY = "opentelemetry.exporter.otlp.proto.http.trace_exporter"
-"""Logger of the exporter, which writes a line at every attempt."""
+"""Logger of the exporter, which writes a line for every attempt."""
 
 
 class Exporting:
@@ -157,12 +157,12 @@ class Exporting:
         self._thread = threading.Thread(target=self._run, name="traces", daemon=True)
 
     def start(self) -> None:
-        """Start the thread."""
+        """Start the thread, which sends ended spans."""
         logging.getLogger(_LIBRARY).addFilter(self._overheard)
         self._thread.start()
 
     def put(self, span: Span) -> None:
-        """Queue a span, or drop and count it if too many wait."""
+        """Queue a span; if too many wait, drop and count it."""
         rm_id = span.attributes.get(RM_ID)
         with self._lock:
             if len(self._waiting) >= MAX_WAITING or self._of_rm[rm_id] >= MAX_OF_RM:
@@ -174,7 +174,7 @@ class Exporting:
             self._wake.set()
 
     async def stop(self, seconds: float = FLUSH_SECONDS) -> None:
-        """Send the queue, for at most `seconds`."""
+        """Send the queued spans, for at most `seconds`."""
         self._stopping = True
         self._wake.set()
         if self._thread.is_alive():
@@ -196,7 +196,7 @@ class Exporting:
                 self._send(batch)
 
     def _take(self) -> list[Span]:
-        """The next batch, in order of arrival; empty if the queue is."""
+        """The next batch, in order of arrival; empty if no span is queued."""
         with self._lock:
             batch = [self._waiting.popleft() for _ in range(min(BATCH, len(self._waiting)))]
             self._of_rm -= Counter(span.attributes.get(RM_ID) for span in batch)
@@ -222,7 +222,7 @@ class Exporting:
 
 
 class _Overheard(logging.Filter):
-    """Collects log messages of the exporter, for one line of the server's log."""
+    """Collects the exporter's log messages, for one line in the server's log."""
 
     said = ""
 

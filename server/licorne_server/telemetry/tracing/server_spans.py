@@ -1,8 +1,8 @@
 """Spans of the server's own work: turns, replays, new configurations and reloads; and contexts of calls.
 
-Turns are sampled, and turns that placed a traced ask are always traced. All other work is always
-traced, unless its caller's context is not sampled. A failure here ends the traces, and does not
-affect the work inside the spans.
+Turns are sampled, except that turns which have placed a traced ask are always traced. All other work is
+always traced, unless its caller's context is not sampled. A failure in this module ends the traces, and does
+not affect the work inside the spans.
 
 The trace context of the current call is a context variable: each call has its own task, and tasks
 started by that task inherit the variable.
@@ -30,7 +30,7 @@ _current: ContextVar[Parent | None] = ContextVar("trace_context", default=None)
 
 
 def current_context() -> Parent | None:
-    """Trace context sent by the caller, or that of the enclosing span; None for none."""
+    """The trace context sent by the caller, or that of the enclosing span; None if there is neither."""
     return _current.get()
 
 
@@ -43,7 +43,7 @@ def note_call(metadata: Metadata) -> bool:
     parents = found[TRACEPARENT]
     context = None
     if len(parents) == 1:
-        # Several values are parts of one list (W3C Trace Context § 3.3.1.1).
+        # Several values are the parts of one list (W3C Trace Context § 3.3.1.1).
         context = read_context(parents[0], ",".join(found[TRACESTATE]))
     _current.set(context)
     return context is not None or not parents
@@ -60,16 +60,16 @@ def inside(span: Parent) -> Iterator[None]:
 
 
 MAX_LINKS = 128
-"""Asks linked from the span of one turn, at most."""
+"""Maximum number of asks that the span of one turn is linked to."""
 
 
 class ServerSpans:
-    """The spans of the turns of one server, and of the replays of its RMs."""
+    """The spans of the turns of one server, and of its RMs' replays."""
 
     def __init__(self, spans: Spans) -> None:
         """Start without open spans."""
         self._spans = spans
-        # Time and session of the last registration of each RM whose replay has not begun.
+        # Time and session of the last registration, for RMs whose replay has not begun.
         self._registered: dict[RmId, tuple[float, int]] = {}
         # Replays that have not ended.
         self._replays: dict[RmId, Span] = {}
@@ -96,12 +96,12 @@ class ServerSpans:
         self._spans.end(Span("turn", begin, None, about, placed[:MAX_LINKS]))
 
     def registered(self, rm_id: RmId, session: int) -> None:
-        """Note a registration, which is the beginning of a replay if the RM replays."""
+        """Record a registration, with which a replay begins if the RM replays."""
         self.forget(rm_id)
         self._registered[rm_id] = self._spans.now(), session
 
     def replaying(self, rm_id: RmId) -> None:
-        """Note that the RM has a session, and so a replay, before which it is not scheduled."""
+        """Record that the RM has a session, and so has to replay before it is scheduled."""
         registered, parent = self._registered.pop(rm_id, None), current_context()
         if registered is not None and (parent is None or parent.sampled):
             time, session = registered
@@ -109,7 +109,7 @@ class ServerSpans:
             self._replays[rm_id] = Span("replay", time, parent, about)
 
     def replayed(self, rm_id: RmId, missing: str) -> None:
-        """End a replay; if `missing` is not empty the RM has to try again."""
+        """End a replay; if `missing` is not empty, the RM has to try again."""
         span = self._replays.get(rm_id)
         if span is None:
             return
@@ -136,7 +136,7 @@ class ConfigurationSpans:
         """Start without open spans."""
         self.defects = defects
         self._spans = spans
-        # Start time and context of each `configuring` that has no result yet.
+        # Start time and context of each `configuring` without a result.
         self._begun: dict[RmId, tuple[float, Parent | None]] = {}
 
     @contextmanager
@@ -149,7 +149,7 @@ class ConfigurationSpans:
             self._begun.pop(rm_id, None)
 
     def told(self, effect: ConfigurationUpdated | ConfigurationRefused) -> None:
-        """Note a configuration that came into force or was refused."""
+        """Record that a configuration came into force or was refused."""
         begun = self._begun.pop(effect.rm_id, None)
         if begun is None:
             return
@@ -181,7 +181,7 @@ class ConfigurationSpans:
 
     @harmless
     def _begin_reload(self) -> Span | None:
-        """The span of a reload that begins now; None if its caller's context is not sampled."""
+        """The span of a reload that begins now; None if the context of its caller is not sampled."""
         parent = current_context()
         if parent is not None and not parent.sampled:
             return None

@@ -1,7 +1,7 @@
 """Spans in the form in which the event loop records them.
 
-A span of OpenTelemetry takes some fifty times as long to begin and to end. One request or turn may end
-thousands of spans, so the exporting thread converts these to OpenTelemetry's.
+Beginning and ending a span of OpenTelemetry would take some fifty times as long, and one request or turn may
+end thousands of spans. So the exporting thread converts spans to OpenTelemetry's.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,13 +13,13 @@ from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 from licorne_server.wire.asks import TraceContext
 
 Value = str | int | bool
-"""Value of an attribute."""
+"""The value of an attribute."""
 
 RM_ID = "licorne.rm_id"
-"""Attribute with the RM of a span; spans of the server itself have none."""
+"""Attribute with the RM of a span; spans of the server itself do not have it."""
 
 MAX_EVENTS = 16
-"""Events of a span, at most, as an ask may wait for days; the oldest are dropped."""
+"""Maximum number of events of a span, as an ask may wait for days; the oldest are dropped."""
 
 _ids = RandomIdGenerator()
 
@@ -33,7 +33,7 @@ class Event(NamedTuple):
 
 
 class Span:
-    """A span that has begun. Times are in unix seconds. All spans of this class are sampled."""
+    """A span that has begun; all spans of this class are sampled. Times are in unix seconds."""
 
     __slots__ = (
         *("attributes", "dropped_events", "end", "error", "events", "links", "name", "parent"),
@@ -50,14 +50,14 @@ class Span:
         attributes: dict[str, Value],
         links: Sequence["Span"] = (),
     ) -> None:
-        """Begin a span at `time`, with `parent`, or with None at the root of a trace."""
+        """Begin a span at `time`; `parent` is None at the root of a trace."""
         self.name = name
         self.time = time
         self.parent = parent
         self.trace_id: int = _ids.generate_trace_id() if parent is None else parent.trace_id
         self.span_id = _ids.generate_span_id()
         self.state: str = "" if parent is None else parent.state
-        """State of tracing tools, as in `TraceContext`."""
+        """State of tracing tools, see `TraceContext`."""
         self.attributes = attributes
         self.links = links
         self.events: list[Event] = []
@@ -65,7 +65,7 @@ class Span:
         self.dropped_events = 0
         """Number of dropped events."""
         self.error: str | None = None
-        """Description of the error with which it ends; None for none."""
+        """Description of the error with which the span ends; None for none."""
         self.end = 0.0
 
     def add_event(self, name: str, time: float, attributes: Mapping[str, Value]) -> None:
@@ -81,7 +81,7 @@ Parent = TraceContext | Span
 
 
 class Spans:
-    """Samples the spans of one server, and passes them on at their ends."""
+    """Samples the spans of one server, and passes ended spans on."""
 
     def __init__(
         self,
@@ -92,8 +92,8 @@ class Spans:
     ) -> None:
         """Pass ended spans to `take`. `now` returns unix seconds.
 
-        `sample` is the fraction of work traced without a caller's decision. `draw` returns random numbers in
-        [0, 1).
+        `sample` is the share of work that is traced if its caller makes no decision. `draw` returns random
+        numbers in [0, 1).
         """
         self._take = take
         self._sample = sample
@@ -101,7 +101,7 @@ class Spans:
         self.now = now
 
     def wanted(self, parent: Parent | None) -> bool:
-        """True if work is sampled: by its caller's decision, or at random without one."""
+        """True if work is sampled: as its caller has decided, or else at random."""
         return self._draw() < self._sample if parent is None else parent.sampled
 
     def end(self, span: Span, error: str | None = None) -> None:

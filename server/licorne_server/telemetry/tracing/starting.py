@@ -1,4 +1,4 @@
-"""Parts of tracing that do not need OpenTelemetry: counts, defects, and the start.
+"""Parts of tracing that do not need OpenTelemetry: counts, handling of defects, and the start.
 
 A defect ends the traces and nothing else. OpenTelemetry is loaded only if the settings have a
 collector.
@@ -29,7 +29,7 @@ def tracing_of(
     time_slices: TimeSlices,
     views: Views,
 ) -> "Tracing | None":
-    """Tracing of a server; None without settings, in which case OpenTelemetry is not loaded."""
+    """Tracing of a server; None without settings for it, when OpenTelemetry is not loaded either."""
     if settings is None:
         return None
     from licorne_server.telemetry.tracing.tracing import Tracing
@@ -55,13 +55,13 @@ class TraceCounts:
     """Counts since the start of the server. Each number is changed by one thread only."""
 
     exported: int = 0
-    """Spans accepted by the collector."""
+    """Number of spans that the collector has accepted."""
     dropped: Counter[str] = field(default_factory=Counter)
-    """Dropped spans, by reason."""
+    """Number of dropped spans, by reason."""
     malformed: int = 0
-    """Malformed trace contexts received."""
+    """Number of malformed trace contexts that were received."""
     followed: int = 0
-    """Asks with open spans."""
+    """Number of asks with open spans."""
 
 
 class Defects:
@@ -70,19 +70,19 @@ class Defects:
     failed: bool
 
     def __init__(self, tell: Callable[[], None]) -> None:
-        """Start without a defect. `tell` is called in the handler of a defect's exception."""
+        """Start without a defect. `tell` is called while the exception of a defect is handled."""
         self.failed = False
         self._tell = tell
 
     def fail(self) -> None:
-        """End the traces, and report the first defect: the exception being handled."""
+        """End the traces, and report the first defect, which is the exception being handled."""
         if not self.failed:
             self.failed = True
             self._tell()
 
 
 class Guarded(Protocol):
-    """Owner of `harmless` methods."""
+    """A class with `harmless` methods."""
 
     defects: Defects
 
@@ -93,7 +93,7 @@ R = TypeVar("R")
 
 
 def harmless(work: Callable[Concatenate[G, P], R]) -> Callable[Concatenate[G, P], R | None]:
-    """Decorate a method: an exception is reported, ends the traces, and makes it return None."""
+    """Decorate a method, so that an exception is reported, ends the traces, and makes it return None."""
 
     @wraps(work)
     def guarded(one: G, /, *args: P.args, **kwargs: P.kwargs) -> R | None:
@@ -110,7 +110,7 @@ def harmless(work: Callable[Concatenate[G, P], R]) -> Callable[Concatenate[G, P]
 log = structlog.get_logger("core.tracing.malformed")
 
 TELL_SECONDS = 60.0
-"""Minimum seconds between two lines."""
+"""Minimum seconds between two log lines."""
 
 
 class MalformedLog:

@@ -1,6 +1,6 @@
-"""Interface of tracing for other rooms.
+"""Interface of tracing for other packages.
 
-A failure in this room ends the traces and nothing else.
+A failure in this package ends the traces and nothing else.
 """
 
 from collections.abc import Sequence
@@ -60,9 +60,9 @@ class Tracing:
         time_slices: TimeSlices,
         stands: Stands,
     ) -> None:
-        """Send no spans and examine no asks before `start`.
+        """Create the traces; `start` begins to send spans and to examine asks.
 
-        `version` is the server's, an attribute of all spans. Asks are examined in `time_slices`.
+        `version` is that of the server, an attribute of all spans. Asks are examined in `time_slices`.
         """
         self.counts = TraceCounts()
         self.defects = Defects(_tell_of_defect)
@@ -90,7 +90,7 @@ class Tracing:
         self._looking.start()
 
     async def stop(self) -> None:
-        """Send ended spans, in bounded time. Open spans are never sent."""
+        """Send ended spans, within a bounded time. Open spans are never sent."""
         await self._looking.stop()
         if self._exporting is not None:
             await self._exporting.stop()
@@ -104,7 +104,7 @@ class Tracing:
 
     @harmless
     def asked(self, rm_id: RmId, command: UpdateAllocations) -> None:
-        """Begin the spans of a command's asks, before the core gets the command."""
+        """Begin the spans of a command's asks, before the core handles the command."""
         self.asks.begin(rm_id, command.asks, current_context())
         self._looking.wake()
         self._malformed.tell()
@@ -131,7 +131,7 @@ class Tracing:
             self._looking.changed(command.rm_id)
 
     def _told(self, effect: Effect) -> None:
-        """Record an effect on the server's own spans."""
+        """Record an effect in the server's own spans."""
         rm_id = effect.rm_id
         match effect:
             case Registered():

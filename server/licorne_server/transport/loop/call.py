@@ -26,10 +26,10 @@ from licorne_server.transport.loop.metadata import (
 log = structlog.get_logger("core.transport")
 
 TELL_BYTES = 32 * 1024
-"""Bytes of consumed messages before the peer gets credit for them, while others wait."""
+"""Number of bytes of consumed messages after which the peer gets credit for them, while others wait."""
 
 IN_A_ROW, BYTES_IN_A_ROW = 64, 256 * 1024
-"""Messages, and their bytes, that are read in a row before other tasks of the loop get their turn."""
+"""Number of messages, and of their bytes, that are read in a row before other tasks of the loop run."""
 
 SETTLE_SECONDS = 0.1
 """Maximum number of seconds for which a refused call waits for its first message."""
@@ -57,11 +57,11 @@ class ServerTransport(Protocol):
         ...
 
     def send(self, stream: int, message: bytes) -> bool:
-        """Send a message; True if the peer has to read before the next one."""
+        """Send a message; returns True if the peer has to read before the next one is sent."""
         ...
 
     def consumed(self, stream: int, messages: int, size: int) -> None:
-        """Note that messages were read, so that the peer may send more."""
+        """Record that messages were read, so that the peer may send more."""
         ...
 
     def stop_reading(self, stream: int) -> None:
@@ -69,7 +69,7 @@ class ServerTransport(Protocol):
         ...
 
     def authenticated(self) -> None:
-        """Note that a caller of the connection was authenticated."""
+        """Record that a caller of the connection was authenticated."""
         ...
 
     def finish(self, stream: int, head: list[tuple[str, str]], metadata: list[tuple[str, str]]) -> None:
@@ -81,14 +81,14 @@ class Incoming(Prompt):
     """The incoming side of a call: the caller, and the messages still to be read."""
 
     is_over: bool
-    """True once its status was sent, or the caller waits for none."""
+    """True once the status of the call was sent, or the caller waits for none."""
     _transport: ServerTransport
     _stream: int
     _messages: deque[bytes]
     _has_ended: bool
 
     def authenticated(self) -> None:
-        """Note that the caller was authenticated, by a service that requires it."""
+        """Record that a service which requires authentication has authenticated the caller."""
         self._transport.authenticated()
 
     @property
@@ -97,7 +97,7 @@ class Incoming(Prompt):
         return bool(self._messages) or self._has_ended or self.is_over
 
     def stop_reading(self) -> None:
-        """Drop all further messages, and give the caller no more credit to send."""
+        """Drop all further messages, and give the caller no more credit for sending."""
         self._messages.clear()
         if not self._has_ended:
             self._has_ended = True
@@ -109,7 +109,7 @@ class Call(Incoming):
 
     method: str
     pack: Callable[[Any], bytes] | None
-    """Serializes the messages of its handler; None if they are bytes already."""
+    """Serializes the messages of the handler; None if they are bytes already."""
 
     def __init__(
         self, transport: ServerTransport, stream: int, method: str, headers: Pairs, unpacking: Unpacking
@@ -127,9 +127,9 @@ class Call(Incoming):
         self._messages: deque[bytes] = deque()
         self._has_begun = self._has_ended = False
         self._has_head = False
-        # Messages, and their bytes, consumed since the last credit to the peer.
+        # Number of messages, and of their bytes, that were consumed since the last credit to the peer.
         self._consumed = self._consumed_bytes = 0
-        # Messages, and their bytes, read since other tasks had their last turn.
+        # Number of messages, and of their bytes, that were read since other tasks have run.
         self._in_a_row = self._in_a_row_bytes = 0
         self._reader: asyncio.Future[None] | None = None
         self._writer: asyncio.Future[None] | None = None
@@ -145,7 +145,7 @@ class Call(Incoming):
         """The caller's metadata, which is decoded on the first call.
 
         Raises:
-            grpc.aio.AbortError: it breaks gRPC's rules.
+            grpc.aio.AbortError: the metadata breaks gRPC's rules.
         """
         if self._metadata is None:
             try:
@@ -189,7 +189,7 @@ class Call(Incoming):
         return message
 
     def waiting(self) -> list[bytes]:
-        """Read further messages that have arrived already: a few at most."""
+        """Read further messages that have already arrived, but only a few."""
         found: list[bytes] = []
         messages, room = self._messages, BYTES_IN_A_ROW - self._in_a_row_bytes
         while messages and room > 0 and self._in_a_row < IN_A_ROW and not isinstance(messages[0], Packed):
@@ -242,7 +242,7 @@ class Call(Incoming):
         return self._task
 
     def heard(self, messages: list[bytes]) -> None:
-        """Add received messages."""
+        """Add received messages to the call."""
         if self._has_ended:
             return
         self._has_begun = True
@@ -250,19 +250,19 @@ class Call(Incoming):
         _wake(self._reader)
 
     def has_ended(self) -> None:
-        """Note that the caller has sent its last message."""
+        """Record that the caller has sent its last message."""
         self._has_ended = True
         _wake(self._reader)
 
     def may_write(self) -> None:
-        """Wake a waiting writer: enough was sent."""
+        """Wake a waiting writer, because enough was sent."""
         _wake(self._writer)
 
     def end(self, status: grpc.Status | None) -> None:
         """End the call from outside, with a status, or without one if its caller has disconnected."""
         if self.is_over:
             return
-        # The task is cancelled before the objects that it waits for learn of the end.
+        # The task is cancelled before the objects for which it waits are notified of the end.
         if self._task is not None:
             self._task.cancel()
             self._task = None
@@ -274,7 +274,7 @@ class Call(Incoming):
     # The execution of the handler.
 
     async def _serve(self, find: Callable[[Any], Awaitable[Any]]) -> None:
-        """Run the handler, and end the call with its status."""
+        """Run the handler, and end the call with the handler's status."""
         status: grpc.Status = Status(grpc.StatusCode.CANCELLED, "the call was cancelled")
         try:
             status = await self._served(find)
@@ -282,7 +282,7 @@ class Call(Incoming):
                 await self._settle()
         finally:
             # A task refers to the error with which it ends, which refers to this frame, and so to this call:
-            # nothing but the garbage collector would free them.
+            # only garbage collection would free them.
             self._task = None
             self._finish(status)
 
@@ -298,7 +298,7 @@ class Call(Incoming):
             return self.status
         except Exception as error:
             log.exception("call failed", method=self.method)
-            # Logging may leave the error in a reference cycle, and with it this call.
+            # Logging may leave the error, and with it this call, in a reference cycle.
             error.__traceback__ = None
             return Status(grpc.StatusCode.UNKNOWN, f"Unexpected {type(error)}")
         return OK
@@ -306,8 +306,8 @@ class Call(Incoming):
     async def _settle(self) -> None:
         """Wait for the first message of a call before refusing it.
 
-        grpc.aio's clients fail with an error of their own, and never see the status, if a call ends
-        while they begin to write to it.
+        If a call ends while a client of grpc.aio begins to write to it, the client fails with an error of its
+        own, and never receives the status.
         """
         with suppress(TimeoutError):
             async with asyncio.timeout(SETTLE_SECONDS):
@@ -329,13 +329,13 @@ class Call(Incoming):
         self.is_over = True
         if self._deadline is not None:
             self._deadline.cancel()
-        # Wake tasks of the handler that have outlived it.
+        # Wake tasks of the handler that have not ended with it.
         _wake(self._reader)
         _wake(self._writer)
 
 
 async def carry_out(handler: Any, call: Call) -> None:
-    """Serve a call in the form of its handler, as grpc.aio does."""
+    """Serve a call with its handler, in the way of grpc.aio."""
     call.pack = handler.response_serializer
     unpack: Callable[[bytes], Any] = handler.request_deserializer or bytes
     if handler.request_streaming:

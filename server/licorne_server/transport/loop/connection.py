@@ -1,4 +1,4 @@
-"""One connection: HTTP/2 between a socket of the loop and the calls."""
+"""One connection: HTTP/2 between a socket of the event loop and the calls."""
 
 import asyncio
 from collections.abc import Callable
@@ -17,13 +17,13 @@ from licorne_server.transport.loop.streams import CallRunner, Streams
 log = structlog.get_logger("core.transport")
 
 READ_BYTES = 64 * 1024
-"""Maximum number of bytes that are read in one turn of the loop: hundreds of small messages."""
+"""Maximum number of bytes that are read in one round of the loop: hundreds of small messages."""
 
 WRITE_BYTES = 64 * 1024
 """Maximum number of bytes that are written at once."""
 
 DROPPED_BYTES = 4 * 1024 * 1024
-"""Maximum number of bytes that are received and dropped until the peer closes an ended connection."""
+"""Maximum number of bytes that are received and dropped before the peer closes an ended connection."""
 
 
 class Owner(CallRunner, Protocol):
@@ -49,16 +49,16 @@ class Connection(asyncio.BufferedProtocol):
     streams: Streams
     """The calls of the connection."""
     made_at: float
-    """Time at which it was made, in seconds of the process' clock."""
+    """Time at which the connection was made, in seconds of the process's clock."""
     heard_at: float
     """Time at which something was last received, in the same seconds."""
     ended_at: float | None
     """Time at which the last byte was queued, in the same seconds; None before."""
     is_waiting: bool
-    """True while it waits for its turn to process received bytes."""
+    """True while the connection waits for its turn to process received bytes."""
 
     def __init__(self, owner: Owner, buffer: memoryview) -> None:
-        """`buffer` is shared by all connections, as the loop reads one at a time."""
+        """`buffer` is shared by all connections, because the loop reads one at a time."""
         self.made_at = self.heard_at = monotonic()
         self.ended_at = None
         self._owner = owner
@@ -79,13 +79,13 @@ class Connection(asyncio.BufferedProtocol):
         self._soon()
 
     def shut_down(self) -> None:
-        """Accept no new calls, and close after the last one."""
+        """Accept no new calls, and close the connection after the last call."""
         self._http2.shut_down()
         self._soon()
 
     def close(self) -> None:
-        """End the connection after sending all queued bytes; the peer closes it."""
-        # Bytes that waited for room are queued behind those that are taken first.
+        """End the connection after sending all queued bytes; the peer then closes it."""
+        # Bytes that waited for room are queued behind the bytes that are taken first.
         for _ in range(2):
             self._flush(ends=True)
         self._end()
@@ -97,7 +97,7 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.abort()
 
     def _end(self) -> None:
-        """End all calls and send nothing more; drop what is received until the peer closes the connection.
+        """End all calls and send nothing more; drop received bytes until the peer closes the connection.
 
         A connection that is closed while bytes are unread is reset by the system, and data that the peer has
         not received is lost (RFC 9293, section 3.6.1). TLS has no end in one direction.
@@ -109,7 +109,7 @@ class Connection(asyncio.BufferedProtocol):
         self.ended_at = monotonic()
         self.streams.close()
         if transport.can_write_eof():
-            # A peer that has gone is noticed when something is read from it.
+            # The loss of a peer is detected when its connection is read.
             with suppress(OSError):
                 transport.write_eof()
         if not self._is_reading:
@@ -153,19 +153,19 @@ class Connection(asyncio.BufferedProtocol):
         self._wait()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End all calls: the connection is lost."""
+        """End all calls, because the connection is lost."""
         self._transport = None
         self._forget()
         self.streams.close()
         self._owner.closed(self)
 
     def pause_writing(self) -> None:
-        """Stop reading while the peer does not read: its requests would need answers."""
+        """Stop reading while the peer does not read, because its requests would need answers."""
         self._is_paused = True
         self._read_or_not()
 
     def resume_writing(self) -> None:
-        """Read again, as the peer reads: that also shows that it is alive."""
+        """Read again, because the peer reads, which also shows that it is alive."""
         self.heard_at = monotonic()
         self._is_paused = False
         self._read_or_not()
@@ -174,7 +174,7 @@ class Connection(asyncio.BufferedProtocol):
     # Turns of the connection.
 
     def go_on(self) -> int:
-        """Process received bytes; returns the work for them and for the calls that have begun."""
+        """Process received bytes; returns the work that they and the new calls have taken."""
         if self._is_closing:
             return 0
         data, self._unread = self._unread, b""
@@ -188,7 +188,7 @@ class Connection(asyncio.BufferedProtocol):
         return len(data) + CALL_WORK * (self.streams.begun - begun)
 
     def _wait(self) -> None:
-        """Wait for a turn, which may be immediate. Nothing is received meanwhile."""
+        """Wait for a turn, which may be immediate. Nothing is received in the meantime."""
         if not self.is_waiting:
             self.is_waiting = True
             self._owner.rounds.wait(self.streams.line, self)
@@ -209,7 +209,7 @@ class Connection(asyncio.BufferedProtocol):
     # Between the wire and the loop.
 
     def _soon(self) -> None:
-        """Write at the end of this turn of the loop, when other calls have queued their messages too."""
+        """Write at the end of this round of the loop, when other calls have queued their messages as well."""
         if not (self._is_flushing or self._is_closing):
             self._is_flushing = True
             self._loop.call_soon(self._flush)

@@ -1,4 +1,4 @@
-"""Metadata and statuses in their gRPC form in HTTP/2 headers (gRPC's PROTOCOL-HTTP2)."""
+"""Metadata and statuses in the form in which gRPC puts them into HTTP/2 headers (gRPC's PROTOCOL-HTTP2)."""
 
 import base64
 import re
@@ -20,7 +20,7 @@ _OF_GRPC = frozenset({"te", "content-type", "grpc-timeout", "grpc-encoding", "gr
 _UNITS = {"H": 3600.0, "M": 60.0, "S": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e-9}
 _TIMEOUT_DIGITS = 8
 
-# Window bits for zlib: for data with its own header, and with that of gzip.
+# Window bits for zlib: for data with zlib's own header, and with the header of gzip.
 _ENCODINGS = {"deflate": zlib.MAX_WBITS, "gzip": zlib.MAX_WBITS | 16}
 
 
@@ -72,7 +72,7 @@ def trailers(status: grpc.Status) -> Pairs:
 
 def _quoted(text: str) -> str:
     """Percent-encode a text for a header."""
-    # All characters that may stay as they are: printable ASCII without the percent sign.
+    # All characters that need no encoding: printable ASCII without the percent sign.
     quoted = quote(text, safe=" !\"#$&'()*+,-./:;<=>?@[\\]^_`{|}~", errors="replace")
     # HTTP/2 forbids values that begin or end with a space: some clients fail such calls.
     return re.sub("^ +| +$", lambda spaces: "%20" * len(spaces[0]), quoted)
@@ -91,7 +91,7 @@ def timeout(value: str) -> float:
 
 
 class Packed(bytes):
-    """A compressed message. It is decompressed when it is read, so few take their full size at a time."""
+    """A compressed message. It is decompressed when it is read, so few have their full size at a time."""
 
 
 class Unpacking:
@@ -107,7 +107,7 @@ class Unpacking:
 
         Raises:
             MetadataError: the message is not in the encoding, or the encoding is unknown.
-            TooLarge: it has more than `most` bytes.
+            TooLarge: the message has more than `most` bytes.
         """
         form = _ENCODINGS.get(self._encoding)
         if form is None:

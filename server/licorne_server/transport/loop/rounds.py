@@ -1,9 +1,9 @@
 """Bounds the work for all connections together in one round of the loop.
 
-Cheap requests of a client may be expensive for the server: 64 KiB of small frames take 2 ms, and a call of 50
-bytes has the full cost of a call. So the work of a round is bounded. Connections with more to do wait for the
-next round, and all other tasks of the loop run before. Unauthenticated and authenticated peers take turns,
-and so do the hosts within each of these groups.
+Requests that are cheap for a client may be expensive for the server: 64 KiB of small frames take 2 ms, and a
+call of 50 bytes costs as much as any call. So the work of a round is bounded. Connections with more work wait
+for the next round, and all other tasks of the loop run before it. Unauthenticated and authenticated peers
+take turns, and so do the hosts within each of these groups.
 """
 
 import asyncio
@@ -12,40 +12,40 @@ from typing import Protocol
 from licorne_server.process.fair import RoundRobin
 
 ROUND_WORK = 64 * 1024
-"""Work of a round, at most, plus that of one more step. A byte read is a unit of work. No connection reads
-more than the remaining work."""
+"""Maximum work of a round, which the last step may exceed. The work of reading one byte is 1. No connection
+reads more bytes than the remaining work."""
 
 CALL_WORK = 4 * 1024
 """Work of a call that begins."""
 
 LEAST_BYTES = 1024
-"""Bytes that a connection may read when the work of the round is used up."""
+"""Number of bytes that a connection may read even if the work of the round is used up."""
 
 
 Line = tuple[bool, str]
-"""Connections that take turns as one: whether their peers are authenticated, and their host."""
+"""Key of connections that share a turn: whether their peers are authenticated, and their host."""
 
 
 class Worker(Protocol):
     """A connection with work to do."""
 
     is_waiting: bool
-    """True while it waits for its turn."""
+    """True while the connection waits for its turn."""
 
     def go_on(self) -> int:
-        """Do one step; returns its work."""
+        """Do one step; returns the work of the step."""
         ...
 
 
 class Rounds:
-    """The work of the present round."""
+    """The work of the current round."""
 
     def __init__(self) -> None:
-        """Start without work done."""
+        """Start with an unused round."""
         self._left = ROUND_WORK
         # Waiting connections of unauthenticated peers, and of authenticated ones.
         self._waiting: tuple[RoundRobin[Line, tuple[Line, Worker]], ...] = (RoundRobin(), RoundRobin())
-        # True if it is the turn of authenticated peers.
+        # True if authenticated peers have the next turn.
         self._is_theirs = True
         self._loop = asyncio.get_running_loop()
         # True once the next round is scheduled.

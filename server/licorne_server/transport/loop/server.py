@@ -1,4 +1,4 @@
-"""A gRPC server whose connections are the loop's own."""
+"""A gRPC server on connections of the event loop."""
 
 import asyncio
 import os
@@ -24,10 +24,10 @@ from licorne_server.transport.loop.rounds import Rounds
 from licorne_server.transport.loop.unfinished import Unfinished
 
 LONGEST_LOOK, LOOKS = 1.0, 4
-"""Maximum seconds between two checks of all connections; and checks within the shortest of their limits."""
+"""Maximum seconds between two checks of all connections, and number of checks within the shortest limit."""
 
 CLOSE_SECONDS = 1.0
-"""Seconds in which connections may send queued bytes when the server stops, and handlers may end."""
+"""Seconds in which connections may send queued bytes, and handlers may end, when the server stops."""
 
 DRAIN_SECONDS = 0.02
 """Seconds between two checks whether all responses were sent, when the server stops."""
@@ -50,7 +50,7 @@ class LoopTransport:
         time_slices: TimeSlices,
         is_short: Callable[[], object] = bool,
     ) -> None:
-        """Calls pass the interceptors in order; `options` are gRPC's, all of which are observed.
+        """Calls pass the interceptors in order; all `options`, which are gRPC's, are observed.
 
         Handshakes of TLS take turns with reads in `time_slices`. `is_short` is true while memory is short.
         """
@@ -85,7 +85,7 @@ class LoopTransport:
         self._handlers.extend(handlers)
 
     def add_registered_method_handlers(self, service: str, handlers: Mapping[str, Any]) -> None:
-        """Ignore them: the same handlers are added as generic ones as well."""
+        """Do nothing: the same handlers are added as generic ones as well."""
 
     async def start(self) -> None:
         """Accept connections from now on."""
@@ -96,7 +96,7 @@ class LoopTransport:
         self._looking = loop.create_task(self._look(), name="connections of the transport")
 
     async def stop(self, grace: float | None) -> None:
-        """Accept no more calls, and end all after `grace` seconds; with None they end at once."""
+        """Accept no more calls, and end all of them after `grace` seconds, or at once with None."""
         self._is_stopping = True
         for listener in self._listeners:
             listener.close()
@@ -113,7 +113,7 @@ class LoopTransport:
         for connection in tuple(self._connections):
             connection.streams.end_all(STOPPED)
         if self._tasks:
-            # A handler that does not end does not block the end of the server.
+            # A handler that does not end must not block the stop of the server.
             await asyncio.wait(tuple(self._tasks), timeout=CLOSE_SECONDS)
         await self._close()
         await stop_task(self._looking)
@@ -199,7 +199,7 @@ class LoopTransport:
         return Connection(self, self._buffer)
 
     def _handshake(self, handshakes: Handshakes) -> asyncio.Protocol:
-        """The protocol of a new connection with TLS: a handshake counts as a connection."""
+        """The protocol of a new connection with TLS, which counts from the beginning of its handshake."""
         under_way = sum(len(each.under_way) for each in self._handshakes)
         if len(self._connections) + under_way >= self._limits.connections:
             return RefusedConnection()
@@ -218,13 +218,13 @@ class LoopTransport:
             self.unfinished.drop()
 
     def _look_at_all(self) -> None:
-        # A function of its own, as a sleeping coroutine would hold a reference to the last connection.
+        # A separate function, as a sleeping coroutine would keep a reference to the last connection.
         now = monotonic()
         for connection in tuple(self._connections):
             self._limits.hold(connection, now)
 
     def _is_busy(self) -> bool:
-        """True while a call is under way, or a response is not sent completely."""
+        """True while a call is running, or a response is not sent completely."""
         return bool(self._tasks) or any(not each.streams.is_idle for each in self._connections)
 
     async def _close(self) -> None:
@@ -266,11 +266,11 @@ class ConnectionLimits:
         self.look = min(LONGEST_LOOK, min(self.handshake, self._idle, self._silent) / LOOKS)
 
     def hold(self, connection: Connection, now: float) -> None:
-        """Close a connection that is over a limit, or ping a silent peer."""
+        """Close a connection that exceeds a limit, or ping a silent peer."""
         silent = now - connection.heard_at
         idle = now - connection.streams.idle_since if connection.streams.is_idle else 0.0
         if connection.ended_at is not None:
-            # The peer should have closed it.
+            # The peer should have closed the connection.
             if now - connection.ended_at > self._timeout:
                 connection.abort()
         elif not connection.streams.is_greeted:
@@ -279,14 +279,14 @@ class ConnectionLimits:
         elif silent > self._silent + self._timeout or idle > self._idle + self._timeout:
             connection.abort()
         elif idle > self._idle:
-            # The peer should close the connection when it gets this.
+            # The peer should close the connection when it receives this.
             connection.shut_down()
         elif silent > self._silent:
             connection.ping()
 
 
 def _places(address: Address) -> list[tuple[int, int, int, Any]]:
-    """Sockets to listen on; for all interfaces one socket of both families, as gRPC does."""
+    """Sockets to listen on; for all interfaces, one socket for both address families, as in gRPC."""
     host = address.host
     if address.is_wildcard and socket.has_dualstack_ipv6():
         host = "::"

@@ -29,7 +29,7 @@ class CallRunner(Protocol):
     """The server that runs calls."""
 
     max_message: int
-    """Bytes of a message, at most."""
+    """Maximum number of bytes of a message."""
     unfinished: Unfinished
     """Incomplete messages of all connections."""
 
@@ -46,19 +46,19 @@ class Streams:
     host: str
     """The peer's host, for bounds by host."""
     line: Line
-    """Connections that take turns as one: those of a host. Those with an authenticated peer, by its
-    certificate or by a caller, take turns separately.
+    """Key of connections that share a turn: those of a host. Connections with a peer that was authenticated,
+    by its certificate or by a caller, take turns separately.
     """
     begun: int
-    """Calls that have begun."""
+    """Number of calls that have begun."""
     idle_since: float
-    """Time at which the last call ended, in seconds of the process' clock."""
+    """Time at which the last call ended, in seconds of the process's clock."""
 
     secure: ssl.SSLObject | None
     """The TLS state with the peer's certificate; None without TLS."""
 
     def __init__(self, calls: CallRunner, wire: http2.Connection, soon: Callable[[], None]) -> None:
-        """Start over `wire`, before the peer is identified; `soon` schedules a write."""
+        """Start on `wire`, before the peer is known; `soon` schedules a write."""
         self.peer = self.host = ""
         self.line = (False, "")
         self.secure = None
@@ -71,7 +71,7 @@ class Streams:
         self._open: dict[int, Call] = {}
 
     def meet(self, peer: str, secure: ssl.SSLObject | None) -> None:
-        """Set the peer: its address, as gRPC writes it, and the TLS state with its certificate."""
+        """Set the peer: its address as gRPC writes it, and the TLS state with its certificate."""
         self.peer, self.secure = peer, secure
         self.host = peer_of(host_of(peer))
         self._is_certified = any(self.auth_context().values())
@@ -84,7 +84,7 @@ class Streams:
 
     @property
     def is_idle(self) -> bool:
-        """True while no call is open, and no response is under way."""
+        """True while no call is open, and no response is being sent."""
         return not (self._open or self._wire.busy)
 
     def auth_context(self) -> dict[str, list[bytes]]:
@@ -97,8 +97,8 @@ class Streams:
             call.end(status)
 
     def close(self) -> None:
-        """End all calls without a status: the peer has disconnected."""
-        # Remaining references between calls, this object and the connection must not form a cycle.
+        """End all calls without a status, because the peer has disconnected."""
+        # References between calls, this object and the connection must not form a cycle.
         calls, self._open, self._soon = self._open, {}, _nothing
         for call in calls.values():
             call.end(None)
@@ -118,11 +118,11 @@ class Streams:
         log.warning("unfinished messages dropped", peer=self.peer, reason=reason)
 
     def authenticated(self) -> None:
-        """Note that a caller was authenticated: the connection counts as that of an authenticated peer."""
+        """Record that a caller was authenticated: the connection counts as that of an authenticated peer."""
         self.line = (True, self.host)
 
     def _unfinished_messages(self) -> list[tuple[int, int]]:
-        """Incomplete first messages of calls; of unauthenticated peers all incomplete messages."""
+        """Incomplete first messages of calls, or for unauthenticated peers all incomplete messages."""
         is_known, _ = self.line
         return self._wire.unfinished(not is_known)
 
@@ -164,12 +164,12 @@ class Streams:
         self._soon()
 
     def send(self, stream: int, message: bytes) -> bool:
-        """Send a message; True if the peer has to read before the next one."""
+        """Send a message; returns True if the peer has to read before the next one is sent."""
         self._soon()
         return self._wire.send(stream, message)
 
     def consumed(self, stream: int, messages: int, size: int) -> None:
-        """Note that messages were read, so that the peer may send more."""
+        """Record that messages were read, so that the peer may send more."""
         if self._wire.consumed(stream, messages, size):
             self._soon()
 
@@ -180,13 +180,13 @@ class Streams:
             self.count_unfinished()
 
     def finish(self, stream: int, head: Pairs, metadata: Pairs) -> None:
-        """End a response, and with it the call."""
+        """End a response, and its call."""
         self._wire.finish(stream, head, metadata)
         self._forget(stream)
         self._soon()
 
     def _begin(self, stream: int, method: str, path: str, headers: Pairs, values: int) -> None:
-        """Begin a call, or refuse it. Its metadata is not decoded: the caller is not authenticated yet."""
+        """Begin a call, or refuse it. Its metadata is not decoded until the caller is authenticated."""
         self.begun += 1
         unpacking = Unpacking(header(headers, "grpc-encoding"), self._calls.max_message)
         call = self._open[stream] = Call(self, stream, path, headers, unpacking)
@@ -220,7 +220,7 @@ def _refusal(most: int, size: int, flag: int) -> grpc.Status:
 
 
 def _nothing() -> None:
-    """Schedule no write."""
+    """Do nothing, in place of scheduling a write."""
 
 
 def _names(secure: ssl.SSLObject) -> dict[str, list[bytes]]:

@@ -1,9 +1,9 @@
 """Bounds the memory of incomplete messages of peers without a certificate.
 
-Before the first message of a call is complete, at most its token is known. Until then its bytes are in
-memory, for up to `bounds.first_message`; bytes of later messages of unauthenticated peers stay without a time
-limit. So all are bounded, for each host and in total. Beyond the bound, calls are dropped from the connection
-that has had incomplete messages for longest: of that host, or of the host with the most bytes.
+Until the first message of a call is complete, its caller is known at most by a token. Its bytes are in memory
+for up to `bounds.first_message`; bytes of later messages of unauthenticated peers may stay without a time
+limit. So all these bytes are bounded, for each host and in total. Above the bound, calls are dropped from the
+connection with incomplete messages for the longest time: of that host, or of the host with the most bytes.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from typing import Protocol
 from licorne_server.wire.caps import MAX_MESSAGE_BYTES
 
 TOTAL, EACH = 16 * MAX_MESSAGE_BYTES, 4 * MAX_MESSAGE_BYTES
-"""Maximum number of bytes of all hosts together, and of one."""
+"""Maximum number of bytes of all hosts together, and of one host."""
 
 SHORT = MAX_MESSAGE_BYTES
 """Maximum number of bytes of all hosts together while memory is short."""
@@ -33,12 +33,12 @@ class Unfinished:
         """Start without bytes; `is_short` is true while memory is short."""
         self.total = 0
         self._is_short = is_short
-        # Connections of each host with their bytes, the oldest first.
+        # The connections of each host with their bytes, the oldest first.
         self._holders: dict[str, dict[Holder, int]] = {}
         self._sizes: dict[str, int] = {}
 
     def count(self, host: str, holder: Holder, size: int) -> None:
-        """Set the bytes of a connection of a host, and drop calls beyond the bounds."""
+        """Set the bytes of a connection of a host, and drop calls if a bound is exceeded."""
         holders = self._holders.setdefault(host, {})
         more = size - holders.get(holder, 0)
         self.total += more
@@ -53,7 +53,7 @@ class Unfinished:
             self.drop(host)
 
     def drop(self, host: str = "") -> None:
-        """Drop calls beyond the bounds: of the host whose bytes have grown, and of all hosts."""
+        """Drop calls until the bounds are met: of the host whose bytes have grown, and of all hosts."""
         while self._sizes.get(host, 0) > EACH:
             self._drop_oldest(host, f"at most {EACH} bytes of messages of one host may be unfinished")
         most = SHORT if self._is_short() else TOTAL

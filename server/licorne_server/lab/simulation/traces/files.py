@@ -13,13 +13,13 @@ from typing import IO, Any, Final, cast
 from licorne_server.lab.simulation.traces.model import Lines, TraceError, TraceLine, bad_value
 
 MAX_LINE: Final = 1024 * 1024
-"""Bytes of a line."""
+"""Maximum number of bytes of a line."""
 MAX_OBJECT: Final = 4 * 1024 * 1024
-"""Characters of a JSON object."""
+"""Maximum number of characters of a JSON object."""
 CHUNK: Final = 64 * 1024
 _GZIP: Final = b"\x1f\x8b"
 _NOTHING: Final = frozenset({"", "none", "null", "nan", "na", "n/a", "-"})
-"""Words for a value that is not known."""
+"""Words for an unknown value."""
 
 csv.field_size_limit(MAX_LINE)
 
@@ -58,7 +58,7 @@ def lines_of(path: Path) -> Lines:
 
 
 class TraceRow:
-    """A row of a table by names of columns; also a JSON object."""
+    """A row of a table by names of columns, or a JSON object."""
 
     __slots__ = ("_file", "_line", "_path", "_values")
 
@@ -83,7 +83,7 @@ class TraceRow:
         """A finite number; `missing` if the value is missing.
 
         Raises:
-            TraceError: it is no number, or missing without a default.
+            TraceError: the value is no number, or it is missing and there is no default.
         """
         text = self.text(*names)
         if not text and missing is not None:
@@ -100,7 +100,7 @@ class TraceRow:
         """A time in unix seconds, from a number or a date in UTC; None if missing.
 
         Raises:
-            TraceError: it is no time.
+            TraceError: the value is no time.
         """
         text = self.text(*names)
         if not text:
@@ -118,7 +118,7 @@ class TraceRow:
         return value
 
     def value(self, name: str) -> Any:
-        """The value as JSON has it."""
+        """The value of a field, as it is in the JSON object."""
         return self._values.get(name)
 
     def within(self, field: str, values: Mapping[str, Any]) -> "TraceRow":
@@ -126,7 +126,7 @@ class TraceRow:
         return TraceRow(values, self._file, self._line, f"{self._path}{field}.")
 
     def error(self, field: str, problem: str) -> TraceError:
-        """The error of a field of the row."""
+        """The error for a field of the row."""
         return TraceError(problem, file=self._file, line=self._line, field=f"{self._path}{field}")
 
 
@@ -179,7 +179,7 @@ def rows_of(path: Path, columns: Sequence[str] = (), needed: Sequence[str] = ())
 
 
 def objects_of(path: Path) -> Iterator[TraceRow]:
-    """The objects of a file: items of one JSON list, or consecutive objects.
+    """The objects of a file: the items of one JSON list, or consecutive objects.
 
     Raises:
         TraceError: the file contains something else, or an object is too long.
@@ -193,7 +193,7 @@ def objects_of(path: Path) -> Iterator[TraceRow]:
                 try:
                     found, end = decoder.raw_decode(buffer, at)
                 except (json.JSONDecodeError, RecursionError):
-                    # The object may go on behind the buffer.
+                    # The object may continue beyond the buffer.
                     if ended or len(buffer) - at > MAX_OBJECT:
                         problem = (
                             "invalid JSON" if ended else f"an object longer than {MAX_OBJECT} characters"
@@ -216,7 +216,7 @@ def objects_of(path: Path) -> Iterator[TraceRow]:
 
 
 def _decoded(data: bytes, *, last: bool) -> tuple[str, bytes]:
-    """The text of the data, without an incomplete character at the end."""
+    """The text of the data, without an incomplete character at its end; `last` is True for the last data."""
     whole = len(data)
     if not last:
         for back in range(1, min(4, whole) + 1):
@@ -230,7 +230,7 @@ def _decoded(data: bytes, *, last: bool) -> tuple[str, bytes]:
 
 
 def _skip(buffer: str, at: int, line: int) -> tuple[int, int]:
-    """The place of the next value, and its line."""
+    """The position of the next value, and its line."""
     start = at
     while at < len(buffer) and buffer[at] in " \t\r\n,[]\ufeff":
         at += 1

@@ -22,13 +22,13 @@ EVENTS = (
     "UPDATE_PENDING",
     "UPDATE_RUNNING",
 )
-"""Types of events; their places are their numbers."""
+"""Types of events; the number of a type is its index."""
 
 _NUMBERS = {str(number): event for number, event in enumerate(EVENTS)}
 _ENDS = frozenset({"FAIL", "FINISH", "KILL", "LOST"})
 _MICROSECOND = 1e-6
 _AFTER = float(2**62)
-"""Microseconds of a time that means: after the end of the trace."""
+"""Time in microseconds that stands for any time after the end of the trace."""
 
 
 def is_google(path: Path) -> bool:
@@ -104,7 +104,7 @@ def _job(name: str, collection: _Collection) -> TraceJob | LeftOut:
     if not collection.is_job:
         return LeftOut.NOT_A_JOB
     if not collection.submit:
-        # Zero is for what was submitted before the trace.
+        # Zero is the time of events before the beginning of the trace.
         return LeftOut.NO_SUBMISSION
     if collection.start is None:
         return LeftOut.NEVER_STARTED

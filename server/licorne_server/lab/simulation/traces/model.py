@@ -1,4 +1,4 @@
-"""A job of a trace, in the units of the trace, and the errors of its reading."""
+"""A job of a trace, in the units of the trace, and the errors of readers."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -11,7 +11,7 @@ from licorne_core.values.errors import shown
 
 
 class LeftOut(StrEnum):
-    """Reason for leaving a job out, as the report has it."""
+    """Reason why a job is left out, as the report shows it."""
 
     NEVER_STARTED = "ended before its start"
     NO_END = "no end in the trace"
@@ -35,7 +35,7 @@ class TraceError(Exception):
 
 
 def bad_value(text: str, wanted: str) -> str:
-    """The problem of a value that is not of its kind."""
+    """The text of the problem with a value of a wrong kind."""
     return f"'{shown(text)}' is no {wanted}" if text else f"no value, expected a {wanted}"
 
 
@@ -53,7 +53,7 @@ class Part(NamedTuple):
 
 
 class TraceJob(NamedTuple):
-    """A job. Times and delays are in seconds; time 0 is that of the trace.
+    """A job. Times and delays are in seconds; time 0 is the beginning of the trace's time.
 
     `requested` is the promised run time, 0 if unknown. `waited` is the wait in the recorded system, -1 if
     unknown.
@@ -77,10 +77,10 @@ class TraceJob(NamedTuple):
 class Trace:
     """A trace that is being read.
 
-    `jobs` may be iterated once. `skipped` has the number of jobs that were left out, by reason, and `nodes`
-    and `processors` the size of the recorded cluster, 0 if unknown: all are complete after the last job.
-    `splits` is True if a part has the total of a job, and the trace does not divide it into members.
-    `gangs` is True if the members of a job start together.
+    `jobs` may be iterated once. `skipped` has the number of jobs that were left out, by reason. `nodes` and
+    `processors` are the size of the recorded cluster, 0 if unknown. These fields are complete after the last
+    job. `splits` is True if a part is the total of a job, because the trace does not divide jobs into
+    members. `gangs` is True if the members of a job start together.
     """
 
     kind: str
@@ -93,7 +93,7 @@ class Trace:
     gangs: bool = True
 
     def kept(self, found: Iterable[TraceJob | LeftOut]) -> Iterator[TraceJob]:
-        """The jobs; the others are counted."""
+        """Yield the jobs, and count those that are left out."""
         for each in found:
             if isinstance(each, LeftOut):
                 self.skipped[each] += 1

@@ -40,7 +40,7 @@ def open_trace(paths: Sequence[Path], kind: str = "") -> Trace:
 
     Raises:
         OSError: a file cannot be read.
-        TraceError: no format fits, or the files have different ones.
+        TraceError: no format fits, or the files have different formats.
     """
     files: list[Path] = []
     for path in paths:
@@ -86,5 +86,5 @@ def format_of(path: Path) -> str:
 
 
 def _first(path: Path) -> str:
-    """The first line with something in it."""
+    """The first line that is not empty."""
     return next((text for line in lines_of(path) if (text := line.text.strip())), "")

@@ -1,7 +1,7 @@
 """Alibaba's PAI: tables of jobs, of their tasks and, optionally, of the instances of tasks.
 
-The published tables have no row of column names; if there is one, it is used. Jobs are known before tasks,
-and tasks before instances, so each file is read once.
+The published tables have no row of column names; a row of column names is used if there is one. Jobs are
+known before tasks, and tasks before instances, so each file is read once.
 """
 
 from collections.abc import Iterator
@@ -50,7 +50,7 @@ _PERCENT = 100.0
 
 
 def table_of(path: Path) -> str:
-    """The table that a file has, by its name or its columns; empty for none."""
+    """The table to which a file belongs, by its name or its columns; empty if to none."""
     for name in TABLES:
         if f"{name}_table" in path.name.lower():
             return name

@@ -96,7 +96,7 @@ def _is_number(text: str) -> bool:
 
 
 def _job(numbers: list[float]) -> TraceJob | LeftOut:
-    """The job of a line; the reason if it cannot be played."""
+    """The job of a line, or the reason why it cannot be played."""
     number, submit, waited, runtime, allocated, _, _, asked, requested, memory, status = numbers[:11]
     user, group, executable, queue, partition = map(_name, numbers[11:16])
     processors = asked if asked > 0 else allocated

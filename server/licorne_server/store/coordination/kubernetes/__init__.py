@@ -1,4 +1,4 @@
-"""The backend `kubernetes`: Lease objects and config maps in one namespace of a cluster."""
+"""The backend `kubernetes`: Leases and config maps in one namespace of a cluster."""
 
 from licorne_server.store.coordination.kubernetes.store import KubernetesStore
 

@@ -1,8 +1,8 @@
 """Credentials for a cluster: the service account of a pod, or a kubeconfig.
 
-The client library, `kubernetes_asyncio`, is of the extra `kubernetes`. It takes a second of CPU and 75 MB
-to load, so only members that use it load it. It is used for credentials and transport; every
-response is read by this package, because the library bounds neither its size nor its time.
+The client library, `kubernetes_asyncio`, is part of the extra `kubernetes`. It takes a second of CPU and 75
+MB to load, so only members that use it load it. It is used for credentials and transport; every response is
+read by this package, because the library bounds neither its size nor its time.
 """
 
 import os
@@ -22,7 +22,7 @@ _HOST, _PORT = "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterAccess:
-    """The locations of credentials."""
+    """The locations of the credentials for a cluster."""
 
     account: Path = ACCOUNT
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
@@ -34,7 +34,7 @@ class ClusterAccess:
 
     @property
     def kubeconfig(self) -> Path:
-        """The file that is used outside a cluster."""
+        """The kubeconfig that is used outside a cluster."""
         return Path(self.environ.get("KUBECONFIG", "") or "~/.kube/config").expanduser()
 
     def check(self) -> None:
@@ -44,7 +44,7 @@ class ClusterAccess:
             SettingsError: the client library or the credentials are missing.
         """
         try:
-            # Imported here, as no call may wait for it: it takes longer than a short lease.
+            # Imported here, because the import takes longer than a short lease, so no call may wait for it.
             import_module("kubernetes_asyncio")
         except ImportError as error:
             raise SettingsError(
@@ -64,10 +64,10 @@ class ClusterAccess:
             )
 
     def namespace(self, given: str) -> str:
-        """The namespace: the given one, or that of the pod.
+        """The given namespace, or else that of the pod.
 
         Raises:
-            SettingsError: none is given, and there is no pod.
+            SettingsError: no namespace is given, and there is no pod.
         """
         if given:
             return given
@@ -79,7 +79,7 @@ class ClusterAccess:
         return file.read_text(encoding="utf-8").strip()
 
     async def connect(self) -> Any:
-        """A client of the library, with the present credentials.
+        """A client of the library with the current credentials.
 
         Raises:
             Exception: any error of the library about the credentials.

@@ -1,9 +1,9 @@
 """Calls to the API server, each bounded in time and in bytes.
 
-A call that the server has refused temporarily is repeated after the time that it names, within
-the time-out of the call: 429 always, as nothing was carried out, and 503 for reads only. Calls
-during that time wait too. Writes take turns, so that a member that takes over a thousand RMs
-is not throttled for all of them; renewals have priority.
+A call that the server has refused temporarily is repeated after the time that the server requests, within the
+time-out of the call: after 429 always, as nothing was carried out, and after 503 for reads only. Other calls
+during that time wait too. Writes take turns, so that the server does not throttle all writes of a member that
+takes over a thousand RMs; renewals have priority.
 """
 
 import asyncio
@@ -20,16 +20,16 @@ from licorne_server.store.coordination.kubernetes.objects import Json, version_o
 from licorne_server.store.documents.documents import Conflict, StoreError
 
 MAX_BODY = 16 * 1024 * 1024
-"""Bytes of a response, at most. A page has 10 config maps or 100 Leases."""
+"""Maximum number of bytes of a response. A page has 10 config maps or 100 Leases."""
 
 MAX_EVENT = 2 * 1024 * 1024
-"""Bytes of an event of a watch, at most."""
+"""Maximum number of bytes of an event of a watch."""
 
 MAX_OBJECTS = 20_000
-"""Objects of a list, at most, over all its pages."""
+"""Maximum number of objects in a list, over all its pages."""
 
 MAX_LISTED = 256 * 1024 * 1024
-"""Bytes of a list, at most, over all its pages."""
+"""Maximum number of bytes of a list, over all its pages."""
 
 _WRITES_A_SECOND = 50.0
 _WRITES_AT_ONCE = 100
@@ -45,13 +45,13 @@ class Expired(StoreError):
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """A kind of object, under its name in the API server."""
+    """A kind of object, with its name in the API server."""
 
     path: str
     plural: str
     group: str
     page: int
-    """Objects of a page."""
+    """Number of objects in a page."""
 
     @property
     def full(self) -> str:
@@ -71,7 +71,7 @@ VERBS = {
     "update": "PUT",
     "delete": "DELETE",
 }
-"""Methods of HTTP by verb of RBAC."""
+"""Methods of HTTP, by the verb of RBAC."""
 
 _READS = ("get", "list", "watch")
 
@@ -94,17 +94,17 @@ class _Request:
 
 
 class _Later(StoreError):
-    """The server requests a pause of calls."""
+    """The server requests that calls pause."""
 
     def __init__(self, message: str, seconds: float, *, repeat: bool) -> None:
-        """`repeat`: nothing was carried out, so the call may be made again."""
+        """`repeat` is True if nothing was carried out, so that the call may be repeated."""
         super().__init__(message)
         self.seconds = seconds
         self.repeat = repeat
 
 
 class Turns:
-    """Spaces our own writes, in the order of calls."""
+    """Spaces the writes of this member, in the order of calls."""
 
     def __init__(self) -> None:
         """Let the first writes through at once."""
@@ -114,7 +114,7 @@ class Turns:
         """Wait for a turn.
 
         Raises:
-            StoreError: it would take longer than `patience` seconds.
+            StoreError: the turn would come after more than `patience` seconds.
         """
         now = asyncio.get_running_loop().time()
         apart = 1 / _WRITES_A_SECOND
@@ -139,11 +139,11 @@ class Api:
         self._connecting = asyncio.Lock()
         self._closed = False
         self._turns = Turns()
-        # Time of the loop before which the server wants no calls.
+        # Time before which the server wants no calls, in the loop's time.
         self._resume = 0.0
 
     async def get(self, resource: Resource, name: str) -> Json | None:
-        """The object of that name; None if it does not exist. The read is never served from a stale cache."""
+        """The object with this name; None if it does not exist. It is never read from a stale cache."""
         try:
             return await self._call(_Request("get", resource, name))
         except Missing:
@@ -154,20 +154,20 @@ class Api:
         return await self._write(_Request("create", resource, body=body), urgent)
 
     async def update(self, resource: Resource, body: Json, *, urgent: bool = False) -> Json:
-        """Replace the object of that name and version. Raises Conflict for another one, or `Missing`."""
+        """Replace the object of this name and version. Raises Conflict for another version, or `Missing`."""
         return await self._write(
             _Request("update", resource, str(body["metadata"]["name"]), body=body), urgent
         )
 
     async def delete(self, resource: Resource, name: str, version: str) -> None:
-        """Delete the object of that version. Raises Conflict for another one, or `Missing`."""
+        """Delete the object of this version. Raises Conflict for another version, or `Missing`."""
         body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"resourceVersion": version}}
         await self._write(_Request("delete", resource, name, body=body), False)
 
     async def list_all(self, resource: Resource, labels: str) -> tuple[list[Json], str]:
         """All objects with these labels, from one moment, and the version from which to watch."""
         for _ in range(3):
-            # A page may have expired: the store was compacted meanwhile.
+            # A page may have expired, because the store was compacted.
             with suppress(Expired):
                 return await self._pages(resource, labels)
         raise StoreError(f"the pages of list {resource.full} expired three times")
@@ -200,7 +200,7 @@ class Api:
         """Pass the changes since a version to `take`, by type and object, for about `seconds`.
 
         Raises:
-            Expired: the version is too old; everything has to be listed anew.
+            Expired: the version is too old: all objects have to be listed again.
         """
         query = {
             "labelSelector": labels,
@@ -250,7 +250,7 @@ class Api:
                 async with self._response(request, deadline - loop.time()) as response:
                     return await _body(response, request)
             except _Later as later:
-                # A longer pause would end the lease of a member that could have continued.
+                # A longer pause would end the lease of a member that could otherwise have continued.
                 self._resume = max(self._resume, loop.time() + min(later.seconds, self.timeout))
                 if not later.repeat or self._resume > last_start:
                     raise
@@ -291,7 +291,7 @@ class Api:
         except TimeoutError:
             raise
         except Exception as error:
-            # The token is read again before a call, from a file that may be gone.
+            # The token is read again before a call, and its file may be missing.
             raise StoreError(f"{request}: {type(error).__name__}: {error}") from error
         return response
 
@@ -303,7 +303,7 @@ class Api:
         except (ValueError, KeyError, TypeError):
             message = text[:200]
         if response.status == 401:
-            # The next call reads the credentials anew: tokens are replaced during the run.
+            # The next call reads the credentials again, because tokens are replaced while the server runs.
             await self._disconnect()
         failure = _failure(request, response.status, message)
         after = _retry_after(response)
@@ -349,7 +349,7 @@ def _event(line: bytes, request: _Request) -> tuple[str, Json]:
 
 
 def _retry_after(response: aiohttp.ClientResponse) -> float | None:
-    """Seconds for which the server refuses calls; None without such a header."""
+    """Seconds for which the server refuses calls; None if there is no such header."""
     text = response.headers.get("Retry-After", "")
     if text.isascii() and text.isdecimal() and len(text) < 10:
         return float(text) if response.status in (429, 503) else None

@@ -1,12 +1,12 @@
-"""Members, owners of RMs and documents to objects of Kubernetes, and back.
+"""Converts members, owners of RMs and documents to objects of Kubernetes, and back.
 
-A member is a Lease, and so is the record of an RM: so one LIST has both from one moment, and one
-watch follows them. The Lease of an RM is never renewed. Its epoch is in an annotation, because others
-may count `leaseTransitions`. A document is a config map, as it may be larger than all annotations
-together may be. The shared secret of members is a Secret: many users may read config maps.
+A member is a Lease, and so is the record of an RM. So one LIST returns both from one moment, and one watch
+follows both. The Lease of an RM is never renewed. Its epoch is in an annotation, because others may count
+`leaseTransitions`. A document is a config map, because it may exceed the limit of all annotations together.
+The shared secret of members is a Secret, because many users may read config maps.
 
-Ids are free texts and names of objects are not, so a name has a hash of the id; the id itself is an
-annotation. Labels select all objects of one deployment.
+Ids may contain any characters and names of objects may not, so a name has a hash of the id; the id itself is
+an annotation. Labels select all objects of one deployment.
 """
 
 import base64
@@ -41,10 +41,10 @@ WRITE = "licorne.dev/write"
 
 SHARED_KIND = "shared"
 SECRET = "secret"
-"""Label values: of documents in snapshots, and of the document that is a Secret."""
+"""Values of the label: for documents in snapshots, and for the document that is a Secret."""
 
 MAX_MEMBER = 192 * 1024
-"""Bytes of a member, at most. Kubernetes accepts 256 KiB of annotations."""
+"""Maximum number of bytes of a member. Kubernetes accepts 256 KiB of annotations."""
 
 _READABLE = 40
 
@@ -55,7 +55,7 @@ class MemberLease:
 
     member: Member
     version: str
-    """Its resourceVersion."""
+    """The resourceVersion of the Lease."""
     duration: float
     """Seconds without a change after which the lease has ended."""
     ended: bool
@@ -63,7 +63,7 @@ class MemberLease:
 
 
 def object_name(deployment: str, kind: str, key: str) -> str:
-    """The name of the object of an id or a key: a DNS-1123 subdomain, unique to the key."""
+    """The name of the object for an id or a key: a DNS-1123 subdomain, unique to the key."""
     readable = re.sub(r"[^a-z0-9]+", "-", key[:_READABLE].lower()).strip("-")
     digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:32]
     return ".".join(part for part in (deployment, kind, readable, digest) if part)
@@ -73,7 +73,7 @@ def version_of(found: Mapping[str, Any]) -> str:
     """The resourceVersion of an object or a list.
 
     Raises:
-        StoreError: it has none.
+        StoreError: there is none.
     """
     version = _mapping(found.get("metadata")).get("resourceVersion")
     if not isinstance(version, str) or not version:
@@ -94,17 +94,17 @@ def revision_of(found: Mapping[str, Any]) -> int:
 
 
 def write_of(found: Mapping[str, Any]) -> str:
-    """The id of the last write of the object; empty without one."""
+    """The id of the last write of the object; empty if there is none."""
     return str(_annotations(found).get(WRITE, ""))
 
 
 def kind_of(found: Mapping[str, Any]) -> str:
-    """The kind of one of our objects, by its label; empty without it."""
+    """The kind of one of our objects, by its label; empty without the label."""
     return str(_mapping(_mapping(found.get("metadata")).get("labels")).get(KIND, ""))
 
 
 def name_of(found: Mapping[str, Any]) -> str:
-    """The name of an object; empty without one."""
+    """The name of an object; empty if it has none."""
     return str(_mapping(found.get("metadata")).get("name", ""))
 
 
@@ -114,7 +114,7 @@ def replaced_by(found: Mapping[str, Any]) -> Json:
     Kubernetes creates a missing Lease on an update, whatever the version, unless a uid is given.
 
     Raises:
-        StoreError: the Lease has none.
+        StoreError: the Lease has no uid or version.
     """
     uid = _mapping(found.get("metadata")).get("uid")
     if not isinstance(uid, str) or not uid:
@@ -125,13 +125,13 @@ def replaced_by(found: Mapping[str, Any]) -> Json:
 def member_lease(
     deployment: str, member: Member, lease: float, now: float, before: Mapping[str, Any] | None = None
 ) -> Json:
-    """The Lease of a member; its renewal time, in unix seconds of the wall clock, is only for people.
+    """The Lease of a member, with a renewal time in unix seconds of the wall clock, which is only for people.
 
-    `before` is the metadata by which it replaces a Lease, from `replaced_by`; None for a new one.
+    `before` is the metadata for replacing a Lease, from `replaced_by`; None for a new Lease.
     """
     record = write_member(member)
     if len(record) > MAX_MEMBER:
-        # Many RMs with long ids: leave out the loads. Only balance suffers.
+        # For many RMs with long ids the loads are left out, which affects only the balance.
         record = write_member(replace(member, load={}))
     annotations = {RECORD: record.decode()}
     spec = {
@@ -143,7 +143,7 @@ def member_lease(
 
 
 def ended_lease(found: Json) -> Json:
-    """The Lease of an ended member, to replace the present one."""
+    """The Lease of an ended member, which replaces its present Lease."""
     metadata = _mapping(found.get("metadata"))
     annotations = {**_annotations(found), ENDED: "true"}
     kept = {key: metadata[key] for key in ("name", "labels") if key in metadata}
@@ -155,7 +155,7 @@ def read_member_lease(found: Json, usual_lease: float) -> MemberLease:
     """Read the Lease of a member.
 
     Raises:
-        ValueError: it is not one of ours, or was edited.
+        ValueError: the Lease is not one of ours, or was edited.
     """
     given = _annotations(found)
     duration = _mapping(found.get("spec")).get("leaseDurationSeconds")
@@ -170,9 +170,9 @@ def read_member_lease(found: Json, usual_lease: float) -> MemberLease:
 
 
 def rm_lease(deployment: str, record: Ownership, before: Mapping[str, Any] | None = None) -> Json:
-    """The Lease of an RM. `before` is from `replaced_by`; None for a new one."""
+    """The Lease of an RM. `before` is from `replaced_by`; None for a new Lease."""
     annotations = {RECORD: write_ownership(record).decode()}
-    # The holder is for human readers only, and absent without an owner.
+    # The holder is only for people, and is missing without an owner.
     spec = {"holderIdentity": record.owner} if record.owner else {}
     return _lease(_metadata(deployment, "rm", record.rm_id, annotations, before), spec)
 
@@ -181,14 +181,14 @@ def read_rm_lease(found: Json) -> Ownership:
     """Read the record of an RM.
 
     Raises:
-        ValueError: it is not one of ours, or was edited.
+        ValueError: the Lease is not one of ours, or was edited.
     """
     given = _annotations(found)
     return read_ownership(RmId(_text(given, ID)), _text(given, RECORD).encode(), revision_of(found))
 
 
 def document_object(deployment: str, kind: str, key: str, value: bytes, revision: int) -> Json:
-    """The object of a document, to replace that of `revision`; 0 for a new one."""
+    """The object of a document, which replaces that of `revision`; 0 for a new object."""
     is_secret = kind == SECRET
     before = {"resourceVersion": str(revision)} if revision else None
     return {
@@ -203,7 +203,7 @@ def read_document(found: Json) -> tuple[str, Document]:
     """Read the key and the document of an object.
 
     Raises:
-        ValueError: it is not one of ours, or was edited.
+        ValueError: the object is not one of ours, or was edited.
     """
     data = found.get("data" if kind_of(found) == SECRET else "binaryData")
     value = _mapping(data).get("value", "")
@@ -225,8 +225,9 @@ def _lease(metadata: Json, spec: Json) -> Json:
 def _metadata(
     deployment: str, kind: str, key: str, annotations: Mapping[str, str], before: Mapping[str, Any] | None
 ) -> Json:
-    """The metadata of all our objects. Each write has its own id: without it, an update without a change
-    would keep the resourceVersion, as the wall clock of a renewal may stand still.
+    """The metadata of all our objects, with an id of each write.
+
+    Without the id an update without a change would keep the resourceVersion, if the clock stands still.
     """
     return {
         "name": object_name(deployment, kind, key),
@@ -241,7 +242,7 @@ def _annotations(found: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
-    """The value if it is an object of JSON; an empty one otherwise, as users may have edited it."""
+    """The value if it is an object of JSON, and otherwise an empty one, as users may have edited it."""
     return value if isinstance(value, dict) else {}
 
 

@@ -1,8 +1,8 @@
 """Reads members, owners and shared documents repeatedly.
 
 Each round lists everything, then follows changes by watches from the versions of the lists. A watch only
-makes reads earlier: changes that it misses are in the next round. A round ends early if a watch ends, such as
-with 410.
+makes reads earlier: the next round includes the changes that it has missed. A round ends early if a watch
+ends, for example with status 410.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ from licorne_server.store.documents.documents import Conflict, Document, StoreEr
 log = structlog.get_logger("core.coordination.kubernetes")
 
 _AT_ONCE = 10
-"""Leases of ended members that a round removes, at most."""
+"""Maximum number of Leases of ended members that a round removes."""
 
 _LEAST_WAIT = 0.01
 """Seconds between two checks of leases that are about to end."""
@@ -45,7 +45,7 @@ _Entry = MemberLease | Ownership | tuple[str, Document]
 
 @dataclass(slots=True)
 class _State:
-    """The objects read, by name."""
+    """The objects that were read, by name."""
 
     entries: dict[str, _Entry] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
@@ -65,7 +65,7 @@ class Reader:
         lease: float,
         reread: float,
     ) -> None:
-        """Read the objects of a deployment; `lease` is the duration of Leases without one."""
+        """Read the objects of a deployment; `lease` is the duration of Leases that state none."""
         self._api = api
         self._sightings = sightings
         self._clock = clock
@@ -117,7 +117,7 @@ class Reader:
         self._sightings.keep(owners | members)
 
     def _enter(self, state: _State, item: Json) -> bool:
-        """Add an object to the state; returns False if only its version has changed."""
+        """Add an object to the state; returns False if only its version was changed."""
         name = name_of(item)
         before = state.entries.pop(name, None)
         try:
@@ -135,7 +135,7 @@ class Reader:
         now = self._clock()
         was_over = self._sightings.is_over(entry.member.id, now)
         self._sightings.see(entry.member.id, entry.version, entry.duration, now)
-        # A mere renewal is no change.
+        # A renewal alone is not a change.
         return was_over or not isinstance(before, MemberLease) or _told(before) != _told(entry)
 
     def _read(self, item: Json) -> _Entry:
@@ -169,8 +169,8 @@ class Reader:
             asyncio.create_task(self._watch(resource, end - loop.time()), name=f"watch of {resource.plural}")
             for resource in self._selectors
         ]
-        # The API server ends each watch itself after the requested time, and the connection can be reused:
-        # wait longer than that.
+        # The API server ends each watch itself after the requested time, which leaves the connection
+        # reusable: wait longer than that.
         last = end + self._reread / 2
         try:
             while (left := last - loop.time()) > 0 and not all(watch.done() for watch in watches):
@@ -188,7 +188,7 @@ class Reader:
             await asyncio.gather(*watches, return_exceptions=True)
 
     async def _watch(self, resource: Resource, seconds: float) -> bool:
-        """Process changes; returns False if the watch has ended before its time."""
+        """Process changes; returns False if the watch has ended prematurely."""
         version = self._state.versions[resource.plural]
         try:
             await self._api.watch(resource, self._selectors[resource], version, seconds, self._take)
@@ -206,7 +206,7 @@ class Reader:
         elif kind == "DELETED":
             changed = self._state.entries.pop(name_of(item), None) is not None
         else:
-            # Ignore bookmarks: the next round lists everything, and does not need their versions.
+            # Bookmarks are ignored: the next round lists everything, and does not need their versions.
             changed = False
         if changed:
             self._changed.set()

@@ -1,4 +1,4 @@
-"""Ends of leases, determined by this observer's own monotonic clock.
+"""Detects the ends of leases by this observer's own monotonic clock.
 
 Wall clocks of different machines are never compared. A Lease counts as ended if its resourceVersion has
 not changed for its duration since this observer first saw that version. The observer sees a renewal
@@ -30,7 +30,7 @@ class _Sighting:
 
 
 class Sightings:
-    """The observed versions of members' leases, with times by this observer's clock."""
+    """The observed versions of members' leases, with times of this observer's clock."""
 
     def __init__(self, lease: float, reread: float) -> None:
         """`lease` is the duration of an absent Lease; all objects are read again every `reread` seconds."""
@@ -39,7 +39,7 @@ class Sightings:
         self._seen: dict[MemberId, _Sighting] = {}
 
     def see(self, member: MemberId, version: str, duration: float, now: float) -> None:
-        """Note that the Lease of a member was read."""
+        """Record that a read found the Lease of a member."""
         seen = self._seen.get(member)
         if seen is None or seen.version != version or now - seen.last > self._gap(seen):
             self._seen[member] = _Sighting(version, duration, now, now)
@@ -52,12 +52,12 @@ class Sightings:
         self.see(member, ABSENT, self._lease if seen is None else max(self._lease, seen.duration), now)
 
     def is_over(self, member: MemberId, now: float) -> bool:
-        """True if the Lease, as last seen, has not changed for its duration."""
+        """True if the Lease, as it was last seen, has not changed for its duration."""
         seen = self._seen.get(member)
         return seen is not None and now - seen.last <= self._gap(seen) and now - seen.since >= seen.duration
 
     def next_end(self, now: float) -> float:
-        """Seconds until the next Lease is over if nothing changes; infinite without one."""
+        """Seconds until the next Lease ends if nothing changes; infinite if there are none."""
         ends = (seen.since + seen.duration - now for seen in self._seen.values())
         return min((end for end in ends if end > 0), default=float("inf"))
 
@@ -67,5 +67,5 @@ class Sightings:
         self._seen = {member: seen for member, seen in self._seen.items() if member in kept}
 
     def _gap(self, seen: _Sighting) -> float:
-        """Seconds of a pause between two reads, above which the pause does not count for the lease."""
+        """Seconds between two reads above which a pause does not count for the lease."""
         return max(seen.duration / 2, 2 * self._reread)

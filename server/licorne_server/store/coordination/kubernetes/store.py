@@ -3,16 +3,16 @@
 Kubernetes has no leases that end by themselves and no transactions over objects. It has objects whose
 updates name the resourceVersion that they replace, so that the updates of *one* object have an order.
 
-*Renewal.* A member updates its Lease by its last version. It never creates it again, as an id belongs to
-one run. So a Lease that was marked as ended, or deleted, remains ended for its member, whose next renewal
-fails. A version alone is not enough for that, as an update of an absent Lease creates it: every update of a
+*Renewal.* A member updates its Lease by its last version. It never creates the Lease again, as an id belongs
+to one run. So a Lease that was marked as ended, or deleted, remains ended for its member, whose next renewal
+fails. A version alone is not enough for this, as an update of an absent Lease creates it: every update of a
 Lease also names the uid.
 
 *End.* An observer considers a Lease ended if its version has not changed for a whole lease by the observer's
-own clock (`sightings`). That alone would let a member renew between the observer's read and its next write,
-so that an RM had two owners. So before `claim` takes an RM from a member it marks that member's Lease as
-ended, by the very version that it saw unchanged. Either the mark comes first, and no renewal succeeds after
-it; or a renewal came first, and the mark and the claim are conflicts. A member counts its time from the
+own clock (`sightings`). That alone is not enough: a member could renew between the observer's read and its
+next write, so that an RM had two owners. So before `claim` takes an RM from a member it marks that member's
+Lease as ended, by the version that it saw unchanged. Either the mark is first, and no renewal succeeds after
+it; or a renewal is first, and the mark and the claim are conflicts. A member counts its time from the
 *sending* of its last good renewal, before which no observer can have seen it, so it has stopped by itself
 before any observer may set the mark.
 
@@ -72,7 +72,7 @@ from licorne_server.store.coordination.store import LeaseLost, Member, MemberId,
 from licorne_server.store.documents.documents import SHARED, Conflict, Document, StoreError
 
 REREAD = 5.0
-"""Seconds between two reads of the whole store, unless the lease is short."""
+"""Seconds between two reads of the whole store, or fewer if the lease is short."""
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _TRIES = 5
@@ -89,11 +89,10 @@ class KubernetesStore(Store):
         clock: Callable[[], float] = time.monotonic,
         reread: float = REREAD,
     ) -> None:
-        """Connect with the first call. `clock` returns monotonic seconds; all objects are read again every
-        `reread` seconds, and at least four times in a lease.
+        """Connect with the first call.
 
-        Raises:
-            SettingsError: the client library or credentials are missing, or a name is no DNS label.
+        `clock` returns monotonic seconds; all objects are read again every `reread` seconds, and at least
+        four times in a lease.
         """
         access = access or ClusterAccess()
         access.check()
@@ -106,17 +105,17 @@ class KubernetesStore(Store):
                     f"hyphens: {name!r}"
                 )
         self.lease = coordination.lease
-        # Several reads in a lease, so that a failed one leaves no gap.
+        # There are several reads in a lease, so that a failed read leaves no gap.
         self._reread = min(reread, coordination.lease / 4)
         self._clock = clock
         self._api = Api(access, namespace, min(_LONGEST_CALL, coordination.lease / 4))
         self._sightings = Sightings(self.lease, self._reread)
         self._member: MemberId | None = None
-        # The metadata with the last version of this member's Lease.
+        # The metadata with the last version of this member's Lease, as it was read or written.
         self._held: Json = {}
 
     async def join(self, member: Member) -> None:
-        """Create the Lease. A repeated call finds the Lease of the first."""
+        """Create the Lease. A repeated call finds the Lease that the first one has created."""
         try:
             created = await self._api.create(LEASES, self._lease_of(member, None), urgent=True)
         except Conflict:
@@ -134,7 +133,7 @@ class KubernetesStore(Store):
             try:
                 found = await self._api.update(LEASES, self._lease_of(member, self._held), urgent=True)
             except Conflict:
-                # Either an earlier renewal whose answer was lost, or the end of the lease.
+                # Either the answer to an earlier renewal was lost, or the lease has ended.
                 try:
                     found = await self._living(member.id)
                 except Conflict as error:
@@ -166,7 +165,7 @@ class KubernetesStore(Store):
         raise StoreError(f"the Lease of member {member} is changed by somebody else all the time")
 
     async def claim(self, rm_id: RmId, owner: MemberId, seen: Ownership | None, at_least: int) -> Ownership:
-        """End the lease of the old owner, then update the record; see above."""
+        """End the lease of the old owner, then update the record; see the module."""
         own = self._member
         if own is None:
             raise Conflict("this member has no lease")
@@ -183,7 +182,7 @@ class KubernetesStore(Store):
         return await self._write(released(owned, self._member or MemberId("")), owned.revision)
 
     async def watch(self) -> AsyncIterator[Snapshot]:
-        """Snapshots, always the newest one that was not returned yet."""
+        """Snapshots; each time the newest one, if it was not returned yet."""
         newest: list[Snapshot] = []
         there = asyncio.Event()
 
@@ -200,7 +199,7 @@ class KubernetesStore(Store):
             reread=self._reread,
         )
         task = asyncio.create_task(reader.run(publish), name="reader of Kubernetes")
-        # A defect ends the watch, which would otherwise hang silently.
+        # A defect ends the watch, which would otherwise hang without notice.
         task.add_done_callback(lambda _: there.set())
         try:
             while True:
@@ -266,7 +265,7 @@ class KubernetesStore(Store):
         """End the lease of a member that has not renewed it in time.
 
         Raises:
-            Conflict: the lease may still live.
+            Conflict: the lease may still be valid.
         """
         found = await self._find_member(member)
         if found is None:
@@ -279,7 +278,7 @@ class KubernetesStore(Store):
             await self._api.update(LEASES, ended_lease(found))
 
     def _has_ended(self, found: Json, member: MemberId) -> bool:
-        """True if the Lease was marked as ended; otherwise stores its version."""
+        """True if the Lease was marked as ended; otherwise its version is stored."""
         try:
             lease = read_member_lease(found, self.lease)
         except ValueError as error:
@@ -289,7 +288,7 @@ class KubernetesStore(Store):
         return lease.ended
 
     async def _write(self, record: Ownership, revision: int) -> Ownership:
-        """Write the record of an RM, replacing that of `revision`; returns it with the new revision."""
+        """Write the record of an RM in place of that of `revision`; returns it with the new revision."""
         before = None
         if revision:
             found = await self._api.get(LEASES, object_name(self._deployment, "rm", record.rm_id))
@@ -305,8 +304,8 @@ class KubernetesStore(Store):
         try:
             return revision_of(await write(resource, body))
         except Conflict:
-            # Clients of HTTP, and proxies, repeat a PUT whose connection broke: the conflict may be with
-            # our own write.
+            # Clients and proxies of HTTP repeat a PUT whose connection broke, so the conflict may be with our
+            # own write.
             found = await self._api.get(resource, name_of(body))
             if found is None or write_of(found) != write_of(body):
                 raise
