@@ -353,6 +353,22 @@ DECIDING = (
         ("core/scheduling/node_search/test_index",),
     ),
     Defect(
+        "packs-for-the-larger-than-all",
+        "DomainSearch._is_held",
+        swap("bool ( self . _candidates ( depth , only ) )", "True"),
+        "domains are packed for a gang that none of them would hold",
+        ("extensions/topology/test_topology_gangs::test_only_domains_that_would_hold_a_gang_are_packed",),
+    ),
+    Defect(
+        "packs-for-former-sizes",
+        "GangSizes._anew",
+        never("sizes"),
+        "domains are packed for a gang though they would not hold it any more",
+        (
+            "extensions/topology/test_topology_gangs::test_a_node_that_closes_or_returns_changes_what_a_gang_waits_for",
+        ),
+    ),
+    Defect(
         "size-of-the-cluster-packs-nothing",
         "GangSearch._note_short",
         never("MOST_SHORT_GANGS"),

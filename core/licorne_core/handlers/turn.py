@@ -25,7 +25,6 @@ from licorne_core.partitions.jobs import Slice
 from licorne_core.partitions.partition import Partition
 from licorne_core.scheduling.checks import is_all_stopped
 from licorne_core.scheduling.measures import Candidate
-from licorne_core.scheduling.waiting.shortages import QuotaShortage
 from licorne_core.values.asks import Allocation
 from licorne_core.values.slices import PART
 from licorne_core.values.timers import Due, Timer
@@ -72,16 +71,10 @@ def _note_lack(partition: Partition, now: float) -> None:
     nodes = partition.nodes
     if partition.wakeups.backlog.lacking:
         nodes.lacked.add(NODES)
-    for gang in islice(partition.wakeups.gangs, MOST_GANGS):
-        if gang.lacks and len(nodes.lacked) < MOST_GANGS:
-            nodes.lacked.add(gang.packing)
-    short = partition.wakeups.short_gangs
-    for group in list(short):
-        blocker = group.blocker
-        if not (isinstance(blocker, QuotaShortage) and blocker.quota is partition.tree.root):
-            del short[group]
-        elif short[group].groupings and len(nodes.lacked) < MOST_GANGS:
-            nodes.lacked.add(short[group])
+    if partition.wakeups.gangs or partition.wakeups.short_gangs:
+        for packing in partition.cycle.gangs.sizes.packings(MOST_GANGS):
+            if len(nodes.lacked) < MOST_GANGS:
+                nodes.lacked.add(packing)
     is_spread = nodes.order.packs is None and nodes.order.policy.type is NodeSortType.AUTO
     if is_spread and nodes.lacked and _LOOK not in partition.timers:
         partition.timers.set(_LOOK, now)

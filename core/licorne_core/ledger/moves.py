@@ -348,6 +348,7 @@ class Cluster:
         if changed:
             node.note_known_change(narrowed=True)
             _lose_claims(node)
+            self._nodes.sized.note(node)
         self._dirty.mark_node(node)
         return changed
 

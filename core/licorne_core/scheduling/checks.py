@@ -26,7 +26,7 @@ from licorne_core.model.apps.gang import TaskGroup
 from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.apps.requests import Setback
 from licorne_core.model.apps.states import SCHEDULABLE
-from licorne_core.model.nodes.book import NodeBook
+from licorne_core.model.nodes.book import NODES, NodeBook
 from licorne_core.model.queues.queue import Queue, stopped_above
 from licorne_core.model.quotas import Quota, SharedQuota, Tracker, excess, first_exceeded
 from licorne_core.scheduling.rules import (
@@ -243,6 +243,11 @@ class _HasPlaceTogether(Rule):
     def reports(self, context: CheckContext, asking: Asking, obstacle: Any) -> Checks:
         if obstacle is not None:
             yield obstacle.lack
+        elif self.parks is NoPlace and context.wakeups.short_gangs.get(asking.group, NODES) is None:
+            # It waits for headroom of the cluster, which would not be enough.
+            never: reasons.Check | None = asking.app.gang.if_empty.lack
+            if never is not None:
+                yield never
 
 
 def _bounds(nodes: NodeBook, asking: Asking) -> Iterator[reasons.SizeBound]:

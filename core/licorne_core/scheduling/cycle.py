@@ -67,7 +67,7 @@ class Cycle:
         """The searches of remedies whose work is reported separately."""
         self.gangs = GangSearch(context, max(1, options.tuning.fill_work // 4), self._remedies)
         """The search for nodes of gang members."""
-        context.effort.count(self.gangs)
+        context.effort.count(self.gangs, self.gangs.sizes)
         every = [Claimed(context), *stages]
         for stage in every:
             stage.gangs = self.gangs

@@ -8,14 +8,14 @@ With one kind there is no backtracking. With several kinds the problem is NP-har
 steps, and a search that needs more steps finds no packing.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.apps.members import Share, first_asks
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.nodes.node import RESERVED, Node
 from licorne_core.values.asks import AskClass
-from licorne_core.values.resources import EMPTY, Items
+from licorne_core.values.resources import EMPTY, Items, charge
 
 Most = Callable[[int, int, Sequence[int]], int]
 """Maximum members of a kind that a room takes in addition to the given numbers of earlier kinds."""
@@ -150,6 +150,35 @@ def slots_on(node: Node, ask_class: AskClass) -> int:
     if ask_class.predicate is not None and node.results.get((ask_class, False)):
         return 0
     return _times(node, ask_class, ())
+
+
+def slots_if_empty(node: Node, ask_class: AskClass) -> int:
+    """Maximum number of asks of the class that a schedulable node holds if nothing else is on it."""
+    if not node.schedulable or ask_class.required_node not in (None, node.node_id):
+        return 0
+    return times(ask_class.items, node.capacity)
+
+
+def beside_if_empty(node: Node, classes: Sequence[AskClass], kind: int, picks: Sequence[int]) -> int:
+    """The same beside `picks` of the previous classes."""
+    if not slots_if_empty(node, classes[kind]):
+        return 0
+    free = dict(node.capacity)
+    for ask_class, pick in zip(classes, picks, strict=False):
+        charge(free, tuple((name, -value * pick) for name, value in ask_class.items))
+    return times(classes[kind].items, free)
+
+
+def times(items: Items, free: Mapping[str, int]) -> int:
+    """Number of times that the amounts fit."""
+    fitting = -1
+    for name, value in items:
+        number = free.get(name, 0) // value
+        if number <= 0:
+            return 0
+        if number < fitting or fitting < 0:
+            fitting = number
+    return max(0, fitting)
 
 
 def takes_reserved(node: Node, ask_class: AskClass, own: Items) -> bool:

@@ -13,7 +13,7 @@ and never to a gang without some of its members.
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from licorne_core.messages.together import GANG_INCOMPLETE, TogetherCheck
 from licorne_core.model.apps.application import Application, Asking
@@ -22,29 +22,16 @@ from licorne_core.model.apps.members import Share, gather_gang, missing_of
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.claims import MemberRoom, room_for
 from licorne_core.model.effort import Search
+from licorne_core.model.nodes.book import NODES
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
-from licorne_core.model.quotas import Quota
 from licorne_core.scheduling.checks import ask_blocker
-from licorne_core.scheduling.gang_packing import (
-    MembersOnNode,
-    PackingEffort,
-    members_on,
-    slots_beside,
-    takes_reserved,
-)
-from licorne_core.scheduling.gang_sets import (
-    STEPS,
-    MemberKind,
-    NodeSets,
-    NodeTerms,
-    no_place,
-    packing_for,
-    rank_of,
-    sets_for,
-)
-from licorne_core.scheduling.gang_slots import MAX_KINDS, Slots, SlotTables
+from licorne_core.scheduling.gang_packing import MembersOnNode, members_on, slots_beside, takes_reserved
+from licorne_core.scheduling.gang_sets import NodeTerms, no_place, rank_of, sets_for
+from licorne_core.scheduling.gang_sizes import NODES_OF_A_TRY, GangSizes, search_in
+from licorne_core.scheduling.gang_slots import MAX_KINDS, SlotTables
 from licorne_core.scheduling.measures import Remedies, note_over_quota
+from licorne_core.scheduling.node_search.index import StillLooking
 from licorne_core.scheduling.order import comes_before
 from licorne_core.scheduling.predicates import NodeQuestion
 from licorne_core.scheduling.rules import CheckContext
@@ -54,10 +41,7 @@ from licorne_core.scheduling.waiting.shortages import QuotaShortage
 from licorne_core.scheduling.waiting.wakeups import MOST_SHORT_GANGS
 from licorne_core.values.asks import AskClass, Passed
 from licorne_core.values.ranking import Key
-from licorne_core.values.resources import EMPTY, fits, in_units
-
-NODES_OF_A_TRY: Final = 8
-"""Nodes whose examination for a gang costs as much as trying one ask."""
+from licorne_core.values.resources import in_units
 
 
 class GangPlacement(NamedTuple):
@@ -122,6 +106,8 @@ class GangSearch(Search):
         self._context = context
         self._remedies = remedies
         self._tables = SlotTables(context.node_book, part)
+        self.sizes = GangSizes(context, part)
+        """What waiting gangs are compared with."""
 
     @property
     def always(self) -> bool:
@@ -171,7 +157,7 @@ class GangSearch(Search):
                 return found
             blocker = found
         elif isinstance(blocker, QuotaShortage):
-            self._note_short(group, shares, blocker.quota)
+            self._note_short(group, shares, blocker)
             note_over_quota(group, blocker, now)
         gang.is_parked = True
         is_behind = gang.units is not None and gang.units.behind
@@ -181,20 +167,23 @@ class GangSearch(Search):
             self._want(shares[0][0], now)
         return blocker
 
-    def _note_short(self, group: AskGroup, shares: list[Share], quota: Quota) -> None:
-        """Note a gang for which all nodes together have too little left."""
-        if quota is not self._context.tree.root:
-            return
-        group.no_place = True
-        classes = [one.ask_class for one, _ in shares]
-        never = self._is_too_large(classes) or not fits(quota.max or EMPTY, dict(group.together))
-        short = self._context.wakeups.short_gangs
-        if not never and (group in short or len(short) < MOST_SHORT_GANGS):
-            short[group] = packing_for(group.app.gang.terms, classes)
+    def _note_short(self, group: AskGroup, shares: list[Share], blocker: QuotaShortage) -> None:
+        """Note a gang, or a member bound to certain nodes, for which all nodes together have too little left.
 
-    def _is_too_large(self, classes: Iterable[AskClass]) -> bool:
-        """True if no node was ever large enough for one of the members."""
-        return any(self._context.node_book.never_held(one.items) for one in classes)
+        Raises:
+            StillLooking: not all nodes have been examined yet.
+        """
+        if blocker.quota is not self._context.tree.root:
+            return
+        try:
+            packing = self.sizes.what_holds(group.app, shares).packing if shares else NODES
+        except StillLooking:
+            blocker.retire_if_unused()
+            raise
+        group.no_place = True
+        short = self._context.wakeups.short_gangs
+        if group in short or len(short) < MOST_SHORT_GANGS:
+            short[group] = packing
 
     def _want(self, first: AskGroup, now: float) -> None:
         """Register the gang for remedies, by the first of its groups."""
@@ -332,11 +321,13 @@ class GangSearch(Search):
         else:
             found = self._find(leaf, app, shares)
         if isinstance(found, TogetherCheck):
+            held = None if app.gang.questions else self.sizes.what_holds(app, shares)
             blocker = blockers.get(NoPlace, app, app, self._context.wakeups.gangs)
-            blocker.tried_at, blocker.lack = stamp, found
+            blocker.tried_at = stamp
             blocker.classes = tuple(group.ask_class for group, _ in shares)
-            blocker.packing = packing_for(app.gang.terms, blocker.classes)
-            blocker.lacks = not (app.gang.questions or self._is_too_large(blocker.classes))
+            blocker.packing, blocker.lack = None, found
+            if held is not None:
+                blocker.packing, blocker.lack = held.packing, held.lack or found
             return blocker
         return found
 
@@ -362,24 +353,15 @@ class GangSearch(Search):
         sets = sets_for(app, self._context.node_book)
         if isinstance(sets, str):
             return no_place(app.app_id, sets)
-        kinds = [MemberKind(g.ask_class, count, self._slots(g.ask_class, sets)) for g, count in shares]
-        effort = PackingEffort(STEPS)
-        search = sets.search(kinds, slots_beside, effort)
+        search = search_in(self, sets, shares, self._tables, slots_beside)
         try:
             picks = search.find()
             if picks is None:
                 return search.lack(app.app_id)
         finally:
-            self.work += effort.work
+            self.work += search.effort.work
         places = [(shares[kind][0], node, pick) for kind, node, pick in picks]
         return self._question(app, places) or GangPlacement(leaf, app, members_on(shares, places))
-
-    def _slots(self, ask_class: AskClass, sets: NodeSets) -> Slots:
-        before = self._tables.work
-        try:
-            return self._tables.of(ask_class, sets.layout, sets.no_slots)
-        finally:
-            self.work += self._tables.work - before
 
     def _question(self, app: Application, places: Sequence[MembersOnNode]) -> NodeQuestion | None:
         return _question(self._context, app, places)

@@ -68,8 +68,13 @@ class SetSearch(ABC):
         """Nodes for all members in one set of `NodeSets.names`; None if no packing is found."""
 
     @abstractmethod
-    def lack(self, app_id: AppId) -> TogetherCheck:
-        """The reason of a failed search."""
+    def groupings(self) -> tuple[tuple[str, ...], ...] | None:
+        """For empty nodes: the attributes that the nodes of the narrowest sets that hold all members have in
+        common; None if no set holds them."""
+
+    @abstractmethod
+    def lack(self, app_id: AppId, *, if_empty: bool = False) -> TogetherCheck:
+        """The reason of a failed search; `if_empty` for one in empty nodes."""
 
     def on_nodes(self, there: Collection[Node], counts: Sequence[int], slots: Sequence[int]) -> Picks | None:
         """Place `counts` members of each kind on these nodes, which have this number of slots for each."""
@@ -176,9 +181,15 @@ class _AllSearch(SetSearch):
             there, [one.members for one in self.kinds], [one.slots.total for one in self.kinds]
         )
 
-    def lack(self, app_id: AppId) -> TogetherCheck:
+    def groupings(self) -> tuple[tuple[str, ...], ...] | None:
+        return () if self.find() is not None or self.effort.is_spent else None
+
+    def lack(self, app_id: AppId, *, if_empty: bool = False) -> TogetherCheck:
         members = sum(kind.members for kind in self.kinds)
-        return no_place(app_id, lack_text("the partition", f"{members} gang members", self._short))
+        text = lack_text("the partition", f"{members} gang members", self._short)
+        if if_empty:
+            text = too_large_text("the partition", "it", members, self._short)
+        return no_place(app_id, text)
 
     @property
     def _short(self) -> int:
@@ -193,11 +204,6 @@ class NodeTerms(ABC):
     @abstractmethod
     def is_strict(self) -> bool:
         """True if a member with a reserved room may use no other nodes."""
-
-    @property
-    @abstractmethod
-    def groupings(self) -> tuple[tuple[str, ...], ...]:
-        """Lists of node attributes: each set of nodes, or part of one, has those of a list in common."""
 
     @abstractmethod
     def sets(self, app: Application) -> NodeSets | str:
@@ -222,9 +228,8 @@ def sets_for(app: Application, nodes: NodeBook, *, is_gang: bool = True) -> Node
     return AllNodes(nodes) if terms is None else terms.sets(app)
 
 
-def packing_for(terms: NodeTerms | None, classes: Iterable[AskClass]) -> Packing:
+def packing_for(groupings: tuple[tuple[str, ...], ...], classes: Iterable[AskClass]) -> Packing:
     """What the node order keeps whole for a gang of these classes."""
-    groupings = () if terms is None else terms.groupings
     names = {name for one in classes for name, _ in one.items} if groupings else ()
     return Packing(groupings, tuple(sorted(names)))
 
@@ -237,6 +242,12 @@ def no_place(app_id: AppId, text: str, where: str = "") -> TogetherCheck:
 def lack_text(where: str, what: str, short: int) -> str:
     """Text of a reason: `short` of the members have no slot there."""
     return f"{where} for {what}: {f'{short} short' if short else 'its members do not fit beside each other'}"
+
+
+def too_large_text(than: str, best: str, members: int, short: int) -> str:
+    """Text of a reason: the `best` nodes lack slots for `short` of the members even if they are empty."""
+    holds = f"holds {members - short} of its {members} members" if short else "does not hold its members"
+    return f"it is larger than {than}: {best} {holds} if empty"
 
 
 def rank_of(node: Node) -> tuple[object, str]:

@@ -1,4 +1,4 @@
-"""Slots: how many gang members of a class each node takes now.
+"""Slots: how many gang members of a class each node takes now, or if it were empty.
 
 A table is filled once, in parts, and then reads the log of changed nodes. So a search for a blocked gang
 costs about as much as the changes since the last one. The number of tables is bounded; the least recently
@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
-from licorne_core.scheduling.gang_packing import slots_on
+from licorne_core.scheduling.gang_packing import slots_if_empty, slots_on
 from licorne_core.scheduling.node_search.index import StillLooking
 from licorne_core.values.asks import AskClass
 
@@ -47,17 +47,22 @@ class Slots:
 
 
 class SlotTable:
-    """Present slots for one class. A refusal of the RM is a change as well (`NodeBook.refusals_count`)."""
+    """Slots for one class: at present, or of empty nodes.
 
-    __slots__ = ("_ask_class", "_made_of", "_nodes", "_read", "_rest", "slots")
+    For the former a refusal of the RM is a change as well (`NodeBook.refusals_count`).
+    """
 
-    def __init__(self, ask_class: AskClass, nodes: NodeBook, slots: Slots) -> None:
+    __slots__ = ("_ask_class", "_changed", "_made_of", "_nodes", "_read", "_rest", "_slots_on", "slots")
+
+    def __init__(self, ask_class: AskClass, nodes: NodeBook, slots: Slots, *, if_empty: bool) -> None:
         """Start to fill the slots, which are empty."""
         self.slots = slots
         self._ask_class = ask_class
         self._nodes = nodes
         self._made_of = nodes.made_of
-        self._read = nodes.changed.count
+        self._changed = nodes.sized if if_empty else nodes.changed
+        self._slots_on = slots_if_empty if if_empty else slots_on
+        self._read = self._changed.count
         self._rest: list[Node] = list(nodes.by_id.values())
 
     def catch_up(self, most: int) -> int:
@@ -77,7 +82,7 @@ class SlotTable:
             present = self._nodes.by_id
             for node in [node for node in self.slots.slots if present.get(node.node_id) is not node]:
                 self.slots.put(node, 0)
-        changed = self._nodes.changed
+        changed = self._changed
         if self._read != changed.count:
             for node in changed.since(self._read):
                 self._check(node)
@@ -87,16 +92,17 @@ class SlotTable:
 
     def _check(self, node: Node) -> None:
         is_here = self._nodes.by_id.get(node.node_id) is node
-        self.slots.put(node, slots_on(node, self._ask_class) if is_here else 0)
+        self.slots.put(node, self._slots_on(node, self._ask_class) if is_here else 0)
 
 
 class SlotTables:
     """The tables of one partition."""
 
-    def __init__(self, nodes: NodeBook, part: int) -> None:
+    def __init__(self, nodes: NodeBook, part: int, *, if_empty: bool = False) -> None:
         """Start without tables; `part` is the number of nodes that a search fills at a time."""
         self._nodes = nodes
         self._part = part
+        self._if_empty = if_empty
         self._tables: OrderedDict[tuple[AskClass, object], SlotTable] = OrderedDict()
         self.work = 0
         """Number of nodes examined so far."""
@@ -112,7 +118,7 @@ class SlotTables:
         if table is None:
             if layout is not None:
                 self._forget_others(layout)
-            table = self._tables[key] = SlotTable(ask_class, self._nodes, new())
+            table = self._tables[key] = SlotTable(ask_class, self._nodes, new(), if_empty=self._if_empty)
             while len(self._tables) > MAX_KINDS:
                 self._tables.popitem(last=False)
         self._tables.move_to_end(key)

@@ -305,7 +305,7 @@ def test_racks_are_packed_while_a_gang_waits_for_one(used: int) -> None:
         assert driver.partition.nodes.order.packs == Packing((("rack",),), ("gpu",))
     short = driver.partition.wakeups.short_gangs
     for group in list(short):
-        short[group] = Packing()
+        short[group] = Packing((("row",),))
         with pytest.raises(InvariantBroken, match="W5: "):
             check_partition(driver.partition)
     driver.do(releases(release("job")))
@@ -314,12 +314,59 @@ def test_racks_are_packed_while_a_gang_waits_for_one(used: int) -> None:
     assert not driver.partition.wakeups.short_gangs
 
 
-def test_a_gang_larger_than_the_cluster_changes_no_order() -> None:
-    """It can never start, so nothing is packed for it."""
-    driver = cluster(a=[2, 2], b=[2, 2])
-    assert gang(driver, 9) == []
+@pytest.mark.parametrize(
+    ("terms", "members", "packs", "said"),
+    [
+        ("required=rack", 4, Packing((("row", "rack"),), ("gpu",)), None),
+        ("required=rack", 5, None, "every rack: a/a1, the best of 3, holds 4 of its 5 members"),
+        ("preferred=rack", 8, Packing((("row",),), ("gpu",)), None),
+        ("preferred=rack", 9, Packing(), None),
+        ("required=row", 9, None, "every row: a, the best of 2, holds 8 of its 9 members"),
+        ("preferred=rack", 12, None, "the partition: it holds 11 of its 12 members"),
+    ],
+)
+def test_only_domains_that_would_hold_a_gang_are_packed(
+    terms: str, members: int, packs: Packing | None, said: str | None
+) -> None:
+    """They are those of the narrowest level; a gang larger than each domain packs none, and says so."""
+    driver = cluster(a1=[2, 2], a2=[2, 2], b1=[2, 1])
+    driver.do(reload(CONFIG.replace("levels: rack", 'levels: "row,rack"')))
+    driver.do(apps(app("other", "root.a")))
+    driver.do(asks(*(ask("other", rack, on_node=f"{rack}-0", gpu=1) for rack in ("a1", "a2", "b1"))))
+    driver.do(asks(ask("other", "last", on_node="b1-0", gpu=1)))
+    assert gang(driver, members, terms) == []
     driver.wait(LOOK_TIME)
-    assert not driver.partition.nodes.order.packs
+    assert driver.partition.nodes.order.packs == packs
+    told = [check.message() for check in driver.explain("job", "p0").checks if not check.passed]
+    larger = [text for text in told if text.startswith("it is larger than ")]
+    assert larger == ([] if said is None else [f"it is larger than {said} if empty"])
+
+
+@pytest.mark.parametrize("used", [1, 3], ids=["in racks", "in the cluster"])
+def test_a_node_that_closes_or_returns_changes_what_a_gang_waits_for(used: int) -> None:
+    """A waiting gang packs no domain that it has outgrown meanwhile, and again those that have grown."""
+    driver = cluster(a=[2, 2], b=[2])
+    driver.do(apps(app("other", "root.a")))
+    places = ["a-0", "b-0", "b-0"][:used]
+    driver.do(asks(*(ask("other", f"o{number}", on_node=on, gpu=1) for number, on in enumerate(places))))
+    assert gang(driver, 4) == []
+    for action, packs in ((NodeAction.DRAIN_NODE, False), (NodeAction.DRAIN_TO_SCHEDULABLE, True)):
+        driver.do(nodes(node("a-1", action)))
+        driver.do(asks(ask("other", action.name, memory=1)))
+        driver.wait(3 * LOOK_TIME)
+        assert bool(driver.partition.nodes.order.packs) is packs
+
+
+def test_a_lost_member_without_room_in_the_cluster_packs_nodes() -> None:
+    """It is bound to the domain of its gang, so that no other domain has to become whole for it."""
+    driver = cluster(a=[1, 1], b=[1])
+    gang(driver, 2)
+    driver.do(nodes(node("a-1", NodeAction.DECOMISSION)), apps(app("other", "root.a")))
+    driver.do(asks(ask("other", "runs", gpu=1)))
+    driver.do(asks(ask("job", "again", group="g", placeholder=True, gpu=1)))
+    assert driver.explain("job", "again").verdict == "pending"
+    driver.wait(0)
+    assert driver.partition.nodes.order.packs == Packing()
 
 
 def test_removed_gangs_leave_nothing() -> None:

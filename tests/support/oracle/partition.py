@@ -89,7 +89,8 @@ class PartitionOracle:
     `most_assumed`: asks that may wait for its answers at a time, and while it is `unheard`, as it
     was silent in the end and that counts as refusal. `made` and `released` are what the RM was told
     while the present command was handled. `packs`: groupings and types by which `auto` has the fullest
-    first, as the core says; None while it has the emptiest node first.
+    first, as the core says; None while it has the emptiest node first. `may_be_whole`: the groupings that
+    gangs have wanted since the core last had none of them.
     """
 
     def __init__(
@@ -134,6 +135,7 @@ class PartitionOracle:
         self.creates_queues = creates_queues(config)
         self.node_order = node_order(config)
         self.packs: tuple[tuple[tuple[str, ...], ...], tuple[str, ...]] | None = None
+        self.may_be_whole: set[tuple[str, ...]] = set()
         self.preemption = PreemptionRecord(
             preempts(config), policy is not None, policy is not None and policy.judges_victims
         )

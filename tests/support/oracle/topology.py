@@ -22,7 +22,17 @@ from support.oracle.books import (
     total,
 )
 from support.oracle.checks import refused, takes
-from support.oracle.domains import Domain, Gang, depth_of, domain_of, domains_at, levels_in, nodes_in
+from support.oracle.domains import (
+    Domain,
+    Gang,
+    depth_of,
+    domain_of,
+    domains_at,
+    first_packing,
+    levels_in,
+    levels_of,
+    nodes_in,
+)
 from support.oracle.elastic import Elastic, next_asks, wanted
 from support.oracle.elastic import is_member as is_elastic_member
 from support.oracle.order import Look, node_key
@@ -195,6 +205,77 @@ def _members(
     order = [iter(kind) for kind in asks]
     members = [(next(order[kind]).key, node.node_id) for kind, node, number in found for _ in range(number)]
     return Together(app.app_id, tuple(members))
+
+
+# What would hold a gang
+
+
+def whole_for(
+    app: AppRecord, nodes: dict[str, NodeRecord], properties: dict[str, str]
+) -> list[tuple[str, ...]] | None:
+    """The attributes whose groups of nodes are to become whole for a gang with terms that waits.
+
+    They are those of the narrowest level of which one domain would hold it, if all schedulable nodes were
+    empty, and those of its slices. None if there is no such level, and nothing else may be done for it.
+    """
+    levels, terms = levels_of(properties), app.terms or Terms()
+    depth, slice_depth = depth_of(levels, terms.level), depth_of(levels, terms.slice_level)
+    kinds = whole_of(app)
+    if not kinds or len(kinds) > MOST_KINDS or min(depth, slice_depth) < 0:
+        return None
+    members = [one for one in app.allocations.values() if _is_of_gang(app, one.ask)]
+    for level in range(depth, (depth if terms.required else 0) - 1, -1):
+        held = {domain_of(levels, nodes[one.node_id], level) for one in members} - {None} if level else set()
+        inside: dict[Domain | None, list[NodeRecord]] = {}
+        for node in nodes.values():
+            inside.setdefault(domain_of(levels, node, level), []).append(node)
+        inside.pop(None, None)
+        tried = [there for domain, there in inside.items() if domain in held or not held]
+        if any(_would_hold(there, kinds, terms.size, levels, slice_depth) for there in tried):
+            return [tuple(levels[:down]) for down in (level, slice_depth) if down]
+    return None
+
+
+def _would_hold(
+    there: list[NodeRecord], kinds: list[list[AskRecord]], size: int, levels: list[str], slice_depth: int
+) -> bool:
+    """True if the nodes would hold all members, or slices in the domains of their level, if empty."""
+    if not size:
+        return _would_fit(there, [(kind[0], len(kind)) for kind in kinds])
+    inner: dict[Domain | None, list[NodeRecord]] = {}
+    for node in there:
+        inner.setdefault(domain_of(levels, node, slice_depth), []).append(node)
+    inner.pop(None, None)
+    rooms = list(inner.values())
+    parts = [(kind[0], number, size) for kind in kinds if (number := len(kind) // size)]
+    parts += [(kind[0], 1, rest) for kind in kinds if (rest := len(kind) % size)]
+    return (
+        first_packing(
+            len(rooms),
+            tuple(number for _, number, _ in parts),
+            lambda room, numbers: _would_fit(
+                rooms[room],
+                [(ask, number * each) for (ask, _, each), number in zip(parts, numbers, strict=True)],
+            ),
+        )
+        is not None
+    )
+
+
+def _would_fit(there: list[NodeRecord], wanted: list[tuple[AskRecord, int]]) -> bool:
+    """True if the schedulable ones of the nodes would hold this number of each ask if empty."""
+    rooms = [node for node in there if node.schedulable]
+
+    def holds(room: int, numbers: Sequence[int]) -> bool:
+        sizes = [ask.size for (ask, _), number in zip(wanted, numbers, strict=True) for _ in range(number)]
+        here = all(
+            ask.required_node in (None, rooms[room].node_id)
+            for (ask, _), number in zip(wanted, numbers, strict=True)
+            if number
+        )
+        return here and rooms[room].holds(total(sizes))
+
+    return first_packing(len(rooms), tuple(number for _, number in wanted), holds) is not None
 
 
 # Members that are placed alone

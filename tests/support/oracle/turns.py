@@ -6,7 +6,7 @@ from support.oracle.deciding import Outcome, Search, Waits, decide
 from support.oracle.order import Look
 from support.oracle.partition import PartitionOracle
 from support.oracle.terms import KeptRecord, NodeOrder
-from support.oracle.topology import keep_places, runs_like
+from support.oracle.topology import keep_places, runs_like, whole_for
 from support.oracle.usage import Usage
 
 INSPECTION_SECONDS = 1.0
@@ -62,6 +62,16 @@ def _order_in_force(partition: PartitionOracle) -> NodeOrder:
         return order._replace(kind="fair")
     groupings, types = partition.packs
     return order._replace(kind="binpacking", groupings=groupings, types=types)
+
+
+def note_gangs(partition: PartitionOracle, *, is_first: bool) -> None:
+    """Note what is to become whole for gangs that are not placed; forget the rest if `is_first`."""
+    if is_first:
+        partition.may_be_whole.clear()
+    for app in partition.apps.values():
+        if app.terms is not None and app.asks:
+            whole = whole_for(app, partition.nodes, partition.queues["root"].properties)
+            partition.may_be_whole.update(whole or ())
 
 
 def peek(partition: PartitionOracle, now: float) -> Outcome:

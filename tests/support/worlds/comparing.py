@@ -36,6 +36,7 @@ from support.oracle.turns import (
     mark_searches,
     mark_unplanned,
     mark_waits,
+    note_gangs,
     peek,
     send_to_rest,
 )
@@ -132,6 +133,10 @@ class _Pair:
         for name, theirs in self.oracle.partitions.items():
             said = [*theirs.checks.said, *theirs.judging.said]
             assert not said, f"in {name} the core also asks {said}"
+            noted = partitions[PartitionName(name)].nodes.lacked
+            note_gangs(theirs, is_first=not noted)
+            whole = {grouping for one in noted for grouping in one.groupings}
+            assert whole <= theirs.may_be_whole, f"in {name} the core keeps {whole} whole, oracle less"
         names = self._concerned(command)
         if not self._is_counting:
             self._compare_books(names)

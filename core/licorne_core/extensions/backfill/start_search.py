@@ -18,10 +18,11 @@ from licorne_core.extensions.backfill.expected_ends import ExpectedEnds
 from licorne_core.extensions.backfill.planned_room import AllocationId, PlannedRoom, usable
 from licorne_core.extensions.backfill.runtimes import Confidence
 from licorne_core.extensions.backfill.shadows import ShadowStart, StartPlan, StartQuestion
-from licorne_core.extensions.backfill.start_sets import End, RoomInTime, SetStarts, times
+from licorne_core.extensions.backfill.start_sets import End, RoomInTime, SetStarts
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.nodes.node import Node, is_out
+from licorne_core.scheduling.gang_packing import times
 from licorne_core.scheduling.gang_sets import AllNodes, NodeSets, Picks, rank_of, sets_for
 from licorne_core.scheduling.gang_slots import MAX_KINDS
 from licorne_core.scheduling.node_search.index import StillLooking

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
-from licorne_core.scheduling.gang_packing import PackingEffort
+from licorne_core.scheduling.gang_packing import PackingEffort, times
 from licorne_core.scheduling.gang_sets import (
     STEPS,
     AllNodes,
@@ -343,15 +343,3 @@ class SetStarts:
             taken = min(more, lacks)
             table.put(node, table.slots.get(node, 0) + taken)
             lacks -= taken
-
-
-def times(items: Items, free: Mapping[str, int]) -> int:
-    """Number of times that the amounts fit."""
-    fitting = -1
-    for name, value in items:
-        number = free.get(name, 0) // value
-        if number <= 0:
-            return 0
-        if number < fitting or fitting < 0:
-            fitting = number
-    return max(0, fitting)

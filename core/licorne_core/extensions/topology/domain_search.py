@@ -14,7 +14,15 @@ from typing import NamedTuple
 from licorne_core.extensions.topology.domains import Domain, Domains, DomainSlots, Path
 from licorne_core.messages.together import TogetherCheck
 from licorne_core.scheduling.gang_packing import Beside, PackingEffort, pack
-from licorne_core.scheduling.gang_sets import Bundle, MemberKind, Picks, SetSearch, lack_text, no_place
+from licorne_core.scheduling.gang_sets import (
+    Bundle,
+    MemberKind,
+    Picks,
+    SetSearch,
+    lack_text,
+    no_place,
+    too_large_text,
+)
 from licorne_core.values.ids import AppId
 
 
@@ -108,7 +116,21 @@ class DomainSearch(SetSearch):
         found.sort()
         return found
 
-    def lack(self, app_id: AppId) -> TogetherCheck:
+    def groupings(self) -> tuple[tuple[str, ...], ...] | None:
+        """The attributes of the narrowest level with a domain that holds the gang, and of its slices."""
+        inside, levels = self._inside, self._domains.levels
+        for depth in range(inside.depth, inside.last - 1, -1):
+            if self._is_held(depth, inside.held[depth]):
+                return tuple([levels[:down] for down in (depth, inside.slice_depth) if down])
+        return None
+
+    def _is_held(self, depth: int, only: Collection[Path] | None) -> bool:
+        """True if a domain of the depth holds the gang, or if the search for one was too long."""
+        if len(self.kinds) == 1 and not self._slices:
+            return bool(self._candidates(depth, only))
+        return self._find(depth, only) is not None or self.effort.is_spent
+
+    def lack(self, app_id: AppId, *, if_empty: bool = False) -> TogetherCheck:
         """The domain with the fewest missing slots for the gang, and their number."""
         inside, level = self._inside, self._inside.level
         last = inside.last
@@ -119,11 +141,15 @@ class DomainSearch(SetSearch):
             return no_place(app_id, f"no node has the topology level {level}")
         short, path = best
         name = "/".join(path)
-        where = "the partition"
-        if level:
-            where = f"{level} {name} is the best of {len(self._domains.nodes[last])} domains"
-        slices = f" in slices of {inside.slice_size}" if inside.slice_size else ""
+        number = len(self._domains.nodes[last])
         members = sum(kind.members for kind in self.kinds)
+        if if_empty:
+            than, nearest = f"every {level}", f"{name}, the best of {number},"
+            if not level:
+                than, nearest = "the partition", "it"
+            return no_place(app_id, too_large_text(than, nearest, members, short), name)
+        where = f"{level} {name} is the best of {number} domains" if level else "the partition"
+        slices = f" in slices of {inside.slice_size}" if inside.slice_size else ""
         return no_place(app_id, lack_text(where, f"{members} gang members{slices}", short), name)
 
     def _lack(self, domain: Domain) -> int:

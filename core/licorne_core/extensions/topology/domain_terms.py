@@ -42,13 +42,6 @@ class DomainTerms(NodeTerms):
         """True if a lost member has to be in the domain of the gang, or of its slice."""
         return self.required or self.slice_size > 0
 
-    @property
-    def groupings(self) -> tuple[tuple[str, ...], ...]:
-        """The attributes that the nodes of a domain of its levels have in common."""
-        levels = self._book.levels
-        named = [name for name in (self.level, self.slice_level) if name in levels]
-        return tuple([levels[: levels.index(name) + 1] for name in named])
-
     def sets(self, app: Application) -> NodeSets | str:
         """The domains of the required level, or the whole partition; a text if the level does not exist."""
         domains = self._book.current()

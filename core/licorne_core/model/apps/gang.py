@@ -156,6 +156,7 @@ class Gang:
     __slots__ = (
         "free_count",
         "groups",
+        "if_empty",
         "is_parked",
         "is_whole",
         "placeholder_ask",
@@ -190,6 +191,8 @@ class Gang:
         """Open predicate checks for the whole gang; it is not placed meanwhile."""
         self.rooms: dict[Any, None] = {}
         """Rooms that are reserved for members whose asks have not arrived (`MemberRoom`)."""
+        self.if_empty: Any = None
+        """What holds its next members if empty, by the last search (`IfEmpty`)."""
         self.groups: dict[str, TaskGroup] = {}
         self.free_count = 0
         """Placeholders that keep room for real asks that have not arrived."""

@@ -330,6 +330,8 @@ class NodeBook:
         self._births = 0
         self.changed: Recent[Node] = Recent()
         """Present nodes by their last changes: in size, use, victims or reservations."""
+        self.sized: Recent[Node] = Recent()
+        """Present nodes by their last changes of what they hold if empty: in size, or schedulable or not."""
         self.lacked: set[Packing] = set()
         """What has lacked a node since this was last cleared: for the order `auto`."""
         self.refusals_count = False
@@ -346,6 +348,7 @@ class NodeBook:
         _raise_to(self.highest, node.capacity)
         self.order.add(node)
         self.changed.note(node)
+        self.sized.note(node)
 
     def remove(self, node: Node) -> None:
         """Remove a node; other references see it as unschedulable."""
@@ -357,6 +360,7 @@ class NodeBook:
         self._largest = None
         self.order.remove(node)
         self.changed.forget(node)
+        self.sized.forget(node)
 
     def since(self, births: int) -> list[Node]:
         """Nodes that were added after this number of arrivals, in order."""
@@ -373,6 +377,7 @@ class NodeBook:
         node.set_capacity(capacity)
         self._holdings.memory += node.footprint
         self.measure(node)
+        self.sized.note(node)
 
     def measure(self, node: Node) -> None:
         """Recompute the overhang of a node, as its capacity or its allocations have changed.

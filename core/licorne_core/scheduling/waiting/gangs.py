@@ -1,5 +1,7 @@
 """Blockers of gangs that are placed whole or not at all."""
 
+from typing import NamedTuple
+
 from licorne_core.messages.together import GANG_INCOMPLETE, NO_PLACE_TOGETHER, TogetherCheck
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.groups import AskGroup
@@ -9,6 +11,19 @@ from licorne_core.scheduling.waiting.blockers import Blockers, OfThing
 from licorne_core.values.asks import AskClass
 
 
+class IfEmpty(NamedTuple):
+    """What would hold the members of a gang that are placed together next, if it were empty.
+
+    `packing` is what the node order keeps whole for them; None if no nodes would hold them, with the reason.
+    It holds for the `sizes` of the nodes, and for the numbers of `members` by class.
+    """
+
+    sizes: tuple[int, int]
+    members: tuple[tuple[AskClass, int], ...]
+    packing: Packing | None
+    lack: TogetherCheck | None
+
+
 class NoPlace(OfThing):
     """The placeholders of an application have no room together, or a member has none near its gang.
 
@@ -16,7 +31,7 @@ class NoPlace(OfThing):
     room for one of them, and after an answer of the RM about nodes for them.
     """
 
-    __slots__ = ("_waiting_gangs", "classes", "lack", "lacks", "packing", "reserved_node", "tried_at")
+    __slots__ = ("_waiting_gangs", "classes", "lack", "packing", "reserved_node", "tried_at")
 
     def __init__(
         self,
@@ -35,10 +50,8 @@ class NoPlace(OfThing):
         """Node on which amounts are reserved for the member."""
         self.tried_at: object = None
         """Versions of the nodes, of the gang and of the RM's answers at the last search."""
-        self.lacks = True
-        """True if large enough nodes had no room; False while the RM is asked, and if none ever was one."""
-        self.packing: Packing = NODES
-        """What would be whole if there were room, by the terms of the gang."""
+        self.packing: Packing | None = NODES
+        """What would be whole if there were room; None while the RM is asked, and if none would hold it."""
         self.lack = TogetherCheck(app_id=app.app_id, code=NO_PLACE_TOGETHER, text="")
         """Result of the last search."""
 

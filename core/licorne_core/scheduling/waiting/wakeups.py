@@ -108,9 +108,9 @@ class Wakeups:
         self.backlog = Backlog()
         self.gangs: dict[NoPlace, None] = {}
         """Blockers of gangs that wait for room for all members."""
-        self.short_gangs: dict[AskGroup, Packing] = {}
-        """Groups of gangs for which the cluster had too little left at their last try, and maybe others; at
-        most `MOST_SHORT_GANGS`."""
+        self.short_gangs: dict[AskGroup, Packing | None] = {}
+        """Groups of gangs for which the cluster had too little left at their last try, and maybe others, with
+        the packing of each as in `NoPlace`; at most `MOST_SHORT_GANGS`."""
 
     def forget_order(self) -> None:
         """Rank the items of the priority passes again: even the form of their keys may have changed."""

@@ -11,11 +11,11 @@ from licorne_core.messages.commands import Hold
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import PAIRS, TaskGroup
 from licorne_core.model.apps.requests import BOOKED, TO_REPLACE, VICTIMS, Request, RequestState
+from licorne_core.model.nodes.book import NODES
 from licorne_core.model.queues.queue import stopped_above
 from licorne_core.model.quotas import Quota
 from licorne_core.partitions.partition import Partition
 from licorne_core.partitions.registry import Rm
-from licorne_core.scheduling.gang_sets import packing_for
 from licorne_core.scheduling.waiting.blockers import Blocker
 from licorne_core.scheduling.waiting.shortages import QuotaPool, QuotaShortage
 from licorne_core.scheduling.waiting.waiting import Parked, way_up
@@ -250,9 +250,9 @@ def _check_short(partition: Partition) -> None:
     for group, noted in short.items():
         blocker = group.blocker
         if isinstance(blocker, QuotaShortage) and blocker.quota is partition.tree.root:
-            wanted = packing_for(group.app.gang.terms, ()).groupings
-            told = f"{group!r} is noted for {noted.groupings}, and waits for {wanted}"
-            require("W5", noted.groupings == wanted, told)
+            held = group.app.gang.if_empty
+            wanted = (NODES,) if held is None else (NODES, held.packing)
+            require("W5", noted in wanted, f"{group!r} is noted for {noted}, and waits for {wanted}")
 
 
 def _check_stopped(partition: Partition) -> None:
