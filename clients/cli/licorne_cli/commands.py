@@ -49,7 +49,7 @@ COMMANDS = {
     "completion": (f"{CLI}.parsing.completion", "print what a shell needs to complete commands"),
     "help": (f"{CLI}.commands:HELP", "print the help of a command"),
 }
-"""Each command of this distribution: its dotted name, and its line in the help."""
+"""The commands of this distribution: the dotted name and the help line of each."""
 
 GROUPS = {
     "look": (
@@ -62,10 +62,10 @@ GROUPS = {
     "try": ("demo", "dev", "fake-rm", "simulate", "replay", "bench"),
     "this command line": ("context", "completion", "help"),
 }
-"""The commands in the order of the help."""
+"""The commands by group, in the order of the help."""
 
 COMPLETING = "_ARGCOMPLETE"
-"""Variable that is set when a shell asks what may be typed next."""
+"""Variable that is set when a shell requests completions."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -79,11 +79,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if given and given[0] in BROUGHT_BY and given[0] not in installed_commands():
             say(f"licorne: {given[0]} comes with {BROUGHT_BY[given[0]]}, which is not installed here")
             return USAGE
-        # The import of a command may be slow, and be interrupted.
-        # The second word is for a suggestion: `get queues`, `drain node n1`.
+        # The import of a command may be slow, and may be interrupted. The second word is used for
+        # suggestions: `get queues`, `drain node n1`.
         args = parser_for(*given[:2]).parse_line(given)
         run = command_of(args.command).run
-        # A server survives a closed stdout: its logging handles that.
+        # A server continues without stdout, because its logging handles that.
         with nullcontext() if args.command == SERVE else while_read(needed=False):
             code = run(args)
     except KeyboardInterrupt:
@@ -95,7 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def with_command_first(words: Sequence[str]) -> list[str]:
-    """The words, with the command before its options: ``--target core queues``."""
+    """The words, with the command moved in front of its options, as in ``--target core queues``."""
     for at, word in enumerate(words):
         if not (words[0].startswith("-") and word in installed_commands()):
             continue
@@ -106,7 +106,7 @@ def with_command_first(words: Sequence[str]) -> list[str]:
 
 
 def _complete() -> None:
-    """Answer a shell, and exit."""
+    """Answer a shell that requests completions, and exit."""
     from licorne_cli.parsing.completion import complete
 
     def place(words: Sequence[str]) -> tuple[Parser, list[str]]:
@@ -123,12 +123,12 @@ def _complete() -> None:
 
 
 def installed_commands() -> Mapping[str, tuple[str, str]]:
-    """All commands that are installed here. Commands of other distributions cannot replace ours."""
+    """All commands that are installed here. Those of this distribution cannot be replaced."""
     return {**plugged_in(), **COMMANDS}
 
 
 def command_of(name: str) -> Command:
-    """The command of a name, imported."""
+    """The command with this name, imported now."""
     with _silent_grpc():
         place = installed_commands()[name][0]
         found = resolve_name(place if ":" in place else f"{place}:")
@@ -139,7 +139,7 @@ def command_of(name: str) -> Command:
 
 @contextmanager
 def _silent_grpc() -> Iterator[None]:
-    """Silence gRPC's C core unless the user has set its verbosity: we report failures ourselves.
+    """Silence gRPC's C core unless the user has set its verbosity: commands report failures themselves.
 
     gRPC reads the variable when it is imported. Processes that are started later must not
     inherit it, because a server logs the messages of gRPC.

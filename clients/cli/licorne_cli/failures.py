@@ -4,17 +4,17 @@ from collections.abc import Sequence
 
 OK = 0
 USAGE = 1
-"""Invalid arguments, an unusable file in them, or a failed write to stdout."""
+"""Arguments are invalid, a file in them is unusable, or stdout cannot be written."""
 UNREACHABLE = 2
 NOT_FOUND = 3
 REFUSED = 4
 NEEDS_LOOK = 6
-"""`status`: something is not well."""
+"""`status` has found a problem."""
 INTERRUPTED = 130
 
 
 class UsageError(Exception):
-    """Arguments that contradict each other; the text gives the reason."""
+    """Arguments that cannot be used; the text gives the reason."""
 
 
 class NotFoundError(Exception):
@@ -25,6 +25,6 @@ class RefusedError(Exception):
     """A refusal by the server, or by the user."""
 
     def __init__(self, lines: Sequence[str]) -> None:
-        """`lines` are printed on stderr."""
+        """`lines` are the text, which is printed on stderr."""
         super().__init__("\n".join(lines))
         self.lines = lines

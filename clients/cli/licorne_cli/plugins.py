@@ -1,8 +1,8 @@
 """Commands of other installed distributions.
 
-A distribution brings commands by an entry point of the group `licorne.commands`. The entry point names
-a mapping from each command to its module and its line in the help. The module of the mapping is imported
-for every command line, so it should import nothing.
+A distribution adds commands by an entry point of the group `licorne.commands`. The entry point names a
+mapping from commands to their modules and help lines. The module of the mapping is imported for every command
+line, so it should import nothing.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from licorne_cli.output.text import printable, say
 
 COMMANDS = "licorne.commands"
 BUILD = "licorne.build"
-"""Groups of entry points: mappings of commands, and a function that describes the server here."""
+"""Groups of entry points: for mappings of commands, and for a function that describes the server here."""
 
 BROUGHT_BY = {
     "serve": "licorne-server",
@@ -28,7 +28,7 @@ BROUGHT_BY = {
     "fake-rm": "licorne-server",
     "bench": "licorne-tools",
 }
-"""Commands of other distributions, each with its distribution."""
+"""By command of another distribution: the name of that distribution."""
 
 
 @cache
@@ -41,7 +41,7 @@ def plugged_in() -> Mapping[str, tuple[str, str]]:
 
 
 def build_here() -> Any | None:
-    """The build of the server that is installed here; None for none."""
+    """The build of the server that is installed here; None if there is none."""
     for entry in _entries(BUILD):
         describe = _loaded(entry)
         if describe is not None:
@@ -50,12 +50,12 @@ def build_here() -> Any | None:
 
 
 def _entries(group: str) -> list[EntryPoint]:
-    # Two folders on the path may have the same distribution.
+    # Two folders on the path may contain the same distribution.
     return sorted(set(entry_points(group=group)), key=lambda entry: (entry.name, entry.value))
 
 
 def _loaded(entry: EntryPoint) -> Any | None:
-    """The object that an entry point names; None, and a line on stderr, if it cannot be imported."""
+    """The object that an entry point names; if it cannot be imported, None, and a line on stderr."""
     try:
         return entry.load()
     except (ImportError, AttributeError) as error:

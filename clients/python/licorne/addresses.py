@@ -1,4 +1,4 @@
-"""Addresses to connect to: those given by the caller, and those of other members, sent by the server.
+"""Addresses to connect to: those given by the caller, and those of other members, which the server sends.
 
 The order is that of `clients/contract.md`.
 """
@@ -14,13 +14,13 @@ from licorne.values import shown
 MOST_TOLD = 16
 """Maximum number of addresses of other members that are used."""
 LONGEST_TOLD = 260
-"""Characters of such an address: a name of DNS with a port."""
+"""Maximum characters of such an address: a DNS name with a port."""
 PASSED_OVER = 15.0
-"""Seconds for which an address without a server is passed over, if there is another one: longer than most
-leases, after which another member serves the RMs of the lost one.
+"""Seconds for which an address without a server is skipped if there is another one. They exceed most leases,
+after which another member serves the RMs of the lost one.
 """
 SCHEMES = ("dns:", "ipv4:", "ipv6:", "unix:", "unix-abstract:", "vsock:", "xds:")
-"""Targets in the syntax of gRPC, which only gRPC can check."""
+"""Schemes of targets in gRPC's own syntax, which only gRPC can check."""
 
 _TOLD = re.compile(r"(?:\[[0-9A-Za-z:.%_-]+\]|[0-9A-Za-z._-]+):[0-9]{1,5}")
 _GIVEN = re.compile(r"(?:\[[^\]/\s]+\]|[^:/\[\]\s]+)(?::([0-9]{1,5}))?")
@@ -74,24 +74,24 @@ class Addresses:
     """
 
     def __init__(self, given: Sequence[str], may_dial: Callable[[str], bool] = lambda _: True) -> None:
-        """Begin with the first of those `given`. `may_dial` decides about addresses sent by servers."""
+        """Begin with the first of `given`; `may_dial` is True for addresses from servers that may be used."""
         self.given = tuple(given)
         self.current = self.given[0]
         """The address to connect to."""
         self.failures = Counter[str]()
-        """Failures at each address since the last welcome."""
+        """Number of failures at each address since the last welcome."""
         self.reasons: dict[str, str] = {}
-        """The reason of a failure that was logged last, by address."""
+        """Reason of the last failure that was logged, by address."""
         self._may_dial = may_dial
         self._told: tuple[str, ...] = ()
         self._home = self.current
-        """Where the client was welcomed last."""
+        """The address of the last welcome; before that, the first address."""
         self._left = list(self.given[1:])
-        """What follows in this round."""
+        """The addresses that are still to be tried in this round."""
         self._redirected_by = ""
-        """The address that has redirected us to the current one; empty if none has."""
+        """The address whose server redirected the client to the current one; empty if none did."""
         self._silent: dict[str, float] = {}
-        """The times until which addresses are passed over, as no server answered there."""
+        """By address without an answering server: the time until which it is skipped."""
 
     def __str__(self) -> str:
         """The addresses that the caller gave."""
@@ -102,7 +102,7 @@ class Addresses:
         return list(dict.fromkeys((self.current, self._home, *self.given, *self._told)))
 
     def welcomed(self, told: Iterable[str]) -> None:
-        """Note a welcome by the server at the current address, which named the other addresses `told`."""
+        """Record a welcome by the server at the current address, which named the other addresses `told`."""
         self._home, self._redirected_by = self.current, ""
         self._silent.pop(self.current, None)
         self.failures.clear()
@@ -112,8 +112,7 @@ class Addresses:
     def tell(self, told: Iterable[str]) -> None:
         """Replace the addresses of the other members.
 
-        An address that is not ``host:port``, or is too long, is left out, as are all after the first
-        `MOST_TOLD`.
+        An address is left out if it is not ``host:port`` or is too long, or after the first `MOST_TOLD`.
         """
         few = dict.fromkeys(islice(told, MOST_TOLD))
         sound = (address for address in few if len(address) <= LONGEST_TOLD and _TOLD.fullmatch(address))
@@ -122,23 +121,23 @@ class Addresses:
         self._silent = {address: until for address, until in self._silent.items() if address in known}
 
     def redirected(self, address: str) -> None:
-        """Connect next to the address to which the server redirects."""
+        """Make the address to which the server redirects the next one."""
         self._redirected_by = self._redirected_by or self.current
         self.current = address
 
     def lost(self) -> None:
-        """Begin a round: the stream that was welcomed has ended."""
+        """Begin a round, because the stream that was welcomed has ended."""
         self._begin(self._round())
 
     def left(self, now: float) -> None:
-        """Begin a round after the stream of a server that is about to stop: that server is tried last."""
+        """Begin a round after the stream of a stopping server, which is tried last."""
         first, *others = self._round()
         self._begin([*self._living(others, now), first])
 
     def failed(self, now: float, *, answered: bool) -> bool:
-        """Change to the next address after a failed attempt. Return True if that is to be dialed at once.
+        """Change to the next address after a failed attempt; returns True if it should be dialed at once.
 
-        `answered` is true if a server has answered. After a redirect, the redirecting server is asked again.
+        `answered` is True if a server has answered. After a redirect, the redirecting server is next.
         """
         if answered:
             self._silent.pop(self.current, None)
@@ -155,9 +154,9 @@ class Addresses:
         return not answered
 
     def refused(self) -> bool:
-        """Drop the current address if only another server has named it, and return True if so.
+        """Drop the current address if only another server has named it; returns True if it was dropped.
 
-        The address may belong to another program now. Call `failed` next.
+        Such an address may belong to another program now. Call `failed` next.
         """
         if self._redirected_by or self.current not in self._told or self.current in (self._home, *self.given):
             return False

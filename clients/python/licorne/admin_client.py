@@ -25,30 +25,29 @@ def _stub(channel: aio.Channel) -> "AdminAsyncStub":
 
 
 class AdminCalls(ApplicationCalls):
-    """Operators' calls. `Client.admin` is one, and `Admin` is used alone.
+    """Operators' calls: the class of `Client.admin`, and of `Admin`, which is used without a `Client`.
 
-    Answers are the messages of ``licorne/v1/admin.proto``, where every field is described. Calls
-    about one RM raise ValueError without one. A partition is that of this RM, by its bare name or
+    Answers are the messages of ``licorne/v1/admin.proto``, where every field is described. Calls about one RM
+    raise ValueError without one. A partition is named by its bare name, for one of this RM, or as
     ``[rm1]default``.
 
     Every method raises `NotFound` for a missing subject, `Unauthorized` for a caller without the right,
-    `ConnectionLost` without an answer in time, in which case the outcome is unknown, `CallFailed` for any
-    other refusal of the server, and `Closed`. An argument of another type is a TypeError, and a number out of
-    its range a ValueError.
+    `ConnectionLost` if no answer arrives in time, when the outcome is unknown, `CallFailed` for any other
+    refusal of the server, and `Closed`. An argument of another type is a TypeError, and a number out of its
+    range a ValueError.
     """
 
     async def configuration(self) -> pb.GetConfigurationResponse:
-        """The configuration of the RM that is in force, with its revision."""
+        """The RM's configuration in force, with its revision."""
         request = pb.GetConfigurationRequest(rm_id=self._rm("configuration"))
         return await self._calls.call(lambda channel: _stub(channel).GetConfiguration, request)
 
     async def configurations(
         self, *, revision: int = 0, with_config: bool = False
     ) -> list[pb.ConfigurationRevision]:
-        """The configurations that were in force, the latest first, or the one of that revision.
+        """The configurations that were in force, the latest first, or only that of `revision`.
 
-        With `with_config` they include the texts, up to the first one that would make the answer larger
-        than 4 MiB.
+        With `with_config` they include their texts, as far as all fit into 4 MiB.
         """
         check_arguments(revision=revision, with_config=with_config)
         request = pb.ListConfigurationsRequest(
@@ -62,7 +61,7 @@ class AdminCalls(ApplicationCalls):
     async def validate_configuration(
         self, config: str, *, strict: bool = False, compare: bool = False
     ) -> pb.ValidateConfigurationResponse:
-        """Validate a configuration; returns its acceptance, with all problems and warnings.
+        """Validate a configuration; returns whether it is accepted, with all problems and warnings.
 
         With `strict` warnings are problems as well. With `compare` the answer has the differences
         from the configuration that is in force for the RM.
@@ -121,7 +120,7 @@ class AdminCalls(ApplicationCalls):
     async def roll_back_configuration(
         self, revision: int = 0, *, base_revision: int = 0, comment: str = ""
     ) -> pb.RollBackConfigurationResponse:
-        """Put the text of an earlier revision into force; 0 is the revision before the present one.
+        """Put the text of an earlier revision into force; 0 is the revision before the current one.
 
         Raises StaleRevision as `update_configuration` does, and NotFound for a revision that is not retained.
         """
@@ -137,7 +136,7 @@ class AdminCalls(ApplicationCalls):
         )
 
     async def reload_configuration(self, *, message: str = "") -> pb.ReloadConfigurationResponse:
-        """Have the server read its `--config` file again, for the reason `message`. Raises ConfigInvalid."""
+        """Have the server read its `--config` file again; `message` is the reason. Raises ConfigInvalid."""
         check_arguments(message=message)
         return await self._calls.call(
             lambda channel: _stub(channel).ReloadConfiguration,
@@ -146,7 +145,7 @@ class AdminCalls(ApplicationCalls):
         )
 
     async def budgets(self) -> pb.GetBudgetsResponse:
-        """The text of the budgets over RMs that is in force, with its revision."""
+        """The text of the budgets over RMs in force, with its revision."""
         return await self._calls.call(lambda channel: _stub(channel).GetBudgets, pb.GetBudgetsRequest())
 
     async def update_budgets(
@@ -162,10 +161,9 @@ class AdminCalls(ApplicationCalls):
         return await self._calls.call(lambda channel: _stub(channel).UpdateBudgets, request, at_least=LONG)
 
     async def release_budget(self, *, message: str = "") -> int:
-        """Free the budgets that are held by the RM, which must not be served; returns their number.
+        """Free what the RM, which must not be served, holds of budgets; returns the number of budgets.
 
-        The `message` gives the reason. Raises CallFailed with the reason ``RM_SERVED`` while the RM is
-        served.
+        `message` is the reason. Raises CallFailed with the reason ``RM_SERVED`` while the RM is served.
         """
         check_arguments(message=message)
         request = pb.ReleaseBudgetRequest(rm_id=self._rm("release_budget"), message=message)
@@ -174,17 +172,17 @@ class AdminCalls(ApplicationCalls):
     async def members(self) -> pb.ListMembersResponse:
         """The members that share the RMs of the deployment, and the RMs of each.
 
-        Raises CallFailed with the reason ``NO_COORDINATION`` if the server is alone.
+        Raises CallFailed with the reason ``NO_COORDINATION`` if the server has no other members.
         """
         return await self._calls.call(lambda channel: _stub(channel).ListMembers, pb.ListMembersRequest())
 
     async def drain_member(
         self, member: str, drain: bool = True, *, message: str = ""
     ) -> pb.DrainMemberResponse:
-        """Drain a member, by its name or id: its RMs are handed over to others, and it accepts none; or end
-        the drain.
+        """Drain a member, or end the drain.
 
-        `message` is the reason, for people. Raises CallFailed as `members` does.
+        A drained member, named by its name or id, hands its RMs over to others and accepts none. `message` is
+        the reason, for people. Raises CallFailed as `members` does.
         """
         check_arguments(member=member, drain=drain, message=message)
         request = pb.DrainMemberRequest(member=member, drain=drain, message=message)
@@ -195,12 +193,12 @@ class AdminCalls(ApplicationCalls):
     ) -> pb.PlanSubmissionResponse:
         """The placement of an application and its asks if they were submitted now; nothing is changed.
 
-        The application may be a text in YAML or JSON that includes its asks. The placeholders of its task
-        groups precede the asks. There may be 1,000 of both in total.
+        The application may be a text in YAML or JSON that includes its asks. Placeholders of its task groups
+        precede the asks. Asks and placeholders may be 1,000 in total.
 
         Raises:
             Rejected: an item cannot be sent, as for `Client`.
-            ValueError: there are asks beside a text.
+            ValueError: `asks` are given in addition to a text.
         """
         text, items = "", list(asks)
         wired = None
@@ -226,7 +224,7 @@ class AdminCalls(ApplicationCalls):
     ) -> pb.SetNodeSchedulableResponse:
         """Cordon a node, so that it accepts no new allocations; or end the cordon, and with it a drain.
 
-        The RM's own setting of the node counts as well: both must allow allocations. `message` is the reason.
+        The RM's own setting counts as well: both must allow allocations. `message` is the reason.
         """
         check_arguments(node_id=node_id, schedulable=schedulable, message=message)
         request = pb.SetNodeSchedulableRequest(
@@ -248,8 +246,8 @@ class AdminCalls(ApplicationCalls):
     ) -> pb.DrainNodeResponse:
         """Cordon a node until it is empty. Without a deadline no allocation is stopped.
 
-        With a deadline its RM is asked to stop the allocations, evenly until then, in whole seconds, at most
-        7 days; 0 stops all at once. Allocations of asks that require the node stay, and foreign ones.
+        With a deadline, in whole seconds up to 7 days, its RM is asked to stop the allocations evenly until
+        then; 0 stops all at once. Foreign allocations stay, and those of asks that require the node.
         `message` is the reason.
         """
         check_arguments(node_id=node_id, message=message)
@@ -267,8 +265,9 @@ class AdminCalls(ApplicationCalls):
     async def set_queue_stopped(
         self, queue: str, stopped: bool, *, message: str = "", partition: str = DEFAULT_PARTITION
     ) -> pb.SetQueueStoppedResponse:
-        """Stop a queue and its descendants, or start it again; allocations continue. `message`: the
-        reason.
+        """Stop a queue and its descendants, or start it again; allocations continue.
+
+        `message` is the reason.
         """
         check_arguments(queue=queue, stopped=stopped, message=message)
         request = pb.SetQueueStoppedRequest(
@@ -281,14 +280,14 @@ class AdminCalls(ApplicationCalls):
         return await self._calls.call(lambda channel: _stub(channel).SetQueueStopped, request)
 
     async def log_levels(self) -> dict[str, str]:
-        """The level of each logger with a level of its own; the empty name means all other loggers."""
+        """The level of each logger that has its own; the empty name means all other loggers."""
         answer = await self._calls.call(
             lambda channel: _stub(channel).GetLogLevels, pb.GetLogLevelsRequest(page_size=1)
         )
         return dict(answer.levels)
 
     async def set_log_level(self, level: str, logger: str = "", *, message: str = "") -> dict[str, str]:
-        """Set the level of a logger and those below it, or of all others; returns all levels.
+        """Set the level of a logger and of those below it, or of all others; returns all levels.
 
         `level` is ``debug``, ``info``, ``warning`` or ``error``; empty removes the logger's own level.
         `message` is the reason.
@@ -299,7 +298,7 @@ class AdminCalls(ApplicationCalls):
         return dict(answer.levels)
 
     async def dump_state(self) -> AsyncGenerator[bytes, None]:
-        """The server's state of the RM, or of all RMs: one JSON document, in pieces."""
+        """The state of the RM, or of all RMs, at the server: one JSON document, in pieces."""
         request = pb.DumpStateRequest(rm_id=self.rm_id)
         pieces = self._calls.stream(lambda channel: _stub(channel).DumpState, request)
         async with aclosing(pieces):
@@ -307,10 +306,10 @@ class AdminCalls(ApplicationCalls):
                 yield piece.json
 
     async def forget_rm(self, *, force: bool = False, message: str = "") -> None:
-        """Remove the RM, which must be disconnected, with its whole state. The `message` is the reason.
+        """Remove the RM, which must be disconnected, with its whole state. `message` is the reason.
 
-        Raises CallFailed with the reason ``RM_CONNECTED`` while a stream of it is open, and without
-        `force` with ``RM_HAS_ALLOCATIONS`` while allocations run. They are not stopped.
+        Raises CallFailed with the reason ``RM_CONNECTED`` while it has an open stream, and without `force`
+        ``RM_HAS_ALLOCATIONS`` while it has allocations, which are not stopped.
         """
         check_arguments(force=force, message=message)
         request = pb.ForgetRmRequest(rm_id=self._rm("forget_rm"), force=force, message=message)
@@ -335,12 +334,12 @@ class Admin(Standalone, AdminCalls):
         token: Token | None = None,
         timeout: float = TIMEOUT,
     ) -> None:
-        """Connect with the first call; `target` is ``host:port``, or several addresses of a deployment,
-        separated by commas or as a list: the first one with a server is used.
+        """Connect with the first call.
 
-        `rm_id` names the RM of the calls. `timeout` is in seconds, for each call; plans and
-        configuration calls may take 90 s in any case.
+        `target` is ``host:port``, or several addresses of a deployment, separated by commas or as a list: the
+        first one with a server is used. `rm_id` names the RM of the calls. `timeout` is in seconds, for each
+        call; plans and configuration calls may take 90 s in any case.
 
-        Raises ValueError for a token that would travel without TLS, and for a bad timeout.
+        Raises ValueError for a token that would be sent without TLS, and for an invalid timeout.
         """
         super().__init__(Calls(Dialer(target, tls, token), timeout), rm_id)

@@ -1,11 +1,11 @@
 """Applies the scheduler's answers to the cache, and turns them into the caller's events.
 
-In a replay the server answers all requests again: it accepts nodes and applications, reports their states
-and echoes allocations. The caller already has these events, so a replay creates events only for answers
-that differ.
+In a replay the server answers all requests again: it accepts nodes and applications, reports their states and
+echoes allocations. The caller already has these events, so during a replay only different answers become
+events.
 
-A rejection of an accepted item concerns a repetition or a change of it, and the item remains. Only in a
-replay can the server reject an item that it has accepted before, as its books are new.
+A rejection of an accepted item refuses its repetition or its change, and the item remains. Only in a replay
+can the server reject an item that it has accepted before, because its books are new.
 
 The server reports ends of allocations, and requests ends, which the resource manager has to confirm. For a
 placeholder, most resource managers have nothing to stop, so the client confirms its end by itself.
@@ -43,9 +43,9 @@ RELEASE_REQUESTS = {
     si.PREEMPTED_BY_SCHEDULER: Termination.PREEMPTED,
     si.PLACEHOLDER_REPLACED: Termination.REPLACED,
 }
-"""The releases that are to be confirmed, and the termination that confirms each."""
+"""The releases that the RM has to confirm, each with the termination that confirms it."""
 FAILING = "Failing"
-"""The state of a failed gang, whose dropped asks are not resubmitted."""
+"""The state of a failed gang; the asks that it has lost are not submitted again."""
 
 M = TypeVar("M")
 
@@ -65,19 +65,19 @@ class Endings:
     """Applies releases to a cache, and queues the resulting requests."""
 
     def __init__(self, cache: Cache, options: GangOptions, queue: Queue) -> None:
-        """Follow the options in the client's automatic actions."""
+        """`options` control the client's automatic actions."""
         self._cache = cache
         self._options = options
         self._queue = queue
 
     def released(self, released: si.AllocationRelease) -> Iterator[Event]:
-        """Apply one end, reported or requested by the server."""
+        """Apply one end of an allocation, which the server reports or requests."""
         cache = self._cache
         key = released.allocationKey
         known = cache.asks.get(key)
         wanted = RELEASE_REQUESTS.get(released.terminationType)
         if wanted is not None:
-            # An unknown ask was released while this answer was on its way; the release is on its way as well.
+            # The ask was released while this answer was on its way, and so is the release.
             if known is not None and known.node_id:
                 yield self._requested(known, wanted, released.message)
             elif known is not None and wanted is Termination.TIMEOUT:
@@ -92,7 +92,7 @@ class Endings:
             yield Released(key, ask.application_id, known.node_id, released.message, ask.placeholder)
 
     def _requested(self, known: KnownAsk, wanted: Termination, message: str) -> Event:
-        """The event of a request to end an allocation."""
+        """The event for a request to end an allocation."""
         ask = known.ask
         confirm = self._options.confirm
         confirmed = confirm is Confirm.EVERYTHING or (confirm is Confirm.PLACEHOLDERS and ask.placeholder)
@@ -109,7 +109,7 @@ class Endings:
         )
 
     def _dropped(self, known: KnownAsk, message: str) -> Event:
-        """The event of a pending ask that the server has dropped, which needs no confirmation."""
+        """The event for a pending ask that the server has dropped; no confirmation is needed."""
         cache, ask = self._cache, known.ask
         cache.drop(ask.key)
         application = cache.applications.get((ask.partition, ask.application_id))
@@ -128,7 +128,7 @@ class Endings:
         )
 
     def accepted(self, application: AppKey) -> None:
-        """Note that an application is Accepted, so that its dropped asks can be scheduled again."""
+        """Record that an application is Accepted, so that its dropped asks can be scheduled again."""
         dropped = self._cache.dropped.take(application)
         if dropped:
             self._queue(Packer.allocations, self._cache.ask_again(dropped))
@@ -144,14 +144,14 @@ class Answers:
     """Applies responses to a cache and makes events of them."""
 
     def __init__(self, cache: Cache, options: GangOptions | None = None, queue: Queue = nowhere) -> None:
-        """Apply the answers to `cache`. The client's own replies to some answers are queued."""
+        """Apply the answers to `cache`; the client's own replies to some answers are queued in `queue`."""
         self._cache = cache
         self._endings = Endings(cache, options or GangOptions(), queue)
         self.replaying = False
-        """True while a replay is under way that the server has not found complete yet."""
+        """True during a replay, until the server has found it complete."""
 
     def begin_replay(self) -> list[Event]:
-        """Begin a replay to a server without state; return the pending releases as events."""
+        """Begin a replay to a server without state; returns the pending releases as events."""
         self.replaying = True
         return [*self._cache.begin_replay()]
 
@@ -186,7 +186,7 @@ class Answers:
         """Apply acceptances, rejections and changed states of applications."""
         events: list[Event] = []
         doubtful = self._doubtful(response)
-        # Acceptances first: a message never accepts and rejects the same application.
+        # Acceptances come first: a message never accepts and rejects the same application.
         for accepted in response.accepted:
             events += self._application_accepted(accepted.applicationID)
         for rejected in response.rejected:
@@ -209,9 +209,9 @@ class Answers:
     def _doubtful(self, response: si.ApplicationResponse) -> set[str]:
         """The ids that this message both accepts and rejects, for namesakes.
 
-        Such namesakes cannot be distinguished if neither runs, so both stay in the cache: without the
-        accepted one, the next replay would be incomplete and end its allocations. The server rejects the
-        other one again in that replay, which is harmless.
+        If neither has allocations, the two cannot be distinguished, so both stay in the cache: without the
+        accepted one, the next replay would be incomplete and end its allocations. In that replay the server
+        rejects the other one again, which is harmless.
         """
         if not response.rejected:
             return set()
@@ -235,7 +235,7 @@ class Answers:
         yield ApplicationRejected(application_id, rejected.reason)
 
     def _note_orphans(self, key: AppKey) -> None:
-        """Note the placeholders of a rejected application, whose rejections make no events."""
+        """Record the placeholders of a rejected application, whose rejections cause no events."""
         cache = self._cache
         for ask_key in cache.by_application.get(key, ()):
             known = cache.asks[ask_key]
@@ -243,19 +243,19 @@ class Answers:
                 cache.orphans.add(ask_key)
 
     def _waiting(self, application_id: str) -> list[AppKey]:
-        """The applications of that id that the server has not accepted yet, oldest first.
+        """The applications with this id that the server has not accepted yet, oldest first.
 
-        The server answers in the order of the requests, so its next answer concerns the oldest.
+        The server answers in the order of the requests, so its next answer is for the oldest.
         """
         return [key for key, known in self._matching(application_id) if not known.accepted]
 
     def _runs(self, key: AppKey) -> bool:
-        """True if an application has an allocation. A replay forces its acceptance then."""
+        """True if an application has an allocation; a replay then forces its acceptance."""
         cache = self._cache
         return any(cache.asks[ask].node_id for ask in cache.by_application.get(key, ()))
 
     def _matching(self, application_id: str) -> list[tuple[AppKey, KnownApplication]]:
-        """The applications of that id, at most one for each partition, oldest first.
+        """The applications with this id, at most one in each partition, oldest first.
 
         Answers of `si.v1` do not name their partition.
         """
@@ -276,8 +276,8 @@ class Answers:
             known.heard = heard
             if not self.replaying:
                 known.told_state = heard.state
-            # With namesakes it is unknown which application has ended. The end of one that is not accepted
-            # yet is that of its predecessor of the same name.
+            # Among namesakes it is unknown which application has ended. If one of them is not accepted yet,
+            # its predecessor of the same name has ended.
             if heard.state in ENDED and known.accepted and len(matching) == 1:
                 self._forget_application(key)
             elif heard.state == "Accepted":
@@ -325,7 +325,7 @@ class Answers:
         cache = self._cache
         key = rejected.allocationKey
         known = cache.asks.get(key)
-        # A refused change is undone. An item that the server has stays.
+        # A refused change is undone. An item that the server has is retained.
         if known is None or cache.undo(key):
             pass
         elif not known.node_id or self.replaying or key in cache.unconfirmed:

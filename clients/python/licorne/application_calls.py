@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from licorne.v1.admin_pb2_grpc import AdminAsyncStub
 
 LONG = 90.0
-"""Seconds for a plan or a change of a configuration: the server may take up to 60."""
+"""Seconds for a plan or a change of a configuration, for which the server may take up to 60."""
 
 
 def _stub(channel: aio.Channel) -> "AdminAsyncStub":
@@ -26,7 +26,7 @@ class ApplicationCalls(OfOneRm):
     async def stop_application(
         self, application_id: str, reason: str = "", *, partition: str = DEFAULT_PARTITION
     ) -> pb.StopApplicationResponse:
-        """End an application: its RM gets requests to stop all allocations, and its failure."""
+        """End an application: the RM is asked to stop all its allocations, and is notified of its failure."""
         check_arguments(application_id=application_id, reason=reason)
         request = pb.StopApplicationRequest(
             rm_id=self._rm("stop_application"),
@@ -82,9 +82,9 @@ class ApplicationCalls(OfOneRm):
     async def plan_start(
         self, application_id: str, key: str, *, partition: str = DEFAULT_PARTITION
     ) -> pb.PlanStartResponse:
-        """Changes that would let a waiting ask start at once, as tried on a copy; nothing is changed.
+        """The changes that would let a waiting ask start at once, tried on a copy; nothing is changed.
 
-        Raises NotFound for an unknown ask, or one that does not wait.
+        Raises NotFound if the ask is unknown or does not wait.
         """
         check_arguments(application_id=application_id, key=key)
         request = pb.PlanStartRequest(

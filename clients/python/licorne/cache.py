@@ -1,11 +1,11 @@
-"""The state of a resource manager, as sent and received: the source of every replay.
+"""The state of a resource manager, as it was sent and received: the source of every replay.
 
-The cache is pure bookkeeping and knows no stream and no loop. Every change returns the messages to send for
-it. A change without a difference returns none, so all changes are idempotent by key.
+The cache has no access to streams or the loop. Every change returns the messages to be sent. A change without
+a difference returns none, so all changes are idempotent by key.
 
-When the placeholders of a gang have waited too long the server drops all asks of the application. A
-``Soft`` application then goes back to Accepted. At that moment, or in an earlier replay of a new session,
-the cache asks for the dropped members again.
+When the placeholders of a gang have waited too long the server drops all asks of the application. A ``Soft``
+application then goes back to Accepted. At that moment, or in a replay before it, the cache submits the
+dropped members again.
 """
 
 import dataclasses
@@ -22,23 +22,23 @@ from licorne.values import shown
 
 
 class Dropped:
-    """Dropped asks by application. Each is taken or removed once."""
+    """Dropped asks by application. Each is removed once."""
 
     def __init__(self) -> None:
         """Start without asks."""
         self._by_application: dict[AppKey, dict[str, KnownAsk]] = {}
         self._application_of: dict[str, AppKey] = {}
-        """The application of each dropped ask, by key."""
+        """The application of each dropped ask, by the ask's key."""
 
     def add(self, known: KnownAsk) -> None:
-        """Add an ask after the earlier dropped ones of its application."""
+        """Add an ask behind those that were dropped earlier in its application."""
         ask = known.ask
         application = ask.partition, ask.application_id
         self._by_application.setdefault(application, {})[ask.key] = known
         self._application_of[ask.key] = application
 
     def forget(self, keys: Iterable[str]) -> None:
-        """Remove asks that were released, or that the caller asks for again."""
+        """Remove asks that were released, or that the caller submits again."""
         if not self._application_of:
             return
         for key in keys:
@@ -59,7 +59,7 @@ class Dropped:
 
 
 REMEMBERED_CHANGES = 8
-"""Changes of one ask that are retained until they are answered; each can be refused by itself."""
+"""Number of changes of one ask that are retained until they are answered; each can be refused separately."""
 
 _K = TypeVar("_K")
 
@@ -69,7 +69,7 @@ class Submitted(NamedTuple):
 
     applications: list[si.AddApplicationRequest]
     placeholders: list[si.Allocation]
-    """The asks for the placeholders of their task groups; to be sent after the applications."""
+    """The asks for placeholders of their task groups, which are to be sent after the applications."""
 
 
 class Cache:
@@ -82,25 +82,25 @@ class Cache:
         self.applications: dict[AppKey, KnownApplication] = {}
         """The applications that have not ended, by partition and id."""
         self.partitions: set[str] = set()
-        """All partitions that an application was ever submitted to."""
+        """All partitions to which an application was ever submitted."""
         self._submitted = 0
-        """Number of applications ever submitted."""
+        """Number of applications that were ever submitted."""
         self.asks: dict[str, KnownAsk] = {}
         """The pending asks and the allocations, by key."""
         self.by_application: defaultdict[AppKey, set[str]] = defaultdict(set)
-        """The keys in `asks` of each application that has any."""
+        """By application: the keys of its items in `asks`, if there are any."""
         self.by_node: defaultdict[str, set[str]] = defaultdict(set)
-        """The keys of the allocations on each node that has any."""
+        """By node: the keys of the allocations on it, if there are any."""
         self.releasing: dict[str, Released] = {}
-        """By key: the event that is due when the server confirms the release of an allocation."""
+        """By key: the event that is created when the server confirms the release of an allocation."""
         self.unconfirmed: set[str] = set()
         """The keys of reported allocations that the server has not echoed yet."""
         self.dropped = Dropped()
-        """The asks that the server has dropped and that are to be asked for again."""
+        """The asks that the server has dropped, and that are to be submitted again."""
         self.orphans: set[str] = set()
-        """Placeholders of rejected applications: they will be rejected, too."""
+        """Placeholders of rejected applications, which will be rejected too."""
         self._before: dict[str, deque[KnownAsk]] = {}
-        """By key: the ask before each change that the server may still refuse, oldest first."""
+        """By key: the former asks, oldest first, one for each change that the server may still refuse."""
 
     # ---- Nodes ----
 
@@ -136,7 +136,7 @@ class Cache:
         return [wire.node_change(known.node, si.NodeInfo.DRAIN_TO_SCHEDULABLE)]
 
     def remove_node(self, node_id: str) -> list[si.NodeInfo]:
-        """Remove a node and the allocations on it. An unknown node needs no message."""
+        """Remove a node and the allocations on it; an unknown node needs no message."""
         known = self.nodes.pop(fields.identifier("node_id", node_id), None)
         if known is None:
             return []
@@ -155,8 +155,8 @@ class Cache:
     def submit(self, applications: Iterable[Application], placeholders_at: int | None = None) -> Submitted:
         """Add applications, and ask for the placeholders of their task groups. Existing ones are unchanged.
 
-        `placeholders_at` is the time of these asks in unix seconds; with None no placeholder is asked for.
-        Raises Rejected if the key of a placeholder is that of another ask.
+        `placeholders_at` is the time of these asks in unix seconds; None to submit no placeholders. Raises
+        Rejected if another ask has the key of a placeholder.
         """
         given = {(item.partition, item.application_id): item for item in fields.applications(applications)}
         fresh = {key: item for key, item in given.items() if key not in self.applications}
@@ -195,7 +195,7 @@ class Cache:
     def ask(self, asks: Iterable[Ask], now: int) -> list[si.Allocation]:
         """Add asks. An existing ask with other resources is resized, and otherwise unchanged.
 
-        Raises Rejected if only one of both is a placeholder, or if their groups differ.
+        Raises Rejected if only one of the two is a placeholder, or if their groups differ.
         """
         known_asks = self.asks
         fresh = []
@@ -211,7 +211,7 @@ class Cache:
         return messages
 
     def report(self, allocations: Iterable[Allocation], now: int) -> list[si.Allocation]:
-        """Add allocations that exist already, and place pending asks where the caller put them."""
+        """Add existing allocations, and place pending asks on the nodes that the caller reports."""
         messages = []
         fresh = []
         for item in fields.allocations(allocations):
@@ -237,14 +237,14 @@ class Cache:
             self.asks[ask.key] = known._replace(ask=resized)
 
     def _add(self, known: KnownAsk) -> None:
-        """Add an ask. One that the server has dropped is not asked for again."""
+        """Add an ask. If the server had dropped it, it is no longer to be submitted again."""
         ask = known.ask
         self.dropped.forget([ask.key])
         self.asks[ask.key] = known
         self.by_application[ask.partition, ask.application_id].add(ask.key)
 
     def ask_again(self, dropped: Iterable[KnownAsk]) -> list[si.Allocation]:
-        """Ask again for asks that the server has dropped. They keep their age."""
+        """Submit asks again that the server has dropped. They retain their age."""
         messages = []
         for known in dropped:
             self._add(known)
@@ -262,8 +262,7 @@ class Cache:
             known = self.asks.get(key)
             if known is not None:
                 messages.append(wire.release(known.ask, termination))
-                # Any other termination confirms a release that the server has asked for. The
-                # server does not answer a confirmation.
+                # Any other termination confirms a release that the server has requested, and is not answered.
                 if termination is Termination.STOPPED:
                     self.expect_release(key)
                 else:
@@ -275,7 +274,7 @@ class Cache:
     def place(self, key: str, node_id: str) -> None:
         """Record the server's allocation of an ask to a node.
 
-        The node is kept when an earlier change of the ask is refused later.
+        The node is retained if an earlier change of the ask is refused later.
         """
         before = self._before.get(key)
         if before is not None:
@@ -293,7 +292,7 @@ class Cache:
     def undo(self, key: str) -> bool:
         """Undo the last change of an ask, because it was refused.
 
-        Return False if there was no change, so that the ask itself was refused.
+        Returns False if there was no change, so that the ask itself was refused.
         """
         before = self._before.get(key)
         if not before:
@@ -305,10 +304,10 @@ class Cache:
         return True
 
     def begin_replay(self) -> list[Released]:
-        """Note that the server has lost the state of this RM.
+        """Record that the server has lost the state of this RM.
 
-        Return the outstanding releases, which this completes. No application counts as accepted, and no
-        earlier change can be refused. Dropped asks are asked for again.
+        Returns the outstanding releases, which are complete now. No application counts as accepted, and no
+        earlier change can be refused any more. Dropped asks are submitted again.
         """
         self.ask_again(self.dropped.take_all())
         self._before.clear()
@@ -320,7 +319,7 @@ class Cache:
         return released
 
     def drop(self, key: str) -> KnownAsk:
-        """Remove an ask or allocation, and return it."""
+        """Remove an ask or an allocation; returns it."""
         known = self.asks.pop(key)
         self._before.pop(key, None)
         self.unconfirmed.discard(key)
@@ -330,7 +329,7 @@ class Cache:
         return known
 
     def expect_release(self, key: str) -> None:
-        """Forget an ask or allocation. For an allocation, remember that its release is due.
+        """Drop an ask or an allocation; for an allocation, record that its release is due.
 
         The server does not confirm the release of a foreign allocation.
         """
@@ -348,12 +347,12 @@ def _discard(index: dict[_K, set[str]], at: _K, key: str) -> None:
 
 
 def creation(node: Node) -> si.NodeInfo.ActionFromRM.ValueType:
-    """The action that adds a node, drained or not."""
+    """The action that adds a node, either drained or not."""
     return si.NodeInfo.CREATE_DRAIN if node.drained else si.NodeInfo.CREATE
 
 
 def _check_kind(known: Ask, ask: Ask) -> None:
-    """Raises Rejected if only one of both is a placeholder, or if their groups differ."""
+    """Raises Rejected if only one of the two is a placeholder, or if their groups differ."""
     for name in ("placeholder", "task_group"):
         before, given = getattr(known, name), getattr(ask, name)
         if before != given:

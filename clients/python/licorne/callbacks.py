@@ -1,7 +1,7 @@
 """The callbacks: the server's questions to a resource manager, and its unsolicited messages.
 
-The questions concern nodes for an ask, and victims of preemption. Answers to the resource manager's own
-requests are events (`licorne.events`).
+The questions are about nodes for an ask, and about victims of preemption. Answers to the resource manager's
+own requests are events (`licorne.events`).
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -32,16 +32,16 @@ class NodeVictims:
 
     node_id: str
     victims: tuple[Victim, ...]
-    """In the order of their stops. There may be more than the ask needs for its resources."""
+    """The victims in the order of their stops. There may be more than the resources of the ask need."""
     start_index: int
-    """The resources of the ask fit once the victims up to this position have ended; -1: at once."""
+    """Position of the victim with whose end the resources of the ask fit; -1 if they fit at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreemptionCheck:
     """A question: which victims have to be stopped on each of these nodes for an ask?
 
-    None of them has been stopped yet.
+    No victim has been stopped yet.
     """
 
     id: int
@@ -50,13 +50,13 @@ class PreemptionCheck:
     partition: str
     nodes: tuple[NodeVictims, ...]
     deadline: float
-    """Seconds within which the answer is wanted."""
+    """Seconds within which the answer must arrive."""
     ask: Ask | None
     """The ask; None if it was released meanwhile."""
 
 
 Needs = Mapping[str, int]
-"""By id of a node on which the ask can run: position of the last victim to be stopped, at least
+"""By id of a node on which the ask can run: position of the last victim to be stopped, which is at least
 `start_index`, or -1 for none. Missing nodes are refused.
 """
 
@@ -64,7 +64,7 @@ JudgeVictims = Callable[[PreemptionCheck], Needs | Awaitable[Needs]]
 
 
 def preemption_check(wire: pb.PreemptionCheck, cache: Cache) -> PreemptionCheck:
-    """A preemption check in the caller's form."""
+    """Convert a preemption check to the caller's form."""
     known = cache.asks.get(wire.allocation_key)
     return PreemptionCheck(
         id=wire.id,
@@ -85,7 +85,7 @@ def preemption_check(wire: pb.PreemptionCheck, cache: Cache) -> PreemptionCheck:
 
 
 def preemption_answer(check: PreemptionCheck, needs: Needs) -> pb.PreemptionAnswer:
-    """The answer to a preemption check. Nodes that are not in the check are left out.
+    """The answer to a preemption check, without nodes that are not in the check.
 
     Raises ValueError for a position outside the node's range.
     """
@@ -103,7 +103,7 @@ def preemption_answer(check: PreemptionCheck, needs: Needs) -> pb.PreemptionAnsw
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreemptionNotice:
-    """An allocation that will be preempted at the `deadline`, or a notice that is withdrawn.
+    """An allocation that will be preempted at the `deadline`, or the withdrawal of such a notice.
 
     An RM that has saved its work answers with `Client.preemption.ready`. After a withdrawal the
     allocation continues to run.
@@ -114,18 +114,18 @@ class PreemptionNotice:
     partition: str
     withdrawn: bool = False
     deadline: float = 0.0
-    """Time at which it will be preempted, in unix seconds."""
+    """Time at which the allocation will be preempted, in unix seconds."""
     beneficiary_key: str = ""
-    """The ask that gets its room; empty for a lowered maximum."""
+    """The ask that will use the room; empty for a lowered maximum."""
     beneficiary_application_id: str = ""
     queue: str = ""
     """The queue of that ask, or the queue with the lowered maximum."""
     lost_seconds: float = 0.0
-    """Seconds of work that would be lost now: those since its last checkpoint."""
+    """Seconds of work since the last checkpoint, which would be lost now."""
 
 
 def preemption_notices(wire: pb.PreemptionNotices) -> list[PreemptionNotice]:
-    """Notices in the caller's form."""
+    """Convert notices to the caller's form."""
     partition = wire.partition_name
     given = [
         PreemptionNotice(
@@ -150,11 +150,11 @@ def preemption_notices(wire: pb.PreemptionNotices) -> list[PreemptionNotice]:
 
 
 MIN_DEADLINE = 0.01
-"""Seconds; the server refuses a shorter deadline."""
+"""Minimum seconds; the server refuses a shorter deadline."""
 MAX_DEADLINE = 60.0
-"""Seconds; the server refuses a longer deadline."""
+"""Maximum seconds; the server refuses a longer deadline."""
 MAX_REASON = 256
-"""Characters of a reason. Without a bound the reasons for many nodes might not fit a message."""
+"""Maximum characters of a reason, so that the reasons for many nodes fit into a message."""
 
 _STATES = si.UpdateContainerSchedulingStateRequest.SchedulingState.DESCRIPTOR.values_by_number
 _TYPES = si.EventRecord.Type.DESCRIPTOR.values_by_number
@@ -163,17 +163,18 @@ _DETAILS = si.EventRecord.ChangeDetail.DESCRIPTOR.values_by_number
 
 
 class ClassBy(Enum):
-    """Asks for which the predicates have equal results: those with equal resources and required node, and
-    an equal property as named here. They share refusals. With a wrong declaration asks are placed on
-    nodes that the predicates would refuse.
+    """Property by which asks share the results of predicates.
+
+    Asks share refusals if they have equal resources, an equal required node, and an equal property as named
+    here. With a wrong declaration asks are placed on nodes that the predicates would refuse.
     """
 
     ASK = "ask"
-    """Asks with an equal tag `licorne/predicate-class`; each ask without it is a class of its own."""
+    """Asks with an equal tag `licorne/predicate-class`; each ask without the tag is a class of its own."""
     TAG = "tag"
-    """As `ASK`, but all asks without the tag are one class."""
+    """As with `ASK`, except that all asks without the tag are one class."""
     ALL_TAGS = "all tags"
-    """Asks whose tags are all equal but for `creationTime`, `kubernetes.io/meta/podName`,
+    """Asks whose tags are all equal, except `creationTime`, `kubernetes.io/meta/podName`,
     `licorne/traceparent` and `licorne/tracestate`."""
 
 
@@ -185,7 +186,7 @@ _CLASSES = {
 
 
 class FailMode(Enum):
-    """Outcome of a check without an answer in time: all its nodes refused, or accepted."""
+    """Result of a check that is not answered in time: all its nodes are refused, or accepted."""
 
     CLOSED = "refused"
     OPEN = "accepted"
@@ -195,7 +196,7 @@ class FailMode(Enum):
 class PredicateCheck:
     """A question: on which nodes may the ask be placed?
 
-    If the first node is accepted the ask counts as placed there: later checks have to take it into account.
+    If the first node is accepted, the ask counts as placed there, which later checks have to consider.
     """
 
     id: int
@@ -203,14 +204,14 @@ class PredicateCheck:
     application_id: str
     partition: str
     nodes: tuple[str, ...]
-    """Ids of nodes: the ask's candidate, and the next ones if asks of the same class wait, or after
+    """Ids of nodes: the candidate for the ask, and further nodes if asks of the same class wait, or after
     refusals."""
     allocate: bool
-    """True if the ask would run on the node; False if the node would only be reserved for it, regardless of
-    its present allocations.
+    """True if the ask would run on the node. False if the node would only be reserved for it, whatever
+    allocations it has at present.
     """
     deadline: float
-    """Seconds within which the answer is wanted."""
+    """Seconds within which the answer must arrive."""
     ask: Ask | None
     """The ask; None if it was released meanwhile."""
 
@@ -219,7 +220,7 @@ class PredicateCheck:
 class ContainerState:
     """An ask that quotas would admit but that fits no node; for an autoscaler.
 
-    `state` is always ``FAILED``; the wire has room for others.
+    `state` is always ``FAILED``; the wire format has other values too.
     """
 
     key: str
@@ -236,40 +237,40 @@ class EventRecord:
     """
 
     id: int
-    """Rises by one with each record; a gap shows that records were lost."""
+    """Number that rises by one with each record; a gap shows that records were lost."""
     type: str
-    """The name on the wire, such as ``APP``."""
+    """Name on the wire, such as ``APP``."""
     object_id: str
     reference_id: str
     message: str
     time: float
     """Time of the change, in unix seconds."""
     change: str
-    """The name on the wire, such as ``ADD``."""
+    """Name on the wire, such as ``ADD``."""
     detail: str
-    """The name on the wire, such as ``APP_ALLOC``."""
+    """Name on the wire, such as ``APP_ALLOC``."""
     resources: Mapping[str, int]
 
 
 Refusals = Mapping[str, str]
-"""By id of a refused node: the reason. Missing nodes are accepted."""
+"""Reason of the refusal, by id of a refused node. Missing nodes are accepted."""
 
 Predicates = Callable[[PredicateCheck], Refusals | Awaitable[Refusals]]
 OnContainerStates = Callable[[Sequence[ContainerState]], Awaitable[None] | None]
 OnPreemptionNotices = Callable[[Sequence[PreemptionNotice]], Awaitable[None] | None]
 OnEvents = Callable[[Sequence[EventRecord]], Awaitable[None] | None]
 OnStateDump = Callable[[], Any]
-"""Returns the state, or an awaitable of it: a value that JSON can hold, or JSON as text."""
+"""Returns the state, or an awaitable of the state: a value that JSON can represent, or JSON as text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Callbacks:
-    """The functions of the caller, and how the server counts predicate checks without an answer."""
+    """The functions of the caller, and the result of predicate checks without an answer."""
 
     predicates: Predicates | None = None
     judge_victims: JudgeVictims | None = None
     deadline: float = 2.0
-    """Seconds that either function may take for one check."""
+    """Maximum seconds of either function for one check."""
     fail_mode: FailMode = FailMode.CLOSED
     class_by: ClassBy = ClassBy.ASK
     container_states: OnContainerStates | None = None
@@ -278,7 +279,7 @@ class Callbacks:
     state_dump: OnStateDump | None = None
 
     def __post_init__(self) -> None:
-        """Raises ValueError for an argument that no server accepts, by its name."""
+        """Raises ValueError, with the name of the argument, for an argument that no server accepts."""
         if self.judge_victims is not None and self.predicates is None:
             raise ValueError("judge_victims needs predicates: only asks with them are judged")
         problem = seconds("predicate_deadline", self.deadline, MIN_DEADLINE, MAX_DEADLINE)
@@ -290,7 +291,7 @@ class Callbacks:
             raise ValueError(f"class_by is {shown(self.class_by)}: it must be a ClassBy")
 
     def wire(self) -> pb.Callbacks:
-        """The callbacks in the form of the hello."""
+        """Convert the callbacks to the form of the hello."""
         wire = pb.Callbacks(
             container_states=self.container_states is not None,
             preemption_notices=self.preemption_notices is not None,
@@ -306,7 +307,7 @@ class Callbacks:
 
 
 def predicate_check(wire: pb.PredicateCheck, cache: Cache) -> PredicateCheck:
-    """A predicate check in the caller's form."""
+    """Convert a predicate check to the caller's form."""
     known = cache.asks.get(wire.allocation_key)
     return PredicateCheck(
         id=wire.id,
@@ -321,7 +322,7 @@ def predicate_check(wire: pb.PredicateCheck, cache: Cache) -> PredicateCheck:
 
 
 def answer(check: PredicateCheck, refused: Refusals) -> pb.PredicateAnswer:
-    """The answer to a predicate check. Refusals of nodes that are not in the check are left out.
+    """The answer to a predicate check, without refusals of nodes that are not in the check.
 
     A reason is cut to the length that the server stores. Raises TypeError for a reason that is no text.
     """
@@ -334,7 +335,7 @@ def answer(check: PredicateCheck, refused: Refusals) -> pb.PredicateAnswer:
 
 
 def container_states(wire: pb.ContainerStates) -> list[ContainerState]:
-    """States in the caller's form."""
+    """Convert states to the caller's form."""
     return [
         ContainerState(item.allocationKey, item.applicationID, _name(_STATES, item.state), item.reason)
         for item in wire.states
@@ -342,12 +343,12 @@ def container_states(wire: pb.ContainerStates) -> list[ContainerState]:
 
 
 def event_records(wire: pb.Events) -> list[EventRecord]:
-    """Events in the caller's form."""
+    """Convert events to the caller's form."""
     return [event_record(number, record) for number, record in enumerate(wire.records, wire.first_id)]
 
 
 def event_record(number: int, record: si.EventRecord) -> EventRecord:
-    """An event with its id in the caller's form."""
+    """Convert an event with its id to the caller's form."""
     return EventRecord(
         id=number,
         type=_name(_TYPES, record.type),
@@ -362,6 +363,6 @@ def event_record(number: int, record: si.EventRecord) -> EventRecord:
 
 
 def _name(names: Mapping[int, EnumValueDescriptor], number: int) -> str:
-    """The name on the wire; the number as a text for a name of a newer server."""
+    """The name on the wire, or the number as a text if a newer server has sent an unknown name."""
     known = names.get(number)
     return str(number) if known is None else known.name

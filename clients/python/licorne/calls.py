@@ -1,4 +1,4 @@
-"""Calls outside the session: checked arguments, deadlines, one channel, and errors of our own."""
+"""Calls outside the session: their arguments, deadlines and channel, and the errors of the client."""
 
 import asyncio
 import logging
@@ -82,14 +82,14 @@ ARGUMENTS: Mapping[str, Check] = {
 }
 """The check of each argument, by its name."""
 
-# A value of another type is a TypeError; one of this type, a ValueError.
+# A value of another type is a TypeError; an invalid value of the right type is a ValueError.
 _TYPES: Mapping[Check, type] = {text: str, tags: Mapping, amounts: Mapping, flag: bool}
 
 
 def check_arguments(**values: object) -> None:
     """Check the arguments of a call, given by their names.
 
-    Raises TypeError for the first one of another type, and ValueError for one out of its range.
+    Raises TypeError for the first argument of another type, and ValueError for one out of range.
     """
     for name, value in values.items():
         check = ARGUMENTS[name]
@@ -126,16 +126,16 @@ GONE = (
     grpc.StatusCode.CANCELLED,
     grpc.StatusCode.UNKNOWN,
 )
-"""Codes after which the outcome of the call is unknown."""
+"""Status codes after which the outcome of the call is unknown."""
 ANEW = (*GONE, grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED)
-"""Errors after which the next call uses another channel, which reads certificates again."""
+"""Status codes after which the next call uses a new channel, which reads certificates again."""
 LONGEST = 86_400.0
-"""Seconds that a call may be given."""
+"""Maximum seconds of a call."""
 
 
 @dataclass(eq=False, slots=True)
 class _Line:
-    """A channel, and the number of calls under way on it."""
+    """A channel, and the number of calls that use it."""
 
     channel: aio.Channel
     address: str
@@ -145,11 +145,11 @@ class _Line:
 
 
 class Calls:
-    """Makes calls over one channel, and opens another one when it fails.
+    """Makes calls over one channel, and opens another channel when it fails.
 
-    Every method raises `Unauthorized`, `NotFound`, `ConfigInvalid`, `StaleRevision`,
-    `EventsMissed` or `CallFailed` by the server's answer, `ConnectionLost` without an answer in time,
-    and `Closed` after `close`.
+    Every method raises `Unauthorized`, `NotFound`, `ConfigInvalid`, `StaleRevision`, `EventsMissed` or
+    `CallFailed` according to the server's answer, `ConnectionLost` if no answer arrives in time, and `Closed`
+    after `close`.
     """
 
     def __init__(self, dialer: Dialer, timeout: float = TIMEOUT) -> None:
@@ -166,7 +166,7 @@ class Calls:
             raise Closed("the client was closed")
 
     async def close(self) -> None:
-        """End calls that are under way, and make no more."""
+        """End the running calls, and make no more."""
         self._closed = True
         line, self._line = self._line, None
         if line is not None:
@@ -179,7 +179,7 @@ class Calls:
         *,
         at_least: float = 0.0,
     ) -> Response:
-        """The answer to one request, within `at_least` seconds if that exceeds the usual deadline."""
+        """The answer to one request, within `at_least` seconds if they exceed the usual timeout."""
         limit = max(at_least, self.timeout)
         ends = asyncio.get_running_loop().time() + limit
         async with self._used(limit) as line:
@@ -195,7 +195,7 @@ class Calls:
         request: P,
         items: Callable[[R], Iterable[T]],
     ) -> list[T]:
-        """The items of all pages of a list. The deadline is for each page."""
+        """The items of all pages of a list. The timeout applies to each page."""
         found: list[T] = []
         async with self._used(self.timeout) as line:
             while True:
@@ -217,7 +217,7 @@ class Calls:
     ) -> AsyncGenerator[Response, None]:
         """The responses to one request, each within the deadline.
 
-        With `may_rest` the deadline applies to the first one only: the others are sent after changes.
+        With `may_rest` it applies only to the first one, because the others are sent after changes.
         """
         limit: float | None = self.timeout
         async with self._used(self.timeout) as line:
@@ -237,7 +237,7 @@ class Calls:
 
     @asynccontextmanager
     async def _used(self, limit: float) -> AsyncIterator[_Line]:
-        """The channel, for calls of `limit` seconds; converts gRPC errors into errors of the client."""
+        """The channel, for calls of `limit` seconds; converts gRPC errors to errors of the client."""
         self._check()
         line = None
         try:
@@ -258,7 +258,7 @@ class Calls:
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is not None and not task.cancelling():
-                # The caller was not cancelled: the channel was closed under the call.
+                # The caller was not cancelled: the channel was closed during the call.
                 self._check()
             raise
         finally:
@@ -268,28 +268,27 @@ class Calls:
                     await line.channel.close()
 
     async def _present(self, limit: float) -> _Line:
-        """The channel to the present address, with one user more."""
+        """The channel to the current address, with one more user."""
         line = self._line
         if line is not None and line.wanted == self._dialer.addresses.current:
             line.users += 1
             return line
         line = await self._opened(limit)
         if self._closed:
-            # The client was closed meanwhile: nothing else would close this channel.
+            # The client was closed in the meantime: nothing else would close this channel.
             await line.channel.close()
             self._check()
         line.users = 1
         older, self._line = self._line, line
-        # Calls that still use the old channel close it.
+        # The last call that still uses the old channel closes it.
         if older is not None and not older.users:
             await older.channel.close()
         return line
 
     async def _opened(self, limit: float) -> _Line:
-        """A channel to the present address, or to the first other address with a server.
+        """A channel to the current address, or to the first other address with a server.
 
-        Nothing is sent before there is a connection, so that no call is made twice. With a single address
-        there is no such wait.
+        With several addresses nothing is sent before there is a connection, so that no call is made twice.
         """
         first, *others = addresses = self._dialer.addresses.known()
         for address in addresses if others else ():
@@ -305,13 +304,13 @@ class Calls:
         return _Line(self._dialer.channel(first), first, first)
 
     def _give_up(self, line: _Line | None) -> None:
-        """Open another channel for the next call: it reads certificates again, and never waits."""
+        """Make the next call open another channel, which reads certificates again. This never waits."""
         if line is self._line:
             self._line = None
 
 
 def _note_missing(answer: object) -> None:
-    """Warn of members whose part is missing in an answer."""
+    """Warn of members whose part of an answer is missing."""
     missing: Iterable[str] = getattr(answer, "missing_members", ())
     if missing:
         names = ", ".join(map(shown, missing))
@@ -319,7 +318,7 @@ def _note_missing(answer: object) -> None:
 
 
 def call_error(error: aio.AioRpcError, limit: float) -> LicorneError:
-    """The error of the client for a call of `limit` seconds that has failed."""
+    """The client's error for a failed call of `limit` seconds."""
     text = text_of(error)
     reason, added = reason_of(error)
     match error.code():
@@ -347,7 +346,7 @@ def _too_late(limit: float) -> str:
 
 
 def _number(text: str) -> int:
-    """A number of the server; 0 for a malformed one."""
+    """A number sent by the server; 0 if it is malformed."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 20 else 0
 
 
@@ -355,7 +354,7 @@ class OfOneRm:
     """Calls about one resource manager, if one is named."""
 
     def __init__(self, calls: Calls, rm_id: str = "") -> None:
-        """Without `rm_id`, names of partitions have to be full: ``[rm1]default``.
+        """Without `rm_id`, partitions must be given by their full names, such as ``[rm1]default``.
 
         Raises TypeError for a value that is no text.
         """
@@ -371,19 +370,19 @@ class OfOneRm:
         return f"[{self.rm_id}]{name or DEFAULT_PARTITION}"
 
     def _rm(self, call: str) -> str:
-        """The id of the RM. Raises ValueError where none was named."""
+        """The id of the RM. Raises ValueError if none was named."""
         if not self.rm_id:
             raise ValueError(f"rm_id is empty: `{call}` is about one resource manager")
         return self.rm_id
 
 
 class Standalone:
-    """A client that is used alone, and closes its own connection."""
+    """A client that is used without others, and closes its own connection."""
 
     _calls: Calls
 
     async def __aenter__(self) -> Self:
-        """Connect nothing before the first call."""
+        """Enter without connecting; the first call connects."""
         return self
 
     async def __aexit__(
@@ -396,5 +395,5 @@ class Standalone:
         await self.close()
 
     async def close(self) -> None:
-        """End calls that are under way, which raise `Closed`, and make no more."""
+        """End the running calls, which raise `Closed`, and make no more."""
         await self._calls.close()

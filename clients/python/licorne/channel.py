@@ -28,12 +28,12 @@ REGISTRATION_FAILED = "registration of RM failed"
 STATUS_DETAILS = "grpc-status-details-bin"
 
 OPTIONS = [
-    # A server that vanishes without closing the connection is noticed within 45 seconds.
+    # A server that disappears without closing the connection is detected within 45 seconds.
     ("grpc.keepalive_time_ms", 30_000),
     ("grpc.keepalive_timeout_ms", 15_000),
     ("grpc.keepalive_permit_without_calls", 1),
-    # The client itself waits between attempts, each with a new channel. So the channel's back-off exceeds its
-    # life. `min` is also the time limit for connecting.
+    # The client itself waits between attempts, each with a new channel. So the channel's own back-off is
+    # longer than its life. `min` is also the time limit for connecting.
     ("grpc.initial_reconnect_backoff_ms", 5_000),
     ("grpc.min_reconnect_backoff_ms", 5_000),
     ("grpc.max_reconnect_backoff_ms", 5_000),
@@ -41,10 +41,10 @@ OPTIONS = [
     ("grpc.enable_retries", 0),
     # Clients in one process do not share a connection, so that one cannot slow another.
     ("grpc.use_local_subchannel_pool", 1),
-    # The transport buffers little, so that a client that stops reading stops the server.
+    # The transport buffers little, so that a client that stops reading also stops the server.
     ("grpc.http2.bdp_probe", 0),
     ("grpc.http2.lookahead_bytes", 1024 * 1024),
-    # Answers about asks with many tags are large: see the caps on the page for shim authors.
+    # Answers about asks with many tags are large: see the caps in the page for authors of shims.
     ("grpc.max_receive_message_length", 16 * 1024 * 1024),
 ]
 
@@ -63,7 +63,7 @@ class Dialer:
     """Opens channels to the addresses of a server, with the credentials of the caller."""
 
     def __init__(self, target: Target, tls: TlsConfig | None, token: Token | None) -> None:
-        """Connect nothing. Raises what `addresses_of` does, and ValueError for a token without TLS."""
+        """Prepare the dialer. Raises the errors of `addresses_of`, and ValueError for a token without TLS."""
         given = addresses_of(target)
         self._tls = tls
         self._token = token
@@ -72,7 +72,7 @@ class Dialer:
         self.addresses = Addresses(given, self._may_dial)
 
     def _may_dial(self, address: str) -> bool:
-        """False where a token would travel without TLS."""
+        """False if a token would be sent to the address without TLS."""
         try:
             check_token(self._token, self._tls, address)
         except ValueError:
@@ -84,7 +84,7 @@ class Dialer:
         return open_channel(address, self._tls)
 
     def metadata(self, address: str) -> tuple[tuple[str, str], ...]:
-        """Credentials of every call to an address. Raises what `authorization` does."""
+        """Credentials for every call to an address. Raises the errors of `authorization`."""
         try:
             check_token(self._token, self._tls, address)
         except ValueError as error:
@@ -93,7 +93,7 @@ class Dialer:
 
 
 async def connects(channel: aio.Channel, patience: float) -> bool:
-    """True if a channel has a connection within `patience` seconds."""
+    """True if a channel connects within `patience` seconds."""
     state = channel.get_state(try_to_connect=True)
     try:
         async with asyncio.timeout(patience):
@@ -106,7 +106,7 @@ async def connects(channel: aio.Channel, patience: float) -> bool:
 
 
 def refusal(error: aio.AioRpcError) -> LicorneError | None:
-    """The server's refusal as an error, or None if a later try of the same may be accepted."""
+    """The server's refusal as an error, or None if the same request may be accepted later."""
     text = text_of(error)
     match error.code():
         case grpc.StatusCode.UNAUTHENTICATED | grpc.StatusCode.PERMISSION_DENIED:
@@ -116,7 +116,7 @@ def refusal(error: aio.AioRpcError) -> LicorneError | None:
         case grpc.StatusCode.FAILED_PRECONDITION:
             if _has_reason(error, "INSTANCE_FENCED"):
                 return SessionFenced(text)
-            # A client that the server has forgotten registers again.
+            # A client that is unknown to the server registers again.
             return None if _has_reason(error, "RM_NOT_REGISTERED") else ProtocolError(text)
         case grpc.StatusCode.INVALID_ARGUMENT if text.startswith(REGISTRATION_FAILED):
             return registration_error(error)
@@ -146,13 +146,13 @@ def config_error(error: aio.AioRpcError) -> ConfigInvalid | None:
     if not (of_config or _has_reason(error, "CONFIG_INVALID")):
         return None
     text = text_of(error)
-    # The text is a prefix and one problem per line; without a prefix, a single problem.
+    # The text is a prefix and one problem per line; a text without a prefix is a single problem.
     _, _, problems = text.partition(": ")
     return ConfigInvalid(text, (problems or text).splitlines())
 
 
 def wanted_wait(error: aio.AioRpcError) -> float | None:
-    """The seconds after which the server allows the next try; None without a time."""
+    """The seconds after which the server allows the next attempt; None if it states none."""
     for info in _details(error, RetryInfo):
         seconds = info.retry_delay.seconds + info.retry_delay.nanos / 1e9
         if seconds > 0:
@@ -161,7 +161,7 @@ def wanted_wait(error: aio.AioRpcError) -> float | None:
 
 
 def reason_of(error: aio.AioRpcError) -> tuple[str, dict[str, str]]:
-    """The reason code of the server and its metadata; the name of the status without one."""
+    """The server's reason code with its metadata; the name of the status if there is no code."""
     for info in _details(error, ErrorInfo):
         return info.reason, dict(info.metadata)
     return error.code().name, {}
@@ -172,7 +172,7 @@ def _has_reason(error: aio.AioRpcError, reason: str) -> bool:
 
 
 def _details(error: aio.AioRpcError, kind: type[M]) -> Iterator[M]:
-    """The details of that kind which the server has added to its status."""
+    """The details of this kind which the server has added to its status."""
     for name, value in error.trailing_metadata():
         if name != STATUS_DETAILS or not isinstance(value, bytes):
             continue
@@ -182,34 +182,34 @@ def _details(error: aio.AioRpcError, kind: type[M]) -> Iterator[M]:
                 if packed.Unpack(detail):
                     yield detail
         except DecodeError:
-            # The details are not from a Licorne server; the status still has its code and its text.
+            # The details are not from a Licorne server. The status still has its code and its text.
             return
 
 
 SHARE = 0.75
-"""The part of a ceiling that a wait may take. With the default ceilings the longest wait is 1.5 s, which
-leaves half a second to connect: clients return within 2 s of a server's return.
+"""The largest part of a ceiling that a wait may take. With the default ceilings the longest wait is 1.5 s,
+which leaves half a second to connect: clients return within 2 s after the server does.
 """
 LONGEST = 300.0
-"""Longest back-off in seconds, also if a server asks for more."""
+"""Longest back-off in seconds, even if a server requests a longer one."""
 
 
 class Backoff:
-    """Exponential back-off with jitter: a random wait below a ceiling that doubles per failure.
+    """Exponential back-off with jitter: a random wait below a ceiling that doubles with each failure.
 
     The jitter spreads the return of a thousand clients of one restarted server. The last ceiling is low, so
     that clients return soon after the server does. It is higher while the server answers that it has no
-    capacity: then it is running already.
+    capacity, because such a server is running.
     """
 
     def __init__(self, retry: RetryConfig, uniform: Callable[[float, float], float] = random.uniform) -> None:
-        """Wait by the settings in `retry`. `uniform` draws a number between two others."""
+        """Wait as `retry` says. `uniform` draws a number between two others."""
         self._retry = retry
         self._uniform = uniform
         self._ceiling = retry.initial
 
     def lasted(self, seconds: float) -> None:
-        """Note the end of a stream that lasted for `seconds` after its welcome.
+        """Record the end of a stream that lasted for `seconds` after its welcome.
 
         Its welcome resets the ceiling, unless the stream was lost too soon: otherwise clients would overrun a
         server that welcomes and then drops them.
@@ -222,7 +222,7 @@ class Backoff:
         self._ceiling = self._retry.initial
 
     def next(self, *, exhausted: bool = False) -> float:
-        """Seconds to wait before the next try. With `exhausted` the server has reported a lack of room."""
+        """Seconds to wait before the next attempt; `exhausted` if the server reported a lack of capacity."""
         maximum = self._retry.maximum
         if exhausted:
             maximum = max(maximum, self._retry.exhausted)
@@ -231,9 +231,9 @@ class Backoff:
         return self._uniform(0.0, SHARE * ceiling)
 
     def told(self, seconds: float) -> float:
-        """Seconds to wait if the server has asked for `seconds`: never less, and up to half more.
+        """Seconds to wait if the server has requested `seconds`: never less, and up to half more.
 
-        More than `LONGEST` is ignored, as one corrupted byte could mean weeks.
+        A request above `LONGEST` is cut, as one corrupted byte could mean weeks.
         """
         seconds = min(LONGEST, seconds)
         return self._uniform(seconds, 1.5 * seconds)

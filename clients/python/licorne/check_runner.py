@@ -18,17 +18,17 @@ from licorne.session import Stamp, Stats
 from licorne.v1.session_pb2 import PredicateAnswer, PreemptionAnswer, StateDump, StateDumpWanted
 
 MAX_BYTES = 1024 * 1024
-"""Bytes of the JSON that the server takes."""
+"""Maximum bytes of the JSON that the server accepts."""
 
 MAX_ERROR = 1000
-"""Characters of an error's text."""
+"""Maximum characters of an error's text."""
 
 
 class StateDumper:
     """Answers the server's questions with the caller's function, one after the other."""
 
     def __init__(self, function: OnStateDump, send: Callable[[Stamp, StateDump], None]) -> None:
-        """Pass the answers to `send`, each with the stamp of the session that asked."""
+        """Pass the answers to `send`, each with the stamp of the session that has asked."""
         self._function = function
         self._send = send
         self._task: asyncio.Task[None] | None = None
@@ -73,7 +73,7 @@ def _document(state: Any) -> str:
 LOG = logging.getLogger("licorne")
 
 HAND_OVER_SECONDS = 0.002
-"""Seconds for which answers wait for others, to share a message."""
+"""Seconds for which answers wait for further ones, to share a message."""
 
 
 class Check(Protocol):
@@ -81,11 +81,11 @@ class Check(Protocol):
 
     @property
     def key(self) -> str:
-        """Key of the ask of the check."""
+        """Key of the ask that is checked."""
 
     @property
     def deadline(self) -> float:
-        """Deadline of the answer, in seconds."""
+        """Seconds within which the answer must arrive."""
 
 
 C = TypeVar("C", bound=Check)
@@ -93,18 +93,18 @@ R = TypeVar("R")
 W = TypeVar("W")
 
 Judged = tuple[C, R | Awaitable[R] | Exception]
-"""A check, and the function's result."""
+"""A check, and the result of the function."""
 
 
 class JudgeThread:
-    """The thread of plain functions. The functions of one client share it, so that they need no locks."""
+    """The thread for plain functions. All functions of one client share it, so that they need no locks."""
 
     def __init__(self) -> None:
-        """Start no thread before it is needed."""
+        """Prepare the thread, which is started when it is needed."""
         self._executor: ThreadPoolExecutor | None = None
 
     def executor(self) -> ThreadPoolExecutor:
-        """The thread, which is started at the first call."""
+        """The thread, which the first call starts."""
         if self._executor is None:
             self._executor = ThreadPoolExecutor(1, "licorne-checks")
         return self._executor
@@ -116,7 +116,7 @@ class JudgeThread:
 
 
 def _judged(function: Callable[[C], R | Awaitable[R]], check: C) -> Judged[C, R]:
-    """Call the function; an async function only returns its coroutine."""
+    """Call the function; the call of an async function only returns its coroutine."""
     try:
         return check, function(check)
     except Exception as error:
@@ -124,7 +124,7 @@ def _judged(function: Callable[[C], R | Awaitable[R]], check: C) -> Judged[C, R]
 
 
 class _Batch(Generic[C, R]):
-    """The checks of one message on their way through a plain function, in a thread."""
+    """The checks of one message, for which a thread calls a plain function."""
 
     def __init__(
         self,
@@ -132,7 +132,7 @@ class _Batch(Generic[C, R]):
         checks: Sequence[C],
         take: Callable[[Sequence[Judged[C, R]]], None],
     ) -> None:
-        """`take` is called in the loop with the function's results, in order."""
+        """`take` is called in the loop after results of the function are available, in order."""
         self._function = function
         self._checks = checks
         self._take = take
@@ -155,7 +155,7 @@ class _Batch(Generic[C, R]):
 
     def take(self) -> None:
         """Return the answers that were not returned before."""
-        # Reset first: later results need another call.
+        # Reset first, because later results need another call.
         self._is_due = False
         judged = []
         while self._judged:
@@ -165,12 +165,12 @@ class _Batch(Generic[C, R]):
             self._take(judged)
 
     def give_up(self) -> int:
-        """Stop after the deadline; returns the number of checks without an answer."""
+        """Stop after the deadline; returns the number of unanswered checks."""
         self._given_up = True
         return len(self._checks) - self._taken
 
     def _take_soon(self) -> None:
-        """Schedule the hand-over of the results so far, however long the next check takes."""
+        """Schedule the transfer of the results so far, however long the next check takes."""
         self._loop.call_later(HAND_OVER_SECONDS, self._take_late)
 
     def _take_late(self) -> None:
@@ -181,8 +181,8 @@ class _Batch(Generic[C, R]):
 class CheckRunner(Generic[C, R, W]):
     """Answers checks of one kind with the caller's function.
 
-    An async function runs as one task for each check, all at once. A plain function runs in a thread of its
-    own, for one check after the other. A check for which it fails or takes too long is counted in
+    An async function runs as one task for each check, all at once. A plain function runs in a thread, for one
+    check after the other. A check for which the function fails or takes too long is counted in
     `Stats.unanswered`, and not answered.
     """
 
@@ -194,9 +194,9 @@ class CheckRunner(Generic[C, R, W]):
         stats: Stats,
         thread: JudgeThread | None = None,
     ) -> None:
-        """Pass answers from the function's results to `send`, each with the stamp of the asking session.
+        """Pass the answers to `send`, each with the stamp of the session that has asked.
 
-        A plain function runs in `thread`, or in one of its own.
+        A plain function runs in `thread`, or if it is None in a separate one.
         """
         self._function = function
         self._answer = answer
@@ -215,11 +215,11 @@ class CheckRunner(Generic[C, R, W]):
 
     @property
     def unanswered(self) -> int:
-        """Number of tasks at work on checks."""
+        """Number of tasks that work on checks."""
         return len(self._tasks)
 
     def stop(self) -> None:
-        """Cancel all checks, without an answer to them."""
+        """Cancel all checks without answering them."""
         for task in self._tasks:
             task.cancel()
         self._thread.stop()
@@ -246,7 +246,7 @@ class CheckRunner(Generic[C, R, W]):
             LOG.warning("no answer to %d checks within %.3f s", late, checks[0].deadline)
 
     def _take(self, stamp: Stamp, judged: Sequence[Judged[C, R]]) -> None:
-        """Send the available results, and each later one when it is ready."""
+        """Send the available results, and each later result when it is ready."""
         for check, result in judged:
             if isinstance(result, Exception):
                 self._failed(check, result)
@@ -284,15 +284,15 @@ T = TypeVar("T")
 
 
 class ListFeed(Generic[T]):
-    """Hands lists to a function in order, one at a time.
+    """Passes lists to a function in order, one at a time.
 
-    Lists wait while the function runs. The oldest are dropped while more than `limit` items wait.
+    Lists wait while the function runs. While more than `limit` items wait, the oldest lists are dropped.
     """
 
     def __init__(
         self, function: Callable[[Sequence[T]], Awaitable[None] | None], limit: int | None = None
     ) -> None:
-        """Start with nothing. Without a `limit` no list is dropped."""
+        """Start without items. If `limit` is None, no list is dropped."""
         self._function = function
         self._limit = limit
         self._waiting: deque[list[T]] = deque()
@@ -300,7 +300,7 @@ class ListFeed(Generic[T]):
         self._task: asyncio.Task[None] | None = None
 
     def put(self, items: list[T]) -> None:
-        """Pass on a list after the earlier ones. Must be called in a running loop."""
+        """Pass on a list behind earlier ones. Must be called in a running loop."""
         self._waiting.append(items)
         self._size += len(items)
         while self._limit is not None and self._size > self._limit and len(self._waiting) > 1:
@@ -310,11 +310,11 @@ class ListFeed(Generic[T]):
 
     @property
     def is_running(self) -> bool:
-        """True while the function runs, or is to run."""
+        """True while the function runs, or is about to run."""
         return self._task is not None and not self._task.done()
 
     def stop(self) -> None:
-        """Drop waiting items, and cancel the function."""
+        """Drop the waiting items, and cancel the function."""
         self._waiting.clear()
         if self._task is not None:
             self._task.cancel()
@@ -332,7 +332,7 @@ class ListFeed(Generic[T]):
 
 
 class CallbackRunners:
-    """The runners of all callbacks; None for each callback that the caller has not given."""
+    """The runners of all callbacks; None for a missing callback."""
 
     def __init__(
         self,
@@ -359,7 +359,7 @@ class CallbackRunners:
 
     @property
     def running(self) -> int:
-        """Number of checks and lists that callbacks are at work on."""
+        """Number of checks and lists that callbacks are processing."""
         judges = (self.predicates, self.victims)
         feeds = (self.states, self.notices, self.events)
         return sum(judge.unanswered for judge in judges if judge) + sum(
@@ -367,7 +367,7 @@ class CallbackRunners:
         )
 
     def stop(self) -> None:
-        """Stop all callbacks; no function is called after that."""
+        """Stop all callbacks; no function is called afterwards."""
         for part in (self.predicates, self.victims, self.states, self.notices, self.events, self.dumps):
             if part is not None:
                 part.stop()

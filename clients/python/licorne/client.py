@@ -1,6 +1,6 @@
 """The client: a resource manager's (RM's) interface to the scheduler of its cluster.
 
-`Handlers` calls a function for each kind of event, on top of the plain iterator.
+`Handlers` calls functions by kind of event, as an alternative to the plain iterator.
 """
 
 import inspect
@@ -46,17 +46,16 @@ from licorne.values import seconds
 class Client:
     """One resource manager's connection to the scheduler.
 
-    The client stores all items. It sends them again by itself after the loss of a stream or a restart of the
-    server.
+    The client stores all items, and sends them again after the loss of a stream or a restart of the server.
 
-    Every method is idempotent by key: nodes by id, applications by partition and id, asks by key.
-    A method returns when its items are queued for the stream, or are noted for the next session.
-    It waits only while more than `Limits.outgoing` items are queued.
+    Every method is idempotent by key: nodes by id, applications by partition and id, asks by key. A method
+    returns when its items are queued for the stream, or stored for the next session. It waits only while more
+    than `Limits.outgoing` items are queued.
 
     Every method raises the error that has ended the client, if one has: `SessionFenced`, `Unauthorized`,
     `ConfigInvalid`, `RegistrationInvalid`, `ProtocolError`, `ConnectionLost` or `Closed`. It raises
     `Rejected` for an item that cannot be sent at all, and TypeError for an argument of the wrong type; then
-    no part of the call is done.
+    no part of the call is carried out.
 
     ::
 
@@ -106,33 +105,33 @@ class Client:
         time in nanoseconds.
 
         `token` is a bearer token that identifies an RM without a certificate: a file, or a function that
-        returns the token. Without `tls` it is sent to this machine only.
+        returns the token. Without `tls` it is sent only to this machine.
 
-        `join_window` is the time in seconds (up to 0.002) for which items wait for others, to leave with them
-        as one message. They wait only while many requests are under way: single asks are sent at once. 0
-        sends everything at once.
+        `join_window` is the time in seconds (up to 0.002) for which items wait for others, to be sent with
+        them in one message. They wait only while many requests are unanswered: single asks are sent at once.
+        With 0 everything is sent at once.
 
         `predicates` selects nodes for the asks of this RM. It gets a `PredicateCheck` and returns the nodes
-        that it refuses, each with the reason. An async function runs as a task, a plain one in a thread of
-        its own. `fail_mode` decides a check on which the function failed, or which it did not answer within
+        that it refuses, each with the reason. An async function runs as a task, and a plain one in a thread.
+        `fail_mode` decides a check for which the function has failed, or which it has not answered within
         `predicate_deadline` seconds (0.01 to 60). `class_by` groups asks with equal results.
 
         `judge_victims` selects victims of preemption. It gets a `PreemptionCheck` and returns the nodes where
-        the ask can run, each with the position of the last victim that has to be stopped there. It runs like
-        `predicates`, which must be given too. Without `judge_victims`, victims are chosen by resources alone.
+        the ask can run, each with the position of the last victim that has to be stopped. It runs like
+        `predicates`, which is required with it. Without `judge_victims`, victims are chosen by resources
+        alone.
 
         `confirm` selects allocations whose requested end the client confirms by itself. With `resubmit` it
-        asks again for the members of a ``Soft`` gang that the server has dropped.
+        submits the members of a ``Soft`` gang again that the server has dropped.
 
-        `on_container_states`, `on_preemption_notices` and `on_events` run in the loop and get lists, in
+        `on_container_states`, `on_preemption_notices` and `on_events` run in the loop, and get lists in
         order. Items that arrive while such a function runs wait for its next call.
 
-        `on_state_dump` is called for each state dump of the server. Its result becomes a part of
-        the dump: a value that JSON can hold, or JSON as a text, 1 MiB at most. An async function
-        runs as a task, a plain one in the loop. It has 5 seconds.
+        `on_state_dump` is called for each state dump of the server. Its result becomes a part of the dump: a
+        value that JSON can represent, or JSON as a text, up to 1 MiB. An async function runs as a task, and a
+        plain one in the loop. It may take 5 seconds.
 
-        Raises ValueError for an argument that cannot be sent, and for a token that would travel
-        without TLS.
+        Raises ValueError for an argument that cannot be sent, and for a token that would be sent without TLS.
         """
         limits = limits or Limits()
         instance = time.time_ns() if instance is None else instance
@@ -166,14 +165,14 @@ class Client:
         self._connection = Connection(self._context, dialer, retry)
         self._calls = Calls(dialer)
         self.cache: Cache = self._context.cache
-        """The client's state of the cluster; read it, do not change it."""
+        """The client's state of the cluster, to be read and not changed."""
         self.stats: Stats = self._context.stats
-        """Counters of streams, resumptions and replays."""
+        """Counts of streams, resumptions and replays."""
         known = partial(application_of, self.cache.asks)
         self.state = StateCalls(self._calls, rm_id, known, retry)
         """The server's state of this RM; see `State`."""
         self.admin = AdminCalls(self._calls, rm_id)
-        """Operators' calls for this RM, and the RM's own where it may; see `Admin`."""
+        """Operators' calls for this RM, including those that the RM itself may make; see `Admin`."""
         self.preemption = PreemptionCalls(self._context)
         """Answers to notices of preemption, and checkpoints."""
 
@@ -188,42 +187,42 @@ class Client:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close as `close` does, and stay registered."""
+        """Close as `close` does, but stay registered."""
         await self.close()
 
     async def close(self, *, unregister: bool = False) -> None:
-        """Send queued messages and a goodbye, and end; it takes at most 10 seconds.
+        """Send queued messages and a goodbye, and end; takes at most 10 seconds.
 
         Nothing is sent without a connection: if necessary, await `ready` first. The server keeps the books of
-        this RM for its next instance. With `unregister` it forgets the RM and all its items.
+        this RM for its next instance. With `unregister` it removes the RM and all its items.
         """
         await self._connection.close(unregister=unregister)
         await self._calls.close()
 
     async def ready(self) -> None:
-        """Wait until the server has the client's whole state, and schedules this RM."""
+        """Wait until the server has the client's whole state and schedules this RM."""
         await self._context.live.wait()
         self._context.check()
 
     # ---- Nodes ----
 
     async def add_nodes(self, nodes: Iterable[Node]) -> None:
-        """Add nodes. For an existing node the capacity is updated.
+        """Add nodes; for an existing node the capacity is updated.
 
         Answered by NodeAccepted or NodeRejected.
         """
         await self._context.send(Packer.nodes, self.cache.add_nodes(nodes))
 
     async def update_node(self, node_id: str, capacity: Mapping[str, int]) -> None:
-        """Change the capacity of a node; its allocations are not affected. Rejected if unknown."""
+        """Change the capacity of a node, but not its allocations. Rejected if the node is unknown."""
         await self._context.send(Packer.nodes, self.cache.update_node(node_id, capacity))
 
     async def drain_node(self, node_id: str) -> None:
-        """Stop new allocations on a node; present ones are not affected. Rejected if the node is unknown."""
+        """Stop new allocations on a node; existing ones are not affected. Rejected if the node is unknown."""
         await self._context.send(Packer.nodes, self.cache.set_drained(node_id, drained=True))
 
     async def undrain_node(self, node_id: str) -> None:
-        """Place asks on a drained node again. Rejected if unknown."""
+        """Allow new allocations on a drained node again. Rejected if the node is unknown."""
         await self._context.send(Packer.nodes, self.cache.set_drained(node_id, drained=False))
 
     async def remove_node(self, node_id: str) -> None:
@@ -235,14 +234,16 @@ class Client:
     async def submit_applications(
         self, applications: Iterable[Application], *, placeholders: bool = True
     ) -> None:
-        """Submit applications, and ask for the placeholders of their task groups. Existing ones stay.
+        """Submit applications, and ask for the placeholders of their task groups.
 
-        Without `placeholders` no placeholder is requested: after a restart of your own program, report and
-        request the remaining placeholders yourself.
+        Existing ones are unchanged.
+
+        Without `placeholders` no placeholder is submitted: after a restart of your own program, report the
+        placeholders that are allocated, and ask for the others yourself.
 
         Answered by ApplicationAccepted or ApplicationRejected, and by ApplicationStateChanged. The client
-        forgets an application that has ended. If its id exists in several partitions, the client keeps it
-        until `remove_application`, because answers do not name the partition.
+        drops an application that has ended. If its id exists in several partitions, the client keeps it until
+        `remove_application`, because answers do not name the partition.
         """
         messages = self.cache.submit(applications, int(time.time()) if placeholders else None)
         # Both are queued before any wait, so that no replay comes between them.
@@ -257,7 +258,7 @@ class Client:
     # ---- Asks and allocations ----
 
     async def ask(self, asks: Iterable[Ask]) -> None:
-        """Ask for allocations, any number at once. An existing ask is resized to the given resources.
+        """Submit any number of asks for allocations. An existing ask is resized to the given resources.
 
         Answered by AskRejected, or by Allocated as soon as there is room.
         """
@@ -274,8 +275,8 @@ class Client:
     async def release(self, keys: Iterable[str], termination: Termination = Termination.STOPPED) -> None:
         """Withdraw asks, and release allocations that have ended.
 
-        Answered by Released for each allocation. To confirm a `ReleaseRequested`, pass its
-        `termination`; a confirmation has no answer. Nothing is done for unknown keys.
+        Answered by Released for each allocation. To confirm a `ReleaseRequested`, pass its `termination`; a
+        confirmation has no answer. Unknown keys are ignored.
         """
         messages = self.cache.release(keys, termination)
         await self._context.send(Packer.releases, messages)
@@ -283,9 +284,9 @@ class Client:
     async def explain(self, key: str) -> ExplainResponse:
         """Explain an ask: its checks while it waits, or its node.
 
-        It may be called before the client is ready, and waits at most 10 s for an answer. Raises
-        NotFound for an ask that the client or the server does not know, ConnectionLost if the
-        server cannot be reached, and CallFailed if it refuses. `state` has more calls of this kind.
+        It may be called before the client is ready, and waits at most 10 s for an answer. Raises NotFound for
+        an ask that the client or the server does not know, ConnectionLost if the server cannot be reached,
+        and CallFailed if it refuses. `state` has further calls of this kind.
         """
         self._context.check()
         return await self.state.explain(key)
@@ -293,13 +294,13 @@ class Client:
     # ---- Configuration ----
 
     async def update_configuration(self, config: str, extra_config: Mapping[str, str] | None = None) -> bool:
-        """Replace the queue configuration. Returns False if it was in force already.
+        """Replace the queue configuration; returns False if it was in force already.
 
         Raises ConfigInvalid if the server refuses the queues, RegistrationInvalid if it refuses the extra
         configuration, NotFound while this RM is not registered (await `ready` first), ConnectionLost if the
         server cannot be reached, CallFailed if it refuses the call or fails, and ValueError for an argument
         that cannot be sent. After an error the old configuration is in force; after a lost connection or a
-        failure, either may be.
+        failure, either one may be.
         """
         self._context.check()
         check_registration(config=config, extra_config=extra_config or {})
@@ -326,20 +327,20 @@ class Client:
             yield event
 
     async def batches(self) -> AsyncIterator[list[Event]]:
-        """The same events in lists, one for each message of the server: cheaper in bulk."""
+        """The same events in lists, one for each message of the server, which is cheaper for many events."""
         while (batch := await self._context.inbox.next_batch()) is not None:
             yield batch
 
 
 def _checked(join_window: float) -> float:
-    """The validated window. Raises ValueError if it is out of range."""
+    """The validated window in seconds. Raises ValueError if it is out of range."""
     if problem := seconds("join_window", join_window, 0, MAX_JOIN_WINDOW):
         raise ValueError(problem)
     return join_window
 
 
 def _of_update(error: CallFailed | NotFound) -> LicorneError:
-    """The error of `Client.update_configuration` for a refusal of the server."""
+    """The error of `Client.update_configuration` for a refusal by the server."""
     if isinstance(error, NotFound):
         return NotFound(f"{error}; the client registers when it connects: await `ready` first")
     return RegistrationInvalid(str(error)) if error.reason == "INVALID_ARGUMENT" else error
@@ -350,7 +351,7 @@ Handler = Callable[[E], Awaitable[None] | None]
 
 
 class Handlers:
-    """Functions to call for events, plain or async, in the order in which they were added.
+    """Functions that are called for events, plain or async, in the order in which they were added.
 
     ::
 
@@ -367,7 +368,7 @@ class Handlers:
         self._handlers: defaultdict[type, list[Handler[Any]]] = defaultdict(list)
 
     def on(self, kind: type[E]) -> Callable[[Handler[E]], Handler[E]]:
-        """Register the decorated function for that kind of event."""
+        """Register the decorated function for this kind of event."""
 
         def register(handler: Handler[E]) -> Handler[E]:
             self._handlers[kind].append(handler)
@@ -376,7 +377,7 @@ class Handlers:
         return register
 
     async def run(self, client: Client) -> None:
-        """Hand every event to its handlers until the client is closed.
+        """Pass every event to its handlers until the client is closed.
 
         An exception of a handler ends the run, and its event is not acknowledged.
         """

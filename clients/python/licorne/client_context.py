@@ -1,4 +1,4 @@
-"""State of the client that outlives a stream: cache, session, and the queue of events to the caller."""
+"""State of the client that outlives a stream: the cache, the session, and the events for the caller."""
 
 import asyncio
 from collections import deque
@@ -20,30 +20,30 @@ from licorne.v1.session_pb2 import PredicateAnswer, PreemptionAnswer, StateDump
 class Inbox:
     """A bounded buffer of events with one reader.
 
-    An event counts as processed when the reader asks for the next one.
+    An event counts as processed when the reader requests the next one.
     """
 
     def __init__(self, limit: int, consumed: Callable[[Stamp, int], None]) -> None:
-        """Let about `limit` events wait. `consumed` is called with each processed response."""
+        """Let about `limit` events wait; `consumed` is called for each processed response."""
         self._limit = limit
         self._consumed = consumed
         self._batches: deque[tuple[Stamp, int, deque[Event]]] = deque()
-        """For each response: its stamp, its number and its remaining events."""
+        """For each response: its stamp, its number, and its remaining events."""
         self._size = 0
         """Number of queued events, plus one for each unprocessed response."""
         self._news = asyncio.Event()
-        """Set when the reader may find something, or the end."""
+        """Set when there may be an event for the reader, or after the end."""
         self._room = asyncio.Event()
         """Set while `_size` is below the limit, and after the end."""
         self._room.set()
         self._closed = False
         self._failure: LicorneError | None = None
-        """The reader's error after the last event; None for a plain end."""
+        """The error that the reader gets after the last event; None for a regular end."""
 
     def put(self, stamp: Stamp, number: int, events: Sequence[Event]) -> None:
-        """Add the events of one response. Number 0 is for events of the client's own."""
+        """Add the events of one response; number 0 is for events that the client creates."""
         self._batches.append((stamp, number, deque(events)))
-        # A response without events waits for its acknowledgement too, so it takes room.
+        # A response without events takes room too, because it waits for its acknowledgement.
         self._size += len(events) + 1
         self._news.set()
         if self._size >= self._limit and not self._closed:
@@ -59,14 +59,14 @@ class Inbox:
         await self._room.wait()
 
     def close(self, failure: LicorneError | None = None) -> None:
-        """Accept no more events. The reader gets the queued ones, and then the failure, if any."""
+        """Accept no more events. The reader gets the queued ones, and then the failure, if there is one."""
         self._closed = True
         self._failure = failure
         self._room.set()
         self._news.set()
 
     async def next_batch(self) -> list[Event] | None:
-        """The remaining events of the oldest response, or None after the end."""
+        """The remaining events of the oldest response; None after the end."""
         batch = await self._head()
         if batch is None:
             return None
@@ -76,7 +76,7 @@ class Inbox:
         return events
 
     async def next_event(self) -> Event | None:
-        """The oldest event, or None after the end."""
+        """The oldest event; None after the end."""
         batch = await self._head()
         if batch is None:
             return None
@@ -90,7 +90,7 @@ class Inbox:
                 stamp, number, events = self._batches[0]
                 if events:
                     return events
-                # All events of this response are handed out, and the reader asks for more.
+                # All events of this response are processed, because the reader requests more.
                 self._batches.popleft()
                 self._taken(1)
                 if number:
@@ -111,7 +111,7 @@ class Inbox:
 M = TypeVar("M")
 
 ACK_EVERY = 64
-"""Processed responses that are acknowledged without delay. Fewer wait for `ACK_DELAY`."""
+"""Number of processed responses that are acknowledged without delay. Fewer wait for `ACK_DELAY`."""
 
 
 class ClientContext:
@@ -127,11 +127,11 @@ class ClientContext:
         self.stats = Stats()
         self.callbacks = CallbackRunners(callbacks, self._answer, self._dump, self.stats, limits.events)
         self.wake = asyncio.Event()
-        """Set when the writer of the stream may have something to do."""
+        """Set when the stream's writer may have work."""
         self.outgoing = Outgoing(limits.outgoing, join_window)
         self.inbox = Inbox(limits.events, self.consumed)
         self.live = asyncio.Event()
-        """Set while a stream is up with a session that needs no replay; for ever after the end."""
+        """Set while a stream is open whose session needs no replay, and permanently after the end."""
         self.leaving = asyncio.Event()
         """Set when the caller closes the client."""
         self.unregister = False
@@ -140,20 +140,20 @@ class ClientContext:
         """The error of every method after the end; None before."""
 
     def consumed(self, stamp: Stamp, number: int) -> None:
-        """Note that the caller has processed a response."""
+        """Record that the caller has processed a response."""
         self.session.consumed(stamp, number)
         # The first response starts the writer's `ACK_DELAY`; the last one of a full batch ends it.
         if self.session.unacknowledged in (1, ACK_EVERY):
             self.wake.set()
 
     def leave(self, *, unregister: bool) -> None:
-        """Make the stream send a goodbye after everything else, and open no further stream."""
+        """Make the stream send a goodbye after all other messages, and open no further stream."""
         self.unregister = unregister
         self.leaving.set()
         self.wake.set()
 
     def end(self, failure: LicorneError | None) -> None:
-        """End the client for good. The first call counts, with its reason."""
+        """End the client permanently. Only the first call counts, with its reason."""
         if self.failure is not None:
             return
         self.failure = failure or Closed("the client was closed")
@@ -163,7 +163,7 @@ class ClientContext:
         self.live.set()
 
     def check(self) -> None:
-        """Raise the error that ended the client, if any."""
+        """Raise the error that has ended the client, if there is one."""
         if self.failure is not None:
             raise self.failure
 
@@ -184,23 +184,23 @@ class ClientContext:
             return
         self.queue(add, items)
         if not await self.outgoing.room():
-            # Too much is queued and no stream takes it.
+            # Too much is queued, and no stream takes it.
             self.give_up_session()
         self.check()
 
     def give_up_session(self) -> None:
-        """Make the next stream begin with a replay. The cache has all queued items."""
+        """Make the next stream begin with a replay; the cache has all queued items."""
         self.session.forget()
         self.outgoing.close()
 
     def _answer(self, stamp: Stamp, answer: PredicateAnswer | PreemptionAnswer) -> None:
-        """Send an answer, unless the session of its question has ended."""
+        """Send an answer, unless the session that asked has ended."""
         if stamp == self.session.stamp and self.outgoing.is_open:
             self.outgoing.answer(answer)
             self.wake.set()
 
     def _dump(self, stamp: Stamp, dump: StateDump) -> None:
-        """Send the state of the caller, unless the session of its question has ended."""
+        """Send the caller's state, unless the session that asked has ended."""
         if stamp == self.session.stamp and self.outgoing.is_open:
             self.outgoing.dump(dump)
             self.wake.set()

@@ -1,4 +1,4 @@
-"""The connection: opens one stream after the other, for as long as the client lives."""
+"""The connection: opens one stream after the other until the client is closed."""
 
 import asyncio
 import logging
@@ -31,14 +31,14 @@ LOOK_AT = (
 
 
 NO_CONNECTION = "no connection to %s: %s"
-"""Message of a stream that broke or did not open, for the logger `licorne`."""
+"""Log message about a stream that broke or could not be opened, for the logger `licorne`."""
 
 
 class Connection:
-    """Opens streams to the target until it is closed or something fails for good."""
+    """Opens streams to the target until it is closed or a failure is permanent."""
 
     def __init__(self, context: ClientContext, dialer: Dialer, retry: RetryConfig) -> None:
-        """Open nothing before `start`."""
+        """Prepare the connection, which opens no stream before `start`."""
         self._context = context
         self._dialer = dialer
         self._addresses = dialer.addresses
@@ -46,12 +46,12 @@ class Connection:
         self._backoff = Backoff(retry)
         self._task: asyncio.Task[None] | None = None
         self._down_since = 0.0
-        """Time of the last session's loss, or of the first try, by the loop's clock."""
+        """Time of the loss of the last session, or of the first attempt, by the loop's clock."""
         self._redirects = 0
         """Number of redirects since the last session."""
         self._refused_at: tuple[int, int | None] | None = None
-        """Progress at the last refusal: complete replays, and the number of the last processed
-        request, which is None within a replay. None before the first."""
+        """Progress at the last refusal: the number of complete replays, and the number of the last processed
+        request, which is None within a replay. None before the first refusal."""
 
     def start(self) -> None:
         """Begin to connect in the background."""
@@ -91,15 +91,15 @@ class Connection:
             pass
 
     async def _attempt(self) -> float:
-        """Open a stream and use it to its end. Returns the seconds to wait before the next one.
+        """Open a stream and use it until it ends; returns the seconds to wait before the next one.
 
         Raises the error that ends the client.
         """
         stream = None
         try:
             self._context.stats.streams += 1
-            # A channel per stream: no attempt gets the failure of an earlier one, and each reads certificates
-            # again, which may have been renewed.
+            # There is one channel for each stream: no attempt gets the failure of an earlier one, and each
+            # reads certificates again, which may have been renewed.
             address = self._addresses.current
             async with self._dialer.channel(address) as channel:
                 call = SessionStub(channel).Update(metadata=self._dialer.metadata(address))
@@ -120,7 +120,7 @@ class Connection:
         return self._backoff.told(stream.retry_after or self._retry.initial)
 
     def _redirected(self, address: str) -> float:
-        """Connect to another address. Return the seconds to wait, and raise as `_lost` does.
+        """Change to another address; returns the seconds to wait, and raises as `_lost` does.
 
         Only the first redirect is followed at once, so that servers which redirect the client to each other
         are not overrun.
@@ -142,7 +142,7 @@ class Connection:
     def _ended(self, stream: Stream | None, error: aio.AioRpcError) -> float:
         """Decide what follows a stream that ended with a status.
 
-        Return the seconds to wait before the next stream. Raise the error that ends the client.
+        Returns the seconds to wait before the next stream, or raises the error that ends the client.
         """
         refused = refusal(error)
         if isinstance(refused, MAY_PASS):
@@ -159,16 +159,16 @@ class Connection:
         return self._backoff.next(exhausted=error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED)
 
     def _is_foreign(self, stream: Stream | None, refused: LicorneError) -> bool:
-        """True if the refusing server may be foreign, as only another server has named its address."""
+        """True if the refusing server may be no Licorne server, as only another server named its address."""
         welcomed = stream is not None and stream.welcomed_at is not None
         return not (welcomed or isinstance(refused, SessionFenced)) and self._addresses.refused()
 
     def _refused(self, stream: Stream | None, error: LicorneError) -> float:
-        """Decide what follows a refused message. Return and raise as `_ended` does.
+        """Decide what follows a refused message; returns and raises as `_ended` does.
 
-        One corrupted byte is enough for a refusal, so the message is sent again: by a resumption, or by a
-        replay if the replay was refused. If no message was processed since the last refusal, a replay
-        replaces the resumption. After a refusal of that too, the message would be refused for ever.
+        One corrupted byte is enough for a refusal, so the message is sent again by a resumption, or by a
+        replay if a replay was refused. If no message was processed since the last refusal, a replay replaces
+        the resumption. If the replay is refused too, the message would be refused for ever.
         """
         if self._is_foreign(stream, error):
             self._lost(stream, str(error), answered=True)
@@ -187,15 +187,15 @@ class Connection:
         return self._backoff.next()
 
     def _lost(self, stream: Stream | None, reason: str, *, answered: bool) -> bool:
-        """Note the failure of a stream, or of an attempt to open one, and change to the next address.
+        """Record the failure of a stream, or of an attempt to open one, and change to the next address.
 
-        Returns True if that is to be dialed at once, see `Addresses.failed`. Raises ConnectionLost after
+        Returns True if it should be dialed at once, see `Addresses.failed`. Raises ConnectionLost after
         `give_up_after` seconds without a session.
         """
         now = asyncio.get_running_loop().time()
         failures, address = self._addresses.failures, self._addresses.current
         failures[address] += 1
-        # Log a new reason at once, and a repeated one at growing intervals: an outage may last for hours.
+        # A new reason is logged at once, a repeated one at growing intervals: an outage may last for hours.
         if failures[address].bit_count() == 1 or self._addresses.reasons.get(address) != reason:
             LOG.warning(NO_CONNECTION, address, reason)
             self._addresses.reasons[address] = reason

@@ -12,7 +12,7 @@ class Closed(LicorneError):
 
 
 class ConnectionLost(LicorneError):
-    """There was no session for longer than `RetryConfig.give_up_after`, or no answer to a call."""
+    """There was no session for longer than `RetryConfig.give_up_after`, or no answer to a call in time."""
 
 
 class SessionFenced(LicorneError):
@@ -20,13 +20,13 @@ class SessionFenced(LicorneError):
 
 
 class Unauthorized(LicorneError):
-    """The server does not know this client, or does not allow it to act as this resource manager."""
+    """The server does not know this client, or does not permit it to act as this resource manager."""
 
 
 class ProtocolError(LicorneError):
     """The server does not support the protocol of this client; the text describes the difference.
 
-    Or a message was refused twice, with no message processed in between. The error's note gives advice.
+    Also raised if a message was refused twice with none processed in between. The error's note has advice.
     """
 
 
@@ -41,7 +41,7 @@ class ConfigInvalid(LicorneError):
     """The server refused the queue configuration; `problems` has all problems."""
 
     def __init__(self, text: str, problems: Sequence[str]) -> None:
-        """Store the problems, one text each, as the server worded them."""
+        """Store the problems, each as the text that the server sent."""
         super().__init__(text)
         self.problems = tuple(problems)
 
@@ -51,13 +51,13 @@ class NotFound(LicorneError):
 
 
 class StaleRevision(LicorneError):
-    """The configuration was changed meanwhile by another caller; nothing was changed by this call.
+    """Another caller has changed the configuration meanwhile; this call has changed nothing.
 
-    `revision` is the one in force now. Read it before the next change.
+    `revision` is in force now. Read its text before the next change.
     """
 
     def __init__(self, text: str, revision: int) -> None:
-        """Store the revision in force."""
+        """Store the number of the revision in force."""
         super().__init__(text)
         self.revision = revision
 
@@ -65,7 +65,7 @@ class StaleRevision(LicorneError):
 class EventsMissed(LicorneError):
     """Expected events were dropped, or their ids started over.
 
-    Watch `instance` from `next_id` on, and read the current state: some events are lost.
+    Watch `instance` from `next_id` on, and read the current state, as some events are lost.
     """
 
     def __init__(self, text: str, instance: str, next_id: int) -> None:
@@ -92,7 +92,7 @@ class Rejected(LicorneError):
     """One item cannot be sent: `key` names the node, application or ask."""
 
     def __init__(self, key: str, reason: str) -> None:
-        """Store both; the error's text is ``key: reason``."""
+        """Store the key and the reason; the text of the error is ``key: reason``."""
         super().__init__(f"{key}: {reason}")
         self.key = key
         self.reason = reason

@@ -1,4 +1,4 @@
-"""Reads of the events of one RM: past and future ones."""
+"""Reads of the events of one RM, past and future."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -27,10 +27,10 @@ def _stub(channel: aio.Channel) -> "StateAsyncStub":
 
 
 class EventCalls(OfOneRm):
-    """Reads of the events of the RM that is named."""
+    """Reads of the events of the named RM."""
 
     def __init__(self, calls: Calls, rm_id: str = "", retry: RetryConfig | None = None) -> None:
-        """`retry` sets the back-off of a watch that connects again."""
+        """`retry` is the back-off of a watch that connects again."""
         super().__init__(calls, rm_id)
         self._retry = retry or RetryConfig()
 
@@ -48,13 +48,13 @@ class EventCalls(OfOneRm):
     ) -> AsyncGenerator[EventRecord, None]:
         """Events of the RM as they happen, from the id `start` on, by default from now on.
 
-        A lost connection is opened again, as often as necessary, and no event is left out. A restarted server
-        is called until the RM has registered again. `instance` is that of the `kept_events` that contained
+        A lost connection is opened again as often as necessary, without losing events. A restarted server is
+        called until the RM has registered again. `instance` is that of the `kept_events` that contained
         `start`.
 
         Raises EventsMissed if expected events were dropped, and after a restart of the server or a
-        registration of the RM, as ids start over. Leave the loop by `contextlib.aclosing`, or the call stays
-        open until the iterator is collected.
+        registration of the RM, as ids start over. Use `contextlib.aclosing` to leave the loop, or the call
+        stays open until the iterator is collected.
         """
         check_arguments(start=0 if start is None else start, instance=instance)
         if start is None:
@@ -81,7 +81,7 @@ class EventCalls(OfOneRm):
                 if not is_lost:
                     raise
             except EventsMissed as missed:
-                # A slow watcher may still have missed no event.
+                # Even a slow watcher may have missed no event yet.
                 if (missed.instance, missed.next_id) != (instance, start):
                     raise
             await asyncio.sleep(backoff.next())

@@ -1,4 +1,4 @@
-"""The scheduler's events for a resource manager, and the client's state of each item."""
+"""Events from the scheduler to a resource manager, and the client's state of each item."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,14 +9,14 @@ from licorne.model import Application, Ask, Node, Termination
 
 @dataclass(frozen=True, slots=True)
 class NodeAccepted:
-    """The server has the node, and may place asks on it."""
+    """The server has accepted the node, and may place asks on it."""
 
     node_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class NodeRejected:
-    """The server refused the node, and the client has forgotten it."""
+    """The server has refused the node, and the client has dropped it."""
 
     node_id: str
     reason: str
@@ -31,7 +31,7 @@ class ApplicationAccepted:
 
 @dataclass(frozen=True, slots=True)
 class ApplicationRejected:
-    """The server refused the application, and the client has forgotten it and all its asks."""
+    """The server has refused the application, and the client has dropped it with all its asks."""
 
     application_id: str
     reason: str
@@ -71,11 +71,11 @@ class Released:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseRequested:
-    """The scheduler wants an allocation to end. Stop it, then call `Client.release` with its key
-    and this `termination`; until then nothing is freed.
+    """The scheduler wants an allocation to end.
 
-    Nothing is left to do if the client has `confirmed` it by itself, see `Confirm`. After a replay the server
-    may repeat the request.
+    Stop it, then call `Client.release` with its key and this `termination`; until then nothing is freed. If
+    the client has `confirmed` the end by itself (see `Confirm`), there is nothing left to do. After a replay
+    the server may repeat the request.
     """
 
     key: str
@@ -91,7 +91,7 @@ class ReleaseRequested:
 class AskDropped:
     """The server has dropped an ask, because the placeholders of its gang have waited too long.
 
-    The client has forgotten it. If it is `resubmitted`, the client submits it again once the application is
+    The client has dropped it too. If it is `resubmitted`, the client submits it again once the application is
     Accepted.
     """
 
@@ -104,7 +104,7 @@ class AskDropped:
 
 @dataclass(frozen=True, slots=True)
 class AskRejected:
-    """The server refused an ask or a reported allocation, and the client has forgotten it.
+    """The server has refused an ask or a reported allocation, and the client has dropped it.
 
     After a refused change, the client keeps the former ask instead.
     """
@@ -127,8 +127,8 @@ class Drained:
 class Reconnected:
     """A lost stream was replaced.
 
-    With `resumed` the session continues where it broke off. Otherwise the whole state was sent again by a
-    replay.
+    With `resumed` the session continues where it was interrupted. Otherwise a replay has sent the whole state
+    again.
     """
 
     resumed: bool
@@ -159,9 +159,9 @@ class KnownNode:
     """A node, and the server's answers about it."""
 
     node: Node
-    """The node as the caller described it last."""
+    """The node as the caller has last described it."""
     accepted: bool = False
-    """True if the server has ever accepted it."""
+    """True if the server has ever accepted the node."""
 
 
 @dataclass(slots=True)
@@ -170,15 +170,15 @@ class KnownApplication:
 
     application: Application
     number: int
-    """Rises with every submitted application; a replay sends them in this order."""
+    """Number that rises with every submitted application; a replay sends them in this order."""
     accepted: bool = False
-    """True if the server has accepted it since the last registration."""
+    """True if the server has accepted the application since the last registration."""
     told_accepted: bool = False
-    """True if the caller has received the event of acceptance; there is at most one."""
+    """True if the caller has received the event of acceptance, of which there is at most one."""
     told_state: str = ""
-    """The state in the caller's last event."""
+    """The state in the last event to the caller."""
     heard: ApplicationStateChanged | None = None
-    """The state that the server reported last."""
+    """The last state that the server has reported."""
 
 
 class KnownAsk(NamedTuple):
@@ -188,10 +188,10 @@ class KnownAsk(NamedTuple):
     asked_at: int
     """Time of the caller's request, in unix seconds."""
     node_id: str = ""
-    """The node that it is allocated to; empty while it is pending."""
+    """The node to which the ask is allocated; empty while it is pending."""
 
 
 def application_of(asks: Mapping[str, KnownAsk], key: str) -> AppKey | None:
-    """The application of an ask; None for an ask that is not among these."""
+    """The application of an ask; None if the ask is not among `asks`."""
     known = asks.get(key)
     return None if known is None else (known.ask.partition, known.ask.application_id)

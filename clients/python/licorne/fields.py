@@ -1,8 +1,8 @@
-"""Checks the caller's items, before anything is done with them.
+"""Checks the caller's items before they are used.
 
-A field that the wire cannot carry is refused with its name and its value. Protobuf would name neither, and
-would accept None as unset and bytes as text. An argument of the wrong type is a mistake of the program, so
-it raises TypeError.
+A field that cannot be sent is refused with its name and its value. Protobuf would name neither, and would
+accept None as unset and bytes as text. An argument of the wrong type is an error in the program, so it raises
+TypeError.
 """
 
 from collections.abc import Iterable, Mapping
@@ -45,7 +45,7 @@ MAX_GROUPS = 1000
 
 
 def _group_name(field: str, value: object) -> str:
-    """The problem of the name of a task group, or the empty text."""
+    """The problem with the name of a task group; empty if there is none."""
     problem = text(field, value)
     if problem or not isinstance(value, str):
         return problem
@@ -55,7 +55,7 @@ def _group_name(field: str, value: object) -> str:
 
 
 def _style(field: str, value: object) -> str:
-    """The problem of the style of a gang, or the empty text."""
+    """The problem with the style of a gang; empty if there is none."""
     if isinstance(value, str) and value in STYLES:
         return ""
     return f"{field} is {shown(value)}: it must be 'Soft', 'Hard' or empty"
@@ -73,7 +73,7 @@ _GROUP: Mapping[str, Check] = {
 
 
 def task_groups(field: str, value: object) -> str:
-    """The problem of the task groups of an application, or the empty text."""
+    """The problem with the task groups of an application; empty if there is none."""
     if not isinstance(value, tuple | list):
         return f"{field} is {shown(value)}: it must be a tuple of TaskGroup"
     if len(value) > MAX_GROUPS:
@@ -131,7 +131,7 @@ _REGISTRATION: Mapping[str, Check] = {
 
 
 def nodes(given: Iterable[Node]) -> list[Node]:
-    """The nodes. Raises TypeError if they are no list of nodes, Rejected for a bad field."""
+    """The nodes. Raises TypeError if they are not an iterable of nodes, and Rejected for an invalid field."""
     taken = _listed("nodes", "Node", Node, given)
     for item in taken:
         _check(item, _NODE, item.node_id)
@@ -188,12 +188,12 @@ def allocations(given: Iterable[Allocation]) -> list[Allocation]:
 
 
 def keys(given: Iterable[str]) -> list[str]:
-    """The keys of asks. Raises TypeError if they are no list of keys."""
+    """The keys of asks. Raises TypeError if they are not an iterable of texts."""
     return _listed("keys", "keys", str, given)
 
 
 def identifier(name: str, given: str) -> str:
-    """The id in a method's argument. Raises TypeError if it is no text."""
+    """The id in a method's argument. Raises TypeError if it is not a text."""
     if not isinstance(given, str):
         raise TypeError(f"{name} is {shown(given)}: it must be a text")
     return given
@@ -208,7 +208,7 @@ def check_registration(**values: object) -> None:
 
 
 def _listed(name: str, wanted: str, kind: type[T], given: Iterable[T]) -> list[T]:
-    """The items of an argument. A text is refused, though Python iterates its characters."""
+    """The items of an argument. A text is refused, although its characters can be iterated."""
     if isinstance(given, str | bytes | kind) or not isinstance(given, Iterable):
         raise TypeError(f"{name} is {shown(given)}: it must be a list of {wanted}")
     taken = list(given)
@@ -222,5 +222,5 @@ def _check(item: object, checks: Mapping[str, Check], key: object) -> None:
     for name, check in checks.items():
         problem = check(name, getattr(item, name))
         if problem:
-            # The key itself may be the wrong field.
+            # The key itself may be the invalid field.
             raise Rejected(key if isinstance(key, str) else shown(key), problem)

@@ -14,7 +14,7 @@ _NO_TAGS: Mapping[str, str] = {}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A machine. Nothing new is placed on a node while it is `drained`."""
+    """A machine. No new allocations are placed on a node while it is `drained`."""
 
     node_id: str
     capacity: Mapping[str, int]
@@ -25,14 +25,14 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskGroup:
-    """Equal members of a gang. A placeholder holds the room of each member until its ask."""
+    """Equal members of a gang. A placeholder holds the room of each member until the member's ask."""
 
     name: str
-    """The members' asks have it as `task_group`. Unique in its application."""
+    """Name of the group, unique in its application: the `task_group` of its members' asks."""
     members: int
     """Number of placeholders; 1 or more."""
     resources: Mapping[str, int]
-    """Resources of one placeholder. A member that needs more of any type cannot replace it."""
+    """Resources of one placeholder. A member that needs more of any resource type cannot replace it."""
     priority: int = 0
     tags: Mapping[str, str] = field(default_factory=lambda: _NO_TAGS)
     """Tags of every placeholder, such as node constraints."""
@@ -42,95 +42,95 @@ class TaskGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Application:
-    """A group of asks with an owner. The placement rules of the server choose its queue."""
+    """A group of asks with an owner. Placement rules of the server choose its queue."""
 
     application_id: str
     queue: str = ""
-    """The requested queue, which the placement rules may use or ignore."""
+    """The requested queue, which placement rules may use or ignore."""
     user: str = ""
     groups: tuple[str, ...] = ()
     tags: Mapping[str, str] = field(default_factory=dict)
     partition: str = DEFAULT_PARTITION
     task_groups: tuple[TaskGroup, ...] = ()
-    """For a gang: its groups. The client asks for their placeholders; see `licorne.model`."""
+    """For a gang: its groups. The client submits asks for their placeholders; see `licorne.model`."""
     placeholder_resources: Mapping[str, int] = field(default_factory=dict)
-    """For a gang with placeholders of your own: their total resources. Only without task groups, whose total
-    the client computes.
+    """For a gang whose placeholders you submit yourself: their total resources. Not used with task groups,
+    for which the client computes the total.
     """
     placeholder_timeout: float = 0
-    """For a gang: seconds that its placeholders may wait; 0 for the 900 s of the server."""
+    """For a gang: seconds that its placeholders may wait; 0 for the server's default of 900 s."""
     gang_style: str = ""
-    """For a gang whose placeholders have timed out: ``Hard`` fails it, ``Soft`` lets it continue without
-    them. Empty means ``Soft``.
+    """For a gang whose placeholders have timed out: with ``Hard`` it fails, with ``Soft`` it continues
+    without them. Empty means ``Soft``.
     """
     runtime: int = 0
-    """Seconds that each of its asks runs, unless the ask has a runtime of its own; 0 for unknown. Decisions
-    are based on this promise, but it is not enforced.
+    """Seconds that each of its asks runs, unless the ask has its own runtime; 0 for unknown. Decisions rely
+    on this promise, but it is not enforced.
     """
     start_by: int = 0
-    """The latest wanted start of its asks, in unix seconds; 0 for none."""
+    """Latest wanted start time of its asks, in unix seconds; 0 for none."""
     topology: str = ""
-    """For a gang: ``required=rack`` places it inside one domain of that level or not at all, and
-    ``preferred=rack`` if it can."""
+    """For a gang: with ``required=rack`` it is placed inside one domain of that level or not at all, with
+    ``preferred=rack`` inside one if possible."""
     gang_slice: str = ""
     """For a gang: ``size=18,level=nvlink`` places its members in slices of 18, each inside one domain of
     that level."""
     gang_min: int = 0
-    """For an elastic gang, which has no placeholders: the number of its asks with a `task_group` that start
-    together; 0 for none."""
+    """For an elastic gang, which has no placeholders: the number of asks with a `task_group` that start
+    together; 0 for a gang that is not elastic."""
     gang_max: int = 0
-    """For an elastic gang: the most members; 0 for any number."""
+    """For an elastic gang: the maximum number of members; 0 for no limit."""
     gang_step: int = 0
-    """For an elastic gang: the members by which it grows beyond its minimum, and shrinks; 0 for 1."""
+    """For an elastic gang: number of members by which it grows beyond its minimum, and shrinks; 0 for 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
     """A request for one allocation.
 
-    The resource manager chooses the `key`. It must be unique among all asks of this resource manager,
-    including ended ones.
+    The resource manager chooses the `key`, which must be unique among all its asks, including ended ones.
     """
 
     key: str
     application_id: str
     resources: Mapping[str, int]
     priority: int = 0
-    """An ask with a higher number is served first."""
+    """Asks with a higher number are served first."""
     # All asks without tags share one empty mapping, as there may be a million of them.
     tags: Mapping[str, str] = field(default_factory=lambda: _NO_TAGS)
     partition: str = DEFAULT_PARTITION
     originator: bool = False
-    """True if it started the application, as a driver does. It is preempted after others."""
+    """True if the ask started the application, as a driver does. Its allocation is preempted after others."""
     allow_preempt_self: bool = False
-    """True if it may be preempted by choice; others are preempted only if nothing else helps."""
+    """True if the allocation may be preempted by choice; others are preempted only if nothing else helps."""
     allow_preempt_other: bool = False
-    """True if allocations of other queues may be preempted for it."""
+    """True if allocations of other queues may be preempted for the ask."""
     placeholder: bool = False
-    """True for an ask that only holds room for a member of its task group."""
+    """True for an ask that only holds the room of a member of its task group."""
     task_group: str = ""
     """The task group of the ask in a gang."""
     required_node: str = ""
-    """The only node on which it may run, drained or not; empty for any. At most 512 characters,
-    all printable."""
+    """The only node on which the ask may run, drained or not; empty for any node. It has at most 512
+    characters, all printable."""
     predicate_class: str = ""
-    """Asks of equal classes share the results of predicate checks, see `ClassBy`. Same bounds as
+    """Asks of equal classes share the results of predicate checks, see `ClassBy`. It has the same limits as
     `required_node`.
     """
     traceparent: str = ""
-    """The trace that it belongs to, as W3C Trace Context writes it:
+    """The trace to which the ask belongs, in the format of W3C Trace Context:
     ``00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01``; empty for none."""
     runtime: int = 0
-    """Seconds that it runs, in place of `Application.runtime`; 0 for the application's."""
+    """Seconds that the ask runs; 0 for the runtime of its application."""
     start_by: int = 0
-    """The latest wanted start, in unix seconds, in place of its application's; 0 for the application's."""
+    """Latest wanted start time, in unix seconds; 0 for that of the application."""
     started: int = 0
-    """Time at which it began, in unix seconds, if it runs already; 0 for unknown. Not in the future."""
+    """Time at which the allocation began, in unix seconds, not in the future; 0 if unknown, or not
+    running."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allocation:
-    """An ask that runs on a node already, for instance since before a restart."""
+    """An ask that already runs on a node, for instance since before a restart."""
 
     ask: Ask
     node_id: str
@@ -140,22 +140,22 @@ class Termination(Enum):
     """Reason for the end of an allocation. The numbers are those of the wire."""
 
     STOPPED = 1
-    """The resource manager no longer wants it, or it has ended by itself."""
+    """The resource manager no longer wants the allocation, or it has ended by itself."""
     TIMEOUT = 2
-    """It has waited as a placeholder for too long, or cannot be replaced."""
+    """The allocation has waited as a placeholder for too long, or cannot be replaced."""
     PREEMPTED = 3
-    """The scheduler needs its room for an ask with a higher entitlement."""
+    """The scheduler needs the room for an ask that has a stronger claim."""
     REPLACED = 4
-    """It was a placeholder, which a member of its task group replaces."""
+    """The allocation was a placeholder, which a member of its task group replaces."""
 
 
 def placeholder_key(application_id: str, group: str, number: int) -> str:
-    """The key of a placeholder that the client asks for; `number` counts from 1 in its group."""
+    """The key of a placeholder that the client submits; `number` counts from 1 in its group."""
     return f"{application_id}-{group}-placeholder-{number}"
 
 
 def placeholder_ask(application: Application) -> Mapping[str, int]:
-    """Total resources of the application's placeholders; empty without a gang."""
+    """Total resources of the application's placeholders; empty if it is not a gang."""
     if not application.task_groups:
         return application.placeholder_resources
     total: Counter[str] = Counter()

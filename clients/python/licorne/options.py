@@ -14,22 +14,22 @@ from licorne.values import flag, seconds, shown
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsConfig:
-    """Certificate files in PEM. They are read again for every new channel, so they can be renewed.
+    """Certificate files in PEM. They can be renewed, because they are read again for every new channel.
 
     With `certificate` and `key` the server can authenticate the client (mutual TLS).
     """
 
     ca: Path | None = None
-    """The authorities to trust; None for those of gRPC."""
+    """The trusted certificate authorities; None for those of gRPC."""
     certificate: Path | None = None
     """The client's certificate chain."""
     key: Path | None = None
     """The private key of the client's certificate."""
     server_name: str = ""
-    """The name to expect in the server's certificate; empty for the host of the target."""
+    """The name expected in the server's certificate; empty for the host of the target."""
 
     def credentials(self) -> grpc.ChannelCredentials:
-        """The credentials from the present files. Raises OSError if a file cannot be read."""
+        """The credentials in the current files. Raises OSError if a file cannot be read."""
         return grpc.ssl_channel_credentials(
             root_certificates=_read(self.ca),
             private_key=_read(self.key),
@@ -38,12 +38,12 @@ class TlsConfig:
 
 
 Token = Path | Callable[[], str]
-"""A bearer token: a file that holds it, or a function that returns it. It is read for every new
-stream, so it can be renewed. The function must not block."""
+"""A bearer token: a file that contains it, or a function that returns it. It can be renewed, because it is
+read for every new stream. The function must not block."""
 
 
 def authorization(token: Token | None) -> tuple[tuple[str, str], ...]:
-    """The metadata of a call that bears the token.
+    """The metadata that sends the token with a call.
 
     Raises OSError when the file cannot be read, and Unauthorized for a malformed token.
     """
@@ -59,8 +59,8 @@ def authorization(token: Token | None) -> tuple[tuple[str, str], ...]:
 def check_token(token: object, tls: TlsConfig | None, target: str) -> None:
     """Refuse to send a token over an unencrypted network.
 
-    Raises TypeError if it is neither a file nor a function, and ValueError for a target that is not
-    on this machine if there is no TLS.
+    Raises TypeError if the token is neither a file nor a function, and ValueError for a target on another
+    machine without TLS.
     """
     if token is None:
         return
@@ -86,14 +86,14 @@ def _read(path: Path | None) -> bytes | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryConfig:
-    """The back-off between tries. All times are in seconds.
+    """The back-off between attempts. All times are in seconds.
 
     The wait is random, between 0 and three quarters of a ceiling. The ceiling starts at `initial` and doubles
-    with every failure. With the defaults no wait is longer than 1.5 s, so that clients return within 2 s of a
-    server's return. A wait requested by the server is observed: it takes that long, and up to half as much
-    more.
+    with every failure. With the defaults no wait is longer than 1.5 s, so that clients return within 2 s
+    after a server does. A wait that the server requests is observed: it takes at least that long, and up to
+    half as much more.
 
-    Raises ValueError for a time that is negative or no number.
+    Raises ValueError for a time that is negative or not a number.
     """
 
     initial: float = 0.1
@@ -101,15 +101,15 @@ class RetryConfig:
     maximum: float = 2.0
     """The last ceiling, in seconds."""
     exhausted: float = 30.0
-    """The last ceiling while the server answers that it has no capacity (``RESOURCE_EXHAUSTED``), if higher
-    than `maximum`.
+    """The last ceiling while the server answers that it has no capacity (``RESOURCE_EXHAUSTED``), if it is
+    higher than `maximum`.
     """
     stable: float = 2.0
     """Seconds that a stream must last before its welcome resets the ceiling to `initial`. Otherwise clients
     would overrun a server that welcomes and then drops them.
     """
     give_up_after: float | None = None
-    """Seconds without a session until the client fails with `ConnectionLost`; None for never."""
+    """Seconds without a session after which the client fails with `ConnectionLost`; None for never."""
 
     def __post_init__(self) -> None:
         """Check the times."""
@@ -123,16 +123,16 @@ class RetryConfig:
 class Confirm(Enum):
     """Allocations whose end the client confirms by itself when the scheduler requests it.
 
-    It confirms at once, and the scheduler reuses the room at once. So allocations that have to be stopped
-    first must not be included.
+    It confirms immediately, and the scheduler reuses the room immediately. So allocations that have to be
+    stopped first must not be included.
     """
 
     NOTHING = "nothing"
-    """None: for a resource manager that runs pods, such as pause pods, in its placeholders."""
+    """No allocations: for a resource manager that runs pods, such as pause pods, in its placeholders."""
     PLACEHOLDERS = "placeholders"
-    """Placeholders: for a resource manager that runs nothing in them. This is the default."""
+    """Placeholders: for a resource manager that runs nothing in placeholders. This is the default."""
     EVERYTHING = "everything"
-    """Preempted real allocations too: for simulations and tests."""
+    """Preempted allocations too, not only placeholders: for simulations and tests."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,9 +143,9 @@ class GangOptions:
     """
 
     confirm: Confirm = Confirm.PLACEHOLDERS
-    """Allocations whose end it confirms by itself."""
+    """Allocations whose end the client confirms by itself."""
     resubmit: bool = False
-    """True to ask again for the members of a ``Soft`` gang that the server has dropped."""
+    """True to submit the members of a ``Soft`` gang again that the server has dropped."""
 
     def __post_init__(self) -> None:
         """Check the types."""
@@ -159,16 +159,16 @@ class GangOptions:
 class Limits:
     """Bounds of the client's memory for outgoing and incoming items.
 
-    Raises ValueError for a limit that is no whole number or below 1.
+    Raises ValueError for a limit that is not a whole number of at least 1.
     """
 
     outgoing: int = 50_000
-    """Items that may wait to be sent. Beyond it the methods of the client wait."""
+    """Items that may wait to be sent. If there are more, the client's methods wait."""
     resend: int = 1_000
-    """Sent requests retained for a resumption. Beyond it a lost stream costs a replay."""
+    """Sent requests that are retained for a resumption. If more are lost, a replay is needed."""
     events: int = 50_000
-    """Events that may wait for their reader. Beyond it the client stops reading from the server, which then
-    stops scheduling for this RM.
+    """Events that may wait for their reader. If there are more, the client stops reading from the server,
+    which then stops scheduling for this RM.
     """
 
     def __post_init__(self) -> None:

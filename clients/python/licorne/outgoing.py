@@ -22,34 +22,34 @@ from licorne.v1.session_pb2 import (
 )
 
 MAX_BYTES = 512 * 1024
-"""Bytes of items in one request. Servers accept a few MiB; smaller requests block them for less time."""
+"""Maximum bytes of items in one request. Servers accept a few MiB; smaller requests block them less."""
 
 
 class Packer:
-    """A queue of requests. Items are joined into the last request as long as their order is kept.
+    """A queue of requests. Items are joined into the last request as long as their order is preserved.
 
-    An item joins the last request if that has items of the same kind and room, unless it would be an addition
-    after a removal: the server handles the additions of a request before its removals, and each of them in
-    order. Otherwise it begins a request of its own. No item joins an earlier request, so no item overtakes
-    another. `clients/conformance/joining.json` has cases for all languages.
+    An item joins the last request if that has items of the same kind, and room. An addition does not join a
+    request with removals, because the server handles the additions of a request before its removals.
+    Otherwise the item begins a new request. No item joins an earlier request, so no item overtakes another.
+    `clients/conformance/joining.json` has cases for all languages.
     """
 
     def __init__(self, max_items: int = 1000) -> None:
-        """Start empty. No request gets more than `max_items` items."""
+        """Start empty; a request gets at most `max_items` items."""
         self.max_items = max_items
-        """The most items in one request from now on."""
+        """Maximum number of items in one request, from now on."""
         self.items = 0
         """Number of items in all requests."""
         self._requests: deque[UpdateRequest] = deque()
-        """The requests, oldest first."""
+        """The requests, the oldest first."""
         self._counts: deque[int] = deque()
-        """Items in each of the requests."""
+        """Number of items in each of the requests."""
         self._kind = ""
-        """The field of the last request that its items are in."""
+        """Name of the field with the items in the last request."""
         self._removing = False
         """True if the last request has a removal."""
         self._bytes = 0
-        """Bytes of the items in the last request."""
+        """Number of bytes of the items in the last request."""
 
     def __len__(self) -> int:
         """Number of requests."""
@@ -67,7 +67,7 @@ class Packer:
             tail.applications.new.append(item)
 
     def removed_applications(self, items: Iterable[si.RemoveApplicationRequest]) -> None:
-        """Add applications to remove."""
+        """Add removals of applications."""
         for item in items:
             tail = self._tail("applications", item.ByteSize(), removal=True)
             tail.applications.remove.append(item)
@@ -84,12 +84,12 @@ class Packer:
             tail.allocations.releases.allocationsToRelease.append(item)
 
     def notice_answers(self, items: Iterable[NoticeAnswer]) -> None:
-        """Add answers to notices, after the checkpoints that were reported before."""
+        """Add answers to notices, behind the checkpoints that were reported before."""
         for item in items:
             self._tail("notice_answers", item.ByteSize()).notice_answers.answers.append(item)
 
     def _tail(self, kind: str, size: int, *, removal: bool = False) -> UpdateRequest:
-        """The request for the next item, which is of that kind and has `size` bytes."""
+        """The request for the next item, which is of this kind and has `size` bytes."""
         fits = (
             self._requests
             and kind == self._kind
@@ -110,11 +110,11 @@ class Packer:
 
     @property
     def takes_more(self) -> bool:
-        """True if there is a single request, and it has room for further items."""
+        """True if there is a single request with room for further items."""
         return len(self._requests) == 1 and self._counts[0] < self.max_items and self._bytes < MAX_BYTES
 
     def take(self) -> UpdateRequest | None:
-        """Remove and return the oldest request; None if there is none."""
+        """Remove the oldest request and return it; None if there is none."""
         if not self._requests:
             return None
         self.items -= self._counts.popleft()
@@ -128,19 +128,19 @@ class Packer:
 
 
 MAX_JOIN_WINDOW = 0.002
-"""Seconds: the longest window. It is short beside the deadline of any predicate check."""
+"""Maximum window in seconds, which is short compared with the deadline of a predicate check."""
 
 BUSY = 8
-"""Items in one request, or requests that the server has not processed, at which a window begins. An RM that
-waits for each answer before the next ask never has as many under way.
+"""Number of items in one request, or of requests that the server has not processed, at which a window begins.
+An RM that waits for each answer before the next ask never reaches it.
 """
 
 
 class JoinWindow:
     """Delays requests by a window while many items are unprocessed.
 
-    Without load no window is opened: the next request is sent at once, so single asks never wait. Times are
-    those of one monotonic clock.
+    Without load there is no window, and the next request is sent at once, so single asks never wait. Times
+    are those of one monotonic clock.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -149,12 +149,12 @@ class JoinWindow:
         self._until = -inf
 
     def sent(self, items: int, unprocessed: int, now: float) -> None:
-        """Note a request of `items` items that is sent now, after `unprocessed` earlier ones."""
+        """Record that a request of `items` items is sent now, after `unprocessed` earlier ones."""
         is_busy = items >= BUSY or unprocessed >= BUSY
         self._until = now + self._seconds if is_busy else -inf
 
     def left(self, now: float) -> float:
-        """Remaining seconds that the next request should wait for more items; 0 to send it now."""
+        """Seconds for which the next request should wait for more items; 0 to send it now."""
         return max(0.0, self._until - now)
 
 
@@ -167,28 +167,28 @@ MAX_ANSWERS = 1000
 class Outgoing:
     """The requests of the session that are not sent yet.
 
-    It is closed while there is no session: the replay of the next one sends the whole state. It is
-    open without a stream while the session can be resumed.
+    The queue is closed while there is no session, because the replay of the next one sends the whole state.
+    It is open, even without a stream, while the session can be resumed.
     """
 
     def __init__(self, limit: int, join_window: float) -> None:
-        """Queue about `limit` items, and join those added within a window, in seconds."""
+        """Queue about `limit` items, and join those added within `join_window` seconds."""
         self._window = JoinWindow(join_window)
         self._holds = False
-        """True while the writer waits for the end of the window with one request queued."""
+        """True while the writer waits for the end of the window, with one request queued."""
         self.packer = Packer()
-        """The requests made of the caller's items."""
+        """The requests with the caller's items."""
         self._answers: deque[PredicateAnswer] = deque()
         """The answers to predicate checks, which are sent first."""
         self._victims: deque[PreemptionAnswer] = deque()
         """The answers to preemption checks, which are sent next."""
         self._dump: StateDump | None = None
-        """The answer to a question for the state: only the newest counts."""
+        """The answer to a request for the state; a newer one replaces it."""
         self._limit = limit
         self.is_open = False
-        """True if there is a session to queue requests for."""
+        """True if there is a session for which requests are queued."""
         self.streaming = False
-        """True if that session has a stream now."""
+        """True if the session has an open stream."""
         self._room = asyncio.Event()
         """Set unless a caller waits for room."""
         self._room.set()
@@ -199,14 +199,14 @@ class Outgoing:
         self.is_open = self.streaming = True
 
     def pause(self, *, resumable: bool) -> None:
-        """Note the loss of the stream; close the queue unless the session is resumable."""
+        """Record the loss of the stream; close the queue unless the session can be resumed."""
         self.streaming = False
         self._room.set()
         if not resumable:
             self.close()
 
     def close(self) -> None:
-        """Close and drop the queue, because the session has ended."""
+        """Close the queue and drop its content, because the session has ended."""
         self.clear()
         self.is_open = self.streaming = False
         self._room.set()
@@ -224,14 +224,14 @@ class Outgoing:
         return not (self.packer or self._answers or self._victims or self._dump)
 
     def answer(self, answer: PredicateAnswer | PreemptionAnswer) -> None:
-        """Queue an answer after others of its kind and before all items: the server waits for it."""
+        """Queue an answer behind others of its kind and before all items, because the server waits for it."""
         if isinstance(answer, PredicateAnswer):
             self._answers.append(answer)
         else:
             self._victims.append(answer)
 
     def dump(self, dump: StateDump) -> None:
-        """Queue a state dump, which the server has requested, after answers and before all items."""
+        """Queue a state dump, which the server has requested, behind answers and before all items."""
         self._dump = dump
 
     def hold(self, now: float) -> float:
@@ -242,14 +242,14 @@ class Outgoing:
 
     @property
     def is_held(self) -> bool:
-        """True if queued items may wait until the end of the writer's hold, so that it need not be woken."""
+        """True if queued items may wait for the writer, which waits for the end of its window."""
         return self._holds and self._may_wait
 
     @property
     def _may_wait(self) -> bool:
         """True unless a request has to be sent now.
 
-        A full request need not wait, nor one with a successor in the queue, nor one for which a caller waits.
+        A request is sent now if it is full, if another one is behind it, or if a caller waits for room.
         Answers and dumps never wait.
         """
         return (
@@ -278,7 +278,7 @@ class Outgoing:
         return request
 
     async def room(self) -> bool:
-        """Wait until there is room. Return False at once if no stream can send."""
+        """Wait until there is room. Returns False at once if no stream can send."""
         if self.packer.items < self._limit:
             return True
         if not self.streaming:
@@ -289,12 +289,12 @@ class Outgoing:
 
 
 def _first(waiting: deque[A]) -> list[A]:
-    """Remove and return as many answers as fit into a request."""
+    """Remove and return as many answers as fit into one request."""
     return [waiting.popleft() for _ in range(min(len(waiting), MAX_ANSWERS))]
 
 
 class Replay:
-    """A snapshot of the cache, turned into requests one by one.
+    """A snapshot of the cache, converted to requests one by one.
 
     The snapshot is taken when the replay is created. Later changes are sent after the replay.
     """
@@ -309,7 +309,7 @@ class Replay:
         self._applications = [(known.application, key in busy) for key, known in cache.applications.items()]
 
     def requests(self, max_items: int) -> Iterator[UpdateRequest]:
-        """The begin; nodes, applications, allocations and asks; the end with their counts.
+        """The requests: begin; nodes, applications, allocations and asks; end with their counts.
 
         No request has more than `max_items` items. Applications that have allocations are forced, because
         the server must not reject running work.
@@ -337,7 +337,7 @@ class Replay:
 
 
 def _full(packer: Packer) -> Iterator[UpdateRequest]:
-    """All requests but the last, which has room for more items."""
+    """All requests but the last one, which has room for more items."""
     while len(packer) > 1:
         request = packer.take()
         assert request is not None

@@ -12,25 +12,24 @@ from licorne.v1 import session_pb2 as pb
 from licorne.values import seconds, whole
 
 MAX_AFTER = 1_000_000.0
-"""The longest time that a caller may ask for, in seconds."""
+"""Longest delay that a caller may request, in seconds."""
 
 
 class PreemptionCalls:
-    """Answers to notices of preemption, and checkpoints; `Client.preemption` is one.
+    """Answers to notices of preemption, and checkpoints: the class of `Client.preemption`.
 
     Every method raises the error that has ended the client, if any, and ValueError for a time out of range.
     """
 
     def __init__(self, context: ClientContext) -> None:
-        """Speak for the client of the context."""
+        """Send messages for the client of this context."""
         self._context = context
 
     async def ready(self, key: str, *, after: float = 0.0) -> None:
-        """Answer a `PreemptionNotice`: the allocation may be stopped now, or `after` this number of seconds.
+        """Answer a `PreemptionNotice`: the allocation may be stopped now, or `after` some seconds.
 
-        A delay is accepted once for each notice, up to its deadline. Without an answer the
-        allocation is stopped at the deadline. Nothing is done for an allocation without a
-        notice.
+        A delay is accepted once for each notice, up to its deadline. Without an answer the allocation is
+        stopped at the deadline. Allocations without a notice are ignored.
         """
         if problem := seconds("after", after, 0.0, MAX_AFTER):
             raise ValueError(problem)
@@ -49,7 +48,7 @@ class PreemptionCalls:
     async def checkpoint(self, key: str, time: int) -> None:
         """Report the time up to which the work of a running allocation is saved, in unix seconds.
 
-        Preemption compares the work that would be lost (`preemption.victim.order: cost`), and bounds it
+        Preemption compares the work that would be lost (`preemption.victim.order: cost`), and limits it
         (`preemption.loss.limit`). Keys without an allocation are ignored.
         """
         if problem := whole(MOMENT, "time", time):

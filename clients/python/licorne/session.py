@@ -1,8 +1,8 @@
-"""Numbers, acknowledgements and resumption of one session, without stream and loop; counters of a client.
+"""Numbers, acknowledgements and resumption of one session, without a stream or loop; and counts of a client.
 
-Both sides number their messages from 1, across all streams of a session. Each acknowledges the number up to
-which it has processed the messages of its peer. A request is retained until the server has processed it, and
-is sent again when the session is resumed.
+Both sides number their messages from 1, across all streams of a session. Each side acknowledges the number up
+to which it has processed the messages of its peer. A request is retained until the server has processed it,
+and is sent again when the session is resumed.
 """
 
 from collections import deque
@@ -14,8 +14,8 @@ from licorne.v1.session_pb2 import Callbacks, Goodbye, Hello, UpdateRequest, Upd
 
 PROTOCOL = 1
 Stamp = tuple[int, int]
-"""(epoch, session): the first rises with every start of the server, the second with every
-registration. A stamp is compared as a pair."""
+"""Epoch and session: the epoch rises with every start of the server, the session with every registration.
+Stamps are compared as pairs."""
 
 
 class Session:
@@ -30,33 +30,33 @@ class Session:
         resend: int,
         callbacks: Callbacks | None = None,
     ) -> None:
-        """Keep up to `resend` requests for a resumption. `instance` fences lower ones."""
+        """Keep up to `resend` requests for a resumption. `instance` fences lower instances."""
         self._rm_id = rm_id
         self._instance = instance
         self.registration = registration
-        """The RM's registration in the hello. The server ignores it when it resumes a session."""
+        """The RM's registration in the hello. The server ignores it if the session is resumed."""
         self._resend = resend
         self._callbacks = callbacks
         self._token = ""
         """The token of the last welcome; empty if the next hello must not resume."""
         self._given_up = False
-        """True if the session was given up after the last hello had asked to resume it."""
+        """True if the session was given up after the last hello had requested its resumption."""
         self.stamp: Stamp = (0, 0)
-        """The epoch and session of the last response."""
+        """Epoch and session of the last response."""
         self._sent = 0
         """Number of the last request that was sent."""
         self._processed = 0
         """Number of the last request that the server has processed."""
         self._lost = 0
-        """Number of the last request that was dropped unprocessed, for lack of room."""
+        """Number of the last request that was dropped unprocessed, because too many were retained."""
         self._received = 0
         """Number of the last response that was read."""
         self._consumed = 0
         """Number of the last response that the caller has processed."""
         self._acknowledged = 0
-        """Number of the last response that was acknowledged to the server."""
+        """Number of the last response that the client has acknowledged."""
         self._kept: deque[UpdateRequest] = deque()
-        """The requests that were sent and not processed, oldest first."""
+        """The requests that were sent but not processed, the oldest first."""
 
     @property
     def resumable(self) -> bool:
@@ -85,11 +85,11 @@ class Session:
 
     @property
     def unacknowledged(self) -> int:
-        """Number of responses that the caller has processed and the server has no notice of."""
+        """Number of responses that the caller has processed, but that are not acknowledged to the server."""
         return self._consumed - self._acknowledged
 
     def forget(self) -> None:
-        """Make the next hello ask for a new session and a replay."""
+        """Make the next hello request a new session and a replay."""
         self._token = ""
         self._given_up = True
 
@@ -110,12 +110,12 @@ class Session:
         )
 
     def welcome(self, response: UpdateResponse) -> list[UpdateRequest] | None:
-        """Take the server's answer to the hello.
+        """Process the server's answer to the hello.
 
-        Returns the requests to send again if the session is resumed, and None if it is new, so that a replay
-        is needed. Raises ConnectionLost for a lower stamp than the last one: it is from a server that no
-        longer owns this resource manager. Also raised if the session was given up after the hello but is
-        resumed: its queued requests were dropped, and a replay is needed.
+        Returns the requests to send again if the session is resumed, or None if it is new, so that a replay
+        is needed. Raises ConnectionLost for a stamp below the last one, which is from a server that no longer
+        owns this resource manager; and if the session was given up after the hello but is resumed, because
+        its queued requests were dropped and a replay is needed.
         """
         stamp = (response.epoch, response.session)
         if stamp < self.stamp:
@@ -137,7 +137,7 @@ class Session:
         return None
 
     def outgoing(self, request: UpdateRequest) -> UpdateRequest:
-        """Number a request, and keep it until the server has processed it."""
+        """Number a request, and retain it until the server has processed it."""
         self._sent += 1
         request.number = self._sent
         self._kept.append(request)
@@ -146,24 +146,24 @@ class Session:
         return self.acknowledging(request)
 
     def acknowledging(self, request: UpdateRequest) -> UpdateRequest:
-        """Put into a request the number up to which the responses have been dealt with."""
+        """Put into a request the number up to which the caller has processed the responses."""
         self._acknowledged = self._consumed
         request.acknowledged = self._consumed
         return request
 
     def goodbye(self, *, unregister: bool) -> UpdateRequest:
-        """The last request of a stream. It is never sent again."""
+        """The last request of a stream, which is never sent again."""
         goodbye = self.outgoing(UpdateRequest(goodbye=Goodbye(unregister=unregister)))
         self._kept.remove(goodbye)
         return goodbye
 
     def accepts(self, response: UpdateResponse) -> bool:
-        """True to apply a response. Repeats and responses of an older session are dropped.
+        """True if a response is to be applied, and not a repetition or from an older session.
 
         Raises ConnectionLost if a response is missing before it, or if it acknowledges a message that was
-        never sent. Then the next hello requests a new session, as only a replay restores the state. Also
-        raised for a stamp above that of the welcome, which no server sends: such a response was corrupted on
-        its way, and is repeated when the session is resumed.
+        never sent. Then the next hello requests a new session, because only a replay restores the state. Also
+        raises it for a stamp above that of the welcome, which no server sends: such a response was corrupted
+        on its way, and is repeated when the session is resumed.
         """
         stamp = (response.epoch, response.session)
         if stamp < self.stamp:
@@ -185,7 +185,7 @@ class Session:
         return True
 
     def consumed(self, stamp: Stamp, number: int) -> None:
-        """Note that the caller has dealt with the responses of a session up to that number."""
+        """Record that the caller has processed the responses of a session up to this number."""
         if stamp == self.stamp and number > self._consumed:
             self._consumed = number
 
@@ -202,15 +202,15 @@ class Session:
 
 @dataclass(slots=True)
 class Stats:
-    """Counts since the client was made."""
+    """Counts since the client was created."""
 
     streams: int = 0
-    """Opened streams, including those without a welcome."""
+    """Number of opened streams, including those without a welcome."""
     welcomed: int = 0
-    """Streams that a server has welcomed, to a new or a resumed session."""
+    """Number of streams that a server has welcomed, to a new or a resumed session."""
     resumed: int = 0
-    """Sessions that were resumed."""
+    """Number of sessions that were resumed."""
     replayed: int = 0
-    """Completed replays, including the first."""
+    """Number of completed replays, including the first."""
     unanswered: int = 0
-    """Checks of nodes and of victims without an answer in time, or with a failed function."""
+    """Number of checks, of nodes or victims, that the function has not answered in time or has failed."""

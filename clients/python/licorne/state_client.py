@@ -45,18 +45,18 @@ def _owner(find: Callable[[str], AppKey | None] | None, key: str) -> AppKey:
 
 
 class StateCalls(EventCalls):
-    """Reads of the scheduler's state. `Client.state` is one, and `State` is used alone.
+    """Reads of the scheduler's state, for `Client.state` and for `State`, which needs no `Client`.
 
     Answers are the messages of ``licorne/v1/state.proto``, where every field is described: amounts are bytes,
     milli-cores or counts, times are nanoseconds since 1970. Lists are complete: the client requests all
     pages. Each item of a list is as of the time when the server read it.
 
-    A partition is that of the named RM, or ``[rm1]default``. Without an RM a bare name means the
-    partition of the RM that registered first.
+    A partition is named by its bare name, for one of the named RM, or as ``[rm1]default``. Without an RM a
+    bare name means the partition of the RM that registered first.
 
-    Every method raises `NotFound` for a missing subject, `Unauthorized`, `ConnectionLost` without
-    an answer in time, `CallFailed` for any other refusal of the server, and `Closed`. An argument
-    of another type is a TypeError, and a number out of its range a ValueError.
+    Every method raises `NotFound` for a missing subject, `Unauthorized`, `ConnectionLost` if no answer
+    arrives in time, `CallFailed` for any other refusal of the server, and `Closed`. An argument of another
+    type is a TypeError, and a number out of its range a ValueError.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class StateCalls(EventCalls):
         find: Callable[[str], AppKey | None] | None = None,
         retry: RetryConfig | None = None,
     ) -> None:
-        """`find` returns partition and application of an ask by its key; None for an unknown one."""
+        """`find` returns partition and application of an ask, given its key; None if the ask is unknown."""
         super().__init__(calls, rm_id, retry)
         self._find = find
 
@@ -75,7 +75,7 @@ class StateCalls(EventCalls):
         return await self._calls.call(lambda channel: _stub(channel).GetServer, pb.GetServerRequest())
 
     async def health(self, *, audit: bool = False) -> pb.GetHealthResponse:
-        """The findings, the worst first: of the named RM, or of all members.
+        """The findings of the named RM, or of all members, the worst first.
 
         With `audit` all books are recounted first.
         """
@@ -84,13 +84,13 @@ class StateCalls(EventCalls):
         return await self._calls.call(lambda channel: _stub(channel).GetHealth, request)
 
     async def rms(self) -> list[pb.ResourceManager]:
-        """The RMs that are registered, with how much each has and may have."""
+        """The registered RMs, each with its counts and caps."""
         return await self._calls.gathered(
             lambda channel: _stub(channel).ListRms, pb.ListRmsRequest(), lambda page: page.rms
         )
 
     async def partitions(self) -> list[pb.Partition]:
-        """The partitions of the RM that was named, or of all RMs."""
+        """The partitions of the named RM, or of all RMs."""
         request = pb.ListPartitionsRequest(rm_id=self.rm_id)
         answer = await self._calls.call(lambda channel: _stub(channel).ListPartitions, request)
         return list(answer.partitions)
@@ -106,10 +106,10 @@ class StateCalls(EventCalls):
     async def applications(
         self, *, queue: str = "", state: str = "active", reason: str = "", partition: str = DEFAULT_PARTITION
     ) -> list[pb.Application]:
-        """The applications of one queue or of all, without their asks and allocations.
+        """The applications of one queue or of all queues, without their asks and allocations.
 
-        `state` is ``active``, ``completed`` or ``rejected``, `reason` a text in the reason why they wait or
-        were rejected.
+        `state` is ``active``, ``completed`` or ``rejected``, and `reason` a text in the reason why they wait
+        or were rejected.
         """
         check_arguments(queue=queue, state=state, reason=reason)
         request = pb.ListApplicationsRequest(
@@ -147,10 +147,10 @@ class StateCalls(EventCalls):
         shape: Mapping[str, int] | None = None,
         partition: str = DEFAULT_PARTITION,
     ) -> pb.ListTopologyResponse:
-        """Free room by topology domain, of one level or of all, with slots for members of that shape.
+        """Free room by topology domain, for one level or all levels, with slots for members of `shape`.
 
-        Without `shape`, that of the first pending topology gang is used, or of the largest pending ask for
-        which a node has room now, or of the largest pending ask. Without levels there are no domains.
+        Without `shape`, slots are for the first pending topology gang, or else the largest pending ask for
+        which a node has room now, or else the largest pending ask. Without levels there are no domains.
         """
         check_arguments(level=level, shape={} if shape is None else shape)
         request = pb.ListTopologyRequest(partition=self._partition(partition), level=level, shape=shape)
@@ -160,7 +160,7 @@ class StateCalls(EventCalls):
             if not request.page_token:
                 first.levels.extend(page.levels)
                 first.shape.update(page.shape)
-                # The next page may be written when the gang no longer waits.
+                # When the next page is made, the gang may no longer wait: its shape is requested.
                 request.shape.update(page.shape)
             return page.domains
 
@@ -173,10 +173,10 @@ class StateCalls(EventCalls):
     ) -> pb.ExplainResponse:
         """Explain an ask: its checks while it waits, its node, or the reason of its end.
 
-        Without `application_id` the client has to know the ask, as `Client.state` does. Without
-        `key` it is the first ask of the application.
+        Without `application_id` the ask must be in the cache of the client. Without `key` the first ask of
+        the application is explained.
 
-        Raises ValueError if neither gives the application.
+        Raises ValueError if the application cannot be determined.
         """
         check_arguments(key=key, application_id=application_id)
         if not application_id:
@@ -197,7 +197,7 @@ class StateCalls(EventCalls):
         return await _usage(self._calls, self._partition(partition), pb.USAGE_OF_GROUPS, name)
 
     async def reservations(self, *, partition: str = DEFAULT_PARTITION) -> list[pb.Reservation]:
-        """Reserved nodes, with their asks."""
+        """Reserved nodes and their asks."""
         return await self._calls.gathered(
             lambda channel: _stub(channel).ListReservations,
             pb.ListReservationsRequest(partition=self._partition(partition)),
@@ -222,7 +222,7 @@ class StateCalls(EventCalls):
     async def calendar(
         self, *, queue: str = "", partition: str = DEFAULT_PARTITION
     ) -> list[pb.CalendarEntry]:
-        """Waiting asks and gangs that hold a shadow start, the earliest first, unknown starts last.
+        """Waiting asks and gangs that hold a shadow start: the earliest first, and unknown starts last.
 
         The result is for a partition, or for one queue and its descendants. Without backfill it is empty.
         """
@@ -234,13 +234,13 @@ class StateCalls(EventCalls):
         )
 
     async def outstanding(self, *, partition: str = DEFAULT_PARTITION) -> list[pb.OutstandingShape]:
-        """Asks admitted by quota without a fitting node, by size; the largest count first."""
+        """Asks that quotas admit but that fit on no node, by size; the largest count first."""
         request = pb.ListOutstandingRequest(partition=self._partition(partition))
         answer = await self._calls.call(lambda channel: _stub(channel).ListOutstanding, request)
         return list(answer.shapes)
 
     async def reasons(self, *, queue: str = "", partition: str = "") -> pb.ListReasonsResponse:
-        """Why asks wait: their number by the first check that blocks them, the most frequent first.
+        """The number of waiting asks by the first check that blocks them, the most frequent first.
 
         The result is for a partition, for all partitions that the caller may see, or for one queue and its
         descendants.
@@ -255,7 +255,7 @@ class StateCalls(EventCalls):
     ) -> list[pb.ResourceHours]:
         """Amounts times hours by queue, user or group, of one partition or of all visible ones.
 
-        The result is from the hour of `since` until `until`, in nanoseconds since 1970; 0 means the first
+        The result covers the hour of `since` up to `until`, both in nanoseconds since 1970; 0 means the first
         retained hour, or now.
         """
         check_arguments(by=by, since=since, until=until, partition=partition)
@@ -292,12 +292,13 @@ class State(Standalone, StateCalls):
         timeout: float = TIMEOUT,
         retry: RetryConfig | None = None,
     ) -> None:
-        """Connect with the first call; `target` is ``host:port``, or several addresses of a deployment,
-        separated by commas or as a list: the first one with a server is used.
+        """Connect with the first call.
 
-        `rm_id` names the RM of the calls; without it they concern all RMs, or the one that registered first.
-        `timeout` is in seconds, for each call. `retry` is the back-off of `watch_events`.
+        `target` is ``host:port``, or several addresses of a deployment, separated by commas or as a list: the
+        first one with a server is used. `rm_id` names the RM of the calls; without it they are about all RMs,
+        or about the one that registered first. `timeout` is in seconds, for each call. `retry` is the
+        back-off of `watch_events`.
 
-        Raises ValueError for a token that would travel without TLS, and for a bad timeout.
+        Raises ValueError for a token that would be sent without TLS, and for an invalid timeout.
         """
         super().__init__(Calls(Dialer(target, tls, token), timeout), rm_id, retry=retry)

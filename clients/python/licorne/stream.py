@@ -1,7 +1,7 @@
-"""One stream: hello, welcome, replay or resumption, and then both directions at once.
+"""One stream: hello, welcome, replay or resumption, and then messages in both directions.
 
 One task reads and one writes, each for as long as the stream lasts. gRPC allows only one writer at a time,
-and no replacement of a cancelled reader.
+and a cancelled reader cannot be replaced.
 """
 
 import asyncio
@@ -35,30 +35,30 @@ WELCOME_TIME = 30.0
 GRACE = 5.0
 """Seconds that a server may take to end a stream after our goodbye."""
 ACK_DELAY = 0.05
-"""Seconds after which responses are acknowledged that are fewer than `ACK_EVERY`."""
+"""Seconds after which responses are acknowledged if there are fewer than `ACK_EVERY`."""
 SILENCE = 3
-"""Heartbeats of the server that may be missed before it counts as lost."""
+"""Number of the server's heartbeats that may be missing before it counts as lost."""
 
 
 class Stream:
     """One stream of the session: an RPC from its opening to its end."""
 
     def __init__(self, context: ClientContext, call: Call, addresses: Addresses) -> None:
-        """Use `call` for the client of that context. `addresses` is notified of other members."""
+        """Use `call` for the client of this context. `addresses` is notified of other members."""
         self._context = context
         self._addresses = addresses
         self._call = call
         self._loop = asyncio.get_running_loop()
         self._heartbeat = 30.0
-        """Seconds between two heartbeats of either side, from the welcome."""
+        """Seconds between two heartbeats of either side, as the welcome says."""
         self._max_items = 1000
-        """Maximum number of items of a request, from the welcome."""
+        """Maximum number of items of a request, as the welcome says."""
         self._repeats: list[UpdateRequest] = []
-        """The requests of former streams that a resumption sends again."""
+        """The requests of former streams that are sent again after a resumption."""
         self._replaying = False
-        """True from the demand for a replay until it was sent completely."""
+        """True from the request for a replay until the replay was sent completely."""
         self._reading_since: float | None = None
-        """Start of the wait for a response, by the loop's clock; None while there is none."""
+        """Start of the wait for a response, by the loop's clock; None while there is no wait."""
         self._goodbye_said = False
         """True once the client has sent a goodbye."""
         self._goodbye_heard = False
@@ -66,14 +66,14 @@ class Stream:
         self.welcomed_at: float | None = None
         """Time of the server's welcome, by the loop's clock; None before."""
         self.was_live = False
-        """True if the session needed no replay at the end of the stream."""
+        """True if the session needed no replay when the stream ended."""
         self.redirect = ""
-        """The address that the server sent us to; empty if it welcomed us itself."""
+        """The address to which the server redirects; empty if it has welcomed the client."""
         self.retry_after: float | None = None
-        """Seconds to wait, as requested by a server that is about to stop; None without a request."""
+        """Seconds to wait, as requested by a server that is about to stop; None without such a request."""
 
     async def run(self) -> None:
-        """Use the stream to its end. Returns after a goodbye of either side or a redirect.
+        """Use the stream until it ends; returns after a goodbye of either side, or a redirect.
 
         Raises ConnectionLost if the stream broke, AioRpcError if the server ended it with an
         error, and ProtocolError if the server does not speak this protocol.
@@ -102,7 +102,7 @@ class Stream:
         try:
             response = await self._call.read()
         except asyncio.CancelledError:
-            # gRPC raises this also when the server has cancelled the call.
+            # gRPC also raises this if the server has cancelled the call.
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise
@@ -210,7 +210,7 @@ class Stream:
             self._tell(events, response.number)
 
     def _check(self, response: UpdateResponse) -> None:
-        """Pass checks to the function that judges them, if there is one."""
+        """Pass checks to the function that decides them, if there is one."""
         state, callbacks = self._context, self._context.callbacks
         stamp = state.session.stamp
         if callbacks.predicates is not None and response.HasField("predicate_checks"):
@@ -235,8 +235,8 @@ class Stream:
     def _replay_result(self, result: ReplayResult) -> list[Event]:
         state = self._context
         if not result.complete:
-            # The server has stored the items that arrived, and would reject a repetition. It drops them when
-            # the next hello registers again.
+            # The server has stored the items that have arrived, and would reject a repetition. It drops them
+            # when the next hello registers again.
             state.session.forget()
             raise ConnectionLost(f"a replay is wanted again: {result.reason}")
         events = state.answers.end_replay()
@@ -275,7 +275,7 @@ class Stream:
             timed_out = False
 
     def _held(self) -> float:
-        """Seconds for which the next request waits for more items; 0 if it does not."""
+        """Seconds for which the next request waits for more items; 0 if it does not wait."""
         if self._context.leaving.is_set() or self.retry_after is not None:
             return 0.0
         return self._context.outgoing.hold(self._loop.time())
@@ -285,7 +285,7 @@ class Stream:
 
     async def _replay(self) -> None:
         state = self._context
-        # The snapshot includes everything queued. Later changes are sent after it.
+        # The snapshot includes everything that is queued. Later changes are sent after it.
         state.outgoing.clear()
         self._tell(state.answers.begin_replay())
         replay = Replay(state.cache)
@@ -300,7 +300,7 @@ class Stream:
         await self._call.done_writing()
 
     async def _awake(self) -> bool:
-        """Wait for work. Return False if an acknowledgement or a heartbeat is due."""
+        """Wait for work. Returns False if an acknowledgement or a heartbeat is due."""
         patience = ACK_DELAY if self._context.session.unacknowledged else self._heartbeat / 2
         if await self._woken(patience):
             return True
@@ -310,7 +310,7 @@ class Stream:
         return False
 
     async def _woken(self, patience: float) -> bool:
-        """Wait at most `patience` seconds for work; return False if there is none."""
+        """Wait at most `patience` seconds for work; returns False if none has arrived."""
         wake = self._context.wake
         try:
             async with asyncio.timeout(patience):

@@ -1,6 +1,6 @@
-"""Fields of applications and asks that are sent as tags, as the published interface has no such fields.
+"""Fields of applications and asks that are sent as tags, because the published interface lacks them.
 
-The server compares the names of tags without regard to case, and so do these functions.
+The server ignores the case of tags' names, and so do these functions.
 """
 
 from collections.abc import Mapping
@@ -41,7 +41,7 @@ MOMENT = Range(0, 9_999_999_999, "0 and 9999999999")
 
 
 def _name(field: str, value: object) -> str:
-    """The problem of a name in a tag, or the empty text; the name itself may be empty."""
+    """The problem with a name in a tag, which may be empty; empty if there is none."""
     problem = text(field, value)
     if problem or not isinstance(value, str) or not value:
         return problem
@@ -55,7 +55,7 @@ _TRACE_PARTS = (2, 32, 16, 2)
 
 
 def _traceparent(field: str, value: object) -> str:
-    """The problem of a traceparent of W3C Trace Context, or the empty text."""
+    """The problem with a traceparent of W3C Trace Context; empty if there is none."""
     problem = text(field, value)
     if problem or not isinstance(value, str) or not value or _is_traceparent(value):
         return problem
@@ -72,20 +72,20 @@ def _is_traceparent(value: str) -> bool:
     if any(digit not in "0123456789abcdef" for part in parts[:4] for digit in part):
         return False
     version, trace, span = parts[:3]
-    # Later versions may append fields to the flags; ff is no version.
+    # Later versions may append fields to the flags; ff is not a version.
     is_known = len(parts) == 4 if version == "00" else version != "ff"
     return is_known and value.isprintable() and bool(trace.strip("0") and span.strip("0"))
 
 
 MAX_LEVEL = 256
-"""Characters of the name of a level."""
+"""Maximum characters of the name of a level."""
 MAX_SLICE = 100_000
 TOPOLOGY = "required=<level> or preferred=<level>"
 SLICE = "size=<members>,level=<level>"
 
 
 def _topology(field: str, value: object) -> str:
-    """The problem of a gang's topology, or the empty text."""
+    """The problem with a gang's topology; empty if there is none."""
     problem = _name(field, value)
     if problem or not isinstance(value, str) or not value:
         return problem
@@ -96,7 +96,7 @@ def _topology(field: str, value: object) -> str:
 
 
 def _gang_slice(field: str, value: object) -> str:
-    """The problem of the slices of a gang, or the empty text."""
+    """The problem with the slices of a gang; empty if there is none."""
     problem = _name(field, value)
     if problem or not isinstance(value, str) or not value:
         return problem
@@ -139,7 +139,7 @@ APPLICATION_FIELDS: Mapping[str, Check] = {
 
 
 def contradiction(item: Ask | Application) -> tuple[str, str] | None:
-    """A field of an item and the tag that contradicts it; None if there is none.
+    """A field of an item, and a tag that contradicts it; None if there is none.
 
     Fields and tags must be of the right types.
     """
@@ -153,7 +153,7 @@ def contradiction(item: Ask | Application) -> tuple[str, str] | None:
 
 
 def all_tags(item: Ask | Application) -> Mapping[str, str]:
-    """The tags of an item, including those of its fields. A field with an equal tag adds nothing."""
+    """The tags of an item, including those for its fields. A field with an equal tag adds none."""
     given = _given(item)
     if not given:
         return item.tags
@@ -172,9 +172,9 @@ def _names(item: Ask | Application) -> Mapping[str, str]:
 
 
 def _given(item: Ask | Application) -> Mapping[str, str]:
-    """The fields that an item sets, in the form of tags."""
+    """The fields that are set in an item, as tags."""
     values = _OF_ASK(item) if isinstance(item, Ask) else _OF_APPLICATION(item)
-    # There may be millions of asks, and most have no values here.
+    # A fast path: there may be millions of asks, and most have none of these fields.
     if not any(values):
         return {}
     given = zip(_names(item), values, strict=True)

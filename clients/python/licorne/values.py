@@ -1,6 +1,6 @@
 """Checks of single values, before they are put into a message.
 
-A check has the name of a field and its value as arguments, and returns the problem, or the empty text.
+The arguments of a check are the name of a field and its value; it returns the problem, or an empty text.
 """
 
 import math
@@ -10,25 +10,25 @@ from contextlib import suppress
 from typing import NamedTuple, SupportsIndex
 
 MAX_KEY = 512
-"""Characters of a key that the server takes."""
+"""Maximum characters of a key that the server accepts."""
 
 MAX_SHOWN = 64
-"""Characters of a value that an error repeats."""
+"""Maximum characters of a value that an error quotes."""
 
 Check = Callable[[str, object], str]
-"""Takes the name of a field and its value; returns the problem, or the empty text."""
+"""Checks the value of a named field; returns the problem, or an empty text."""
 
-# The plain class first: `isinstance` is slow with an abstract one, and there may be millions of asks.
+# The plain class is first: `isinstance` is slow with an abstract one, and there may be millions of asks.
 _MAPPINGS = (dict, Mapping)
 
 
 class Range(NamedTuple):
-    """The whole numbers that a field can carry."""
+    """The whole numbers that a field can have."""
 
     low: int
     high: int
     bounds: str
-    """Both bounds in the words of an error."""
+    """Both bounds, as errors name them."""
     subject: str = "it"
     """Name of the number in an error."""
 
@@ -38,21 +38,21 @@ AMOUNT = Range(0, MOST, "0 and 2^63 - 1", "an amount")
 INT32 = Range(-(2**31), 2**31 - 1, "-2^31 and 2^31 - 1")
 MEMBERS = Range(1, 1_000_000, "1 and 1000000")
 MAX_TIMEOUT = 1e9
-"""Seconds, some thirty years: the server counts nanoseconds up to 2^63."""
+"""Maximum seconds, about thirty years: the server counts nanoseconds up to 2^63."""
 INSTANCE = Range(1, 2**64 - 1, "1 and 2^64 - 1")
 
 
 def shown(value: object) -> str:
-    """A value as quoted in errors: short, on one line, and in characters of any encoding."""
+    """A value as errors quote it: short, on one line, and in characters of any encoding."""
     if isinstance(value, int) and value.bit_length() > 200:
-        # Python refuses to print a number of thousands of digits.
+        # Python refuses to print a number with thousands of digits.
         return f"a number of {value.bit_length()} bits"
     text = repr(value)
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
 
 
 def text(field: str, value: object) -> str:
-    """The problem of a text, or the empty text."""
+    """The problem with a text; empty if there is none."""
     if not isinstance(value, str):
         return f"{field} is {shown(value)}: it must be a text"
     if not value.isascii():
@@ -64,7 +64,7 @@ def text(field: str, value: object) -> str:
 
 
 def whole(limits: Range, field: str, value: object) -> str:
-    """The problem of a whole number, of whatever type, or the empty text."""
+    """The problem with a whole number of any type; empty if there is none."""
     if type(value) is int and limits.low <= value <= limits.high:
         return ""
     number: int | None = None
@@ -80,8 +80,8 @@ def whole(limits: Range, field: str, value: object) -> str:
 
 
 def seconds(field: str, value: object, low: float = 0, high: float = math.inf) -> str:
-    """The problem of a time in seconds, or the empty text."""
-    # NaN fails both comparisons.
+    """The problem with a time in seconds; empty if there is none."""
+    # Both comparisons are False for NaN.
     if isinstance(value, int | float) and low <= value <= high:
         return ""
     bounds = f"{low:g} or more" if high == math.inf else f"between {low:g} and {high:g}"
@@ -89,14 +89,14 @@ def seconds(field: str, value: object, low: float = 0, high: float = math.inf) -
 
 
 def flag(field: str, value: object) -> str:
-    """The problem of a flag, or the empty text."""
+    """The problem with a flag; empty if there is none."""
     if value is False or value is True or (isinstance(value, int) and value in (0, 1)):
         return ""
     return f"{field} is {shown(value)}: it must be True or False"
 
 
 def texts(field: str, value: object) -> str:
-    """The problem of a list of texts, or the empty text."""
+    """The problem with a list of texts; empty if there is none."""
     if isinstance(value, str | bytes) or not isinstance(value, Collection):
         return f"{field} is {shown(value)}: it must be a list of texts"
     problems = (text(f"{field}[{number}]", item) for number, item in enumerate(value))
@@ -104,7 +104,7 @@ def texts(field: str, value: object) -> str:
 
 
 def tags(field: str, value: object) -> str:
-    """The problem of a mapping of texts to texts, or the empty text."""
+    """The problem with a mapping of texts to texts; empty if there is none."""
     if not isinstance(value, _MAPPINGS):
         return f"{field} is {shown(value)}: it must be a mapping of texts to texts"
     for name, content in value.items():
@@ -115,7 +115,7 @@ def tags(field: str, value: object) -> str:
 
 
 def amounts(field: str, value: object) -> str:
-    """The problem of the amounts of resources, or the empty text."""
+    """The problem with the amounts of resources; empty if there is none."""
     if not isinstance(value, _MAPPINGS):
         return f"{field} is {shown(value)}: it must be a mapping of names to amounts"
     for name, amount in value.items():

@@ -1,7 +1,7 @@
-"""Makes the messages of the wire from the caller's items.
+"""Converts the caller's items to messages.
 
-`licorne.fields` has checked the fields before. An item without an id and one that is too large
-are refused here. All other checks are up to the server.
+`licorne.fields` has already checked the fields. This module refuses items that have no id or are too large.
+The server makes all other checks.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ CREATION_TIME_TAG = "creationTime"
 FORCE_TAG = "application.create.force"
 FOREIGN_TAG = "foreign"
 MAX_ITEM_BYTES = 6 * 1024 * 1024
-"""Bytes of one item. A larger item could end the stream that carries it, again in every replay."""
+"""Maximum bytes of one item. A larger item could end the stream that sends it, in every replay again."""
 
 TERMINATIONS: Mapping[Termination, si.TerminationType.ValueType] = {
     Termination.STOPPED: si.STOPPED_BY_RM,
@@ -30,14 +30,14 @@ TERMINATIONS: Mapping[Termination, si.TerminationType.ValueType] = {
 }
 
 
-# Recent messages, by their amounts: many asks share few sizes.
+# Recent messages by their amounts, because many asks share few sizes.
 _sizes: dict[tuple[tuple[str, int], ...], si.Resource] = {}
 MAX_SIZES = 1000
 
 
 def resource(amounts: Mapping[str, int]) -> si.Resource:
-    """Amounts as a message. It may be shared, so it must not be changed."""
-    # Numeric libraries have whole numbers of their own, and not all of them can be hashed.
+    """Amounts as a message. The message may be shared, so it must not be changed."""
+    # Numeric libraries have their own whole numbers, and not all of them can be hashed.
     items = tuple([(name, index(value)) for name, value in amounts.items()])
     known = _sizes.get(items)
     if known is None:
@@ -83,12 +83,12 @@ def _check_size(key: str, message: Message) -> None:
 
 
 def _partition(name: str) -> str:
-    """The partition on the wire: empty for the default one."""
+    """The name of a partition on the wire, which is empty for the default one."""
     return "" if name == DEFAULT_PARTITION else name
 
 
 def node(item: Node, action: si.NodeInfo.ActionFromRM.ValueType) -> si.NodeInfo:
-    """A new node, or one with a new capacity. Raises Rejected if it cannot be sent."""
+    """The message for a new node, or for a new capacity. Raises Rejected if it cannot be sent."""
     if not item.node_id:
         raise Rejected("", "a node must have an id")
     message = node_change(item, action)
@@ -99,7 +99,7 @@ def node(item: Node, action: si.NodeInfo.ActionFromRM.ValueType) -> si.NodeInfo:
 
 
 def node_change(item: Node, action: si.NodeInfo.ActionFromRM.ValueType) -> si.NodeInfo:
-    """A change without the capacity: it carries only the identity of the node."""
+    """The message for a change without the capacity: it has only the identity of the node."""
     message = si.NodeInfo(nodeID=item.node_id, action=action)
     if item.partition != DEFAULT_PARTITION:
         message.attributes[PARTITION_ATTRIBUTE] = item.partition
@@ -107,12 +107,12 @@ def node_change(item: Node, action: si.NodeInfo.ActionFromRM.ValueType) -> si.No
 
 
 def _milliseconds(given: float) -> int:
-    """Seconds as milliseconds of the wire, at least 1 for a positive time."""
+    """Seconds in milliseconds, at least 1 for a positive time."""
     return max(1, round(given * 1000)) if given else 0
 
 
 def application(item: Application, *, force: bool = False) -> si.AddApplicationRequest:
-    """An application. With `force` the server never rejects it; use it for a running one."""
+    """The message for an application. With `force` the server never rejects it; use it for a running one."""
     if not item.application_id:
         raise Rejected("", "an application must have an id")
     tags = all_tags(item)
@@ -134,10 +134,9 @@ def application(item: Application, *, force: bool = False) -> si.AddApplicationR
 
 
 def allocation(ask: Ask, node_id: str = "", asked_at: int | None = None) -> si.Allocation:
-    """An ask, or with `node_id` an existing allocation.
+    """The message for an ask, or with `node_id` for an existing allocation.
 
-    `asked_at` (unix seconds) is the creation time of the ask, for the replay to a server that does not have
-    it.
+    `asked_at` (unix seconds) is the creation time of the ask, for a replay to a server without it.
     """
     if not ask.key:
         raise Rejected("", f"an ask of application {ask.application_id!r} has no key")
@@ -164,7 +163,7 @@ def allocation(ask: Ask, node_id: str = "", asked_at: int | None = None) -> si.A
 
 
 def release(ask: Ask, termination: Termination) -> si.AllocationRelease:
-    """The release of an ask or of its allocation."""
+    """The message that releases an ask or its allocation."""
     return si.AllocationRelease(
         partitionName=_partition(ask.partition),
         applicationID=ask.application_id,

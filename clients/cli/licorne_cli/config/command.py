@@ -19,7 +19,7 @@ ACTIONS = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The actions, each with its arguments."""
+    """Add the actions, each with its arguments."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     for name, (action, text) in ACTIONS.items():
         action.add_to(actions.add_parser(name, help=text, description=text))

@@ -25,14 +25,14 @@ from licorne_cli.failures import NotFoundError, RefusedError, UsageError
 from licorne_cli.output.text import human_text, printable, say, shown_time
 
 STALE = "STALE_REVISION"
-"""The server's code for a change that is based on another revision than that in force."""
+"""The server's code for a change that is based on a revision which is no longer in force."""
 STANDARD_INPUT = "-"
 MAX_BYTES = 2 * 1024 * 1024
-"""Limit of a file, the same as the server's."""
+"""Maximum bytes of a file, as in the server."""
 
 
 class Problem(Protocol):
-    """A problem of a file; line 0 for a problem without a place."""
+    """A problem of a file; `line` is 0 if its place is unknown."""
 
     @property
     def message(self) -> str: ...
@@ -58,7 +58,7 @@ def read_file(args: argparse.Namespace, what: str = "configuration") -> str:
     """The text of the file; `what` names its kind in messages.
 
     Raises:
-        UsageError: it cannot be read, is too large or empty, or is not UTF-8.
+        UsageError: the file cannot be read, is too large or empty, or is not UTF-8.
     """
     name = file_name(args)
     try:
@@ -108,10 +108,10 @@ def validated(
 
 @contextmanager
 def refused_by_line(name: str, stale: Callable[[grpc.RpcError], list[str]] | None = None) -> Iterator[None]:
-    """A block that sends the text of this name: a refusal has a line for each of its problems.
+    """A block that sends a text; `name` is that of the text. A refusal has a line for each problem.
 
     Raises:
-        RefusedError: the text is invalid; or another revision is in force, for which `stale` has the lines.
+        RefusedError: the text is invalid; or its base is stale, for which `stale` returns the lines.
     """
     try:
         yield
@@ -124,7 +124,7 @@ def refused_by_line(name: str, stale: Callable[[grpc.RpcError], list[str]] | Non
 
 
 def _located(name: str, path: str, description: str) -> str:
-    """``file:line:column: path: message``, with the place from the beginning of the message, if any."""
+    """``file:line:column: path: message``; the place is at the beginning of the message, if there is one."""
     line, _, rest = description.partition(":")
     column, _, message = rest.partition(": ")
     if line.isdecimal() and column.isdecimal():
@@ -133,7 +133,7 @@ def _located(name: str, path: str, description: str) -> str:
 
 
 def add_rm_argument(parser: argparse.ArgumentParser) -> None:
-    """Add the RM, which may be named by a word, by ``--rm``, or by a context."""
+    """Add the RM, which may be named by a word, by ``--rm`` or by a context."""
     parser.add_argument("rm", nargs="?", default="", metavar="RM", help="the RM's id (default: the only one)")
     parser.add_argument("--rm", dest="rm_id", metavar="RM", help="the same")
 
@@ -172,7 +172,7 @@ def revisions_of(
 
 
 def described(revision: ConfigurationRevision) -> str:
-    """A revision in a line: ``revision 3 of 2026-… (operator, 10.0.0.1): why``."""
+    """A revision in one line: ``revision 3 of 2026-… (operator, 10.0.0.1): why``."""
     who = ", ".join(filter(None, (revision.source, revision.by)))
     why = f": {revision.comment}" if revision.comment else ""
     return printable(f"revision {revision.revision} of {shown_time(revision.time)} ({who}){why}")

@@ -1,7 +1,7 @@
 """`licorne config apply` and `rollback`: put another configuration of an RM into force.
 
-The differences are displayed first, and consent is requested. A change by somebody else in the meantime
-cancels the action.
+The differences are displayed first, and consent is requested. If somebody else changes the configuration in
+the meantime, the action is cancelled.
 """
 
 import argparse
@@ -37,7 +37,7 @@ from licorne_cli.output.text import ask_consent, printable, say
 from licorne_cli.parsing.parser import Arguments, Command, add_yes, argument, revision
 
 APPLIED = ("operator", "rollback")
-"""Sources of configurations that updates by the RM do not replace."""
+"""Sources of configurations that an update by the RM does not replace."""
 
 STAYS = "Once it is applied it stays in force until something else is applied."
 
@@ -48,7 +48,7 @@ NOT_PERSISTENT = (
 
 
 class InForce(Protocol):
-    """The answer of the server about a configuration in force."""
+    """The server's answer about a configuration that is in force."""
 
     changed: bool
     revision: int
@@ -81,10 +81,10 @@ def put_into_force(
 ) -> None:
     """Show the differences, ask on a terminal, and send the text with the revision in force.
 
-    `name` names the text in messages; `send` takes the revision that the change is based on.
+    `name` is the text's name in messages; `send` gets the revision on which the change is based.
 
     Raises:
-        RefusedError: another revision came first, or the server refused the text.
+        RefusedError: another revision has come into force, or the server refused the text.
         UsageError: the user did not consent.
     """
     running = running_configuration(stub, rm_id, args)
@@ -109,7 +109,7 @@ def put_into_force(
 
 
 def _since(stub: AdminStub, rm_id: str, args: argparse.Namespace, base: int) -> list[str]:
-    """Lines for the revisions after `base`."""
+    """Lines about the revisions after `base`."""
     newer = [described(revision) for revision in revisions_of(stub, rm_id, args) if revision.revision > base]
     head = f"licorne: nothing was changed: revision {base} of RM {printable(rm_id)} does not run"
     if not newer:
@@ -155,7 +155,7 @@ def roll_back(channel: grpc.Channel, args: argparse.Namespace) -> None:
     """Put the text of an earlier revision into force, as a new revision.
 
     Raises:
-        NotFoundError: there is no revision before the one in force.
+        NotFoundError: there is no revision before the current one.
     """
     stub = AdminStub(channel)
     rm_id = chosen_rm(channel, args)

@@ -30,7 +30,7 @@ from licorne_cli.parsing.parser import Arguments, Command, argument, revision
 WORSE = 6
 INCOMPLETE = 7
 PLAN_SECONDS = 60.0
-"""Default of `--timeout` for plans."""
+"""Default of `--timeout` for plans, in seconds."""
 
 PLAN_NOTES = """\
 It exits with 0 if nobody is worse off, with 6 if somebody is, and with 7 if the plan is not

@@ -29,17 +29,17 @@ from licorne_cli.output.text import (
 T = TypeVar("T", PlannedAsk, PlannedVictim)
 
 SHOWN = 20
-"""Limit of lines for each list; the others are counted."""
+"""Maximum number of lines of each list; further lines are counted."""
 
 NODES_SHOWN = 3
 DEEPER = 4
-"""Indentation of the rest of a broken line."""
+"""Indentation of the continuation of a broken line."""
 
 _DEFAULT = "default"
 
 
 def print_lines(lines: Iterable[str]) -> None:
-    """Print a plan. On a terminal long lines are broken at blanks, and indented."""
+    """Print a plan. On a terminal, long lines are broken at blanks, and their continuations are indented."""
     if not is_terminal(sys.stdout):
         for line in lines:
             print(line)
@@ -54,7 +54,7 @@ def print_lines(lines: Iterable[str]) -> None:
 
 
 def configuration_lines(rm_id: str, plan: PlanConfigurationResponse) -> Iterator[str]:
-    """The plan of a configuration, for people."""
+    """The plan of a configuration, as text for people."""
     base = f"from revision {plan.base_revision}"
     if not plan.changed:
         yield f"plan for RM {printable(rm_id)} {base}: that is what runs, nothing changes"
@@ -83,7 +83,7 @@ def configuration_lines(rm_id: str, plan: PlanConfigurationResponse) -> Iterator
 
 
 def submission_lines(plan: PlanSubmissionResponse) -> Iterator[str]:
-    """The plan of an application, for people."""
+    """The plan of an application, as text for people."""
     where = f"application {printable(plan.application_id)}"
     if not plan.accepted:
         yield f"{where} would be rejected: {human_text(plan.rejection)}"
@@ -99,7 +99,7 @@ def submission_lines(plan: PlanSubmissionResponse) -> Iterator[str]:
 
 
 def horizon(*, complete: bool, seconds: float, holds: Sequence[str] = ()) -> str:
-    """The horizon of the plan, and its completeness."""
+    """A text about the horizon of the plan, and whether the plan is complete."""
     if holds:
         why = printable(", ".join(holds))
         return f"NOT COMPLETE: the RM is on hold ({why}), and nothing is scheduled for it meanwhile"
@@ -127,7 +127,7 @@ def _queues(queues: Iterable[PlannedQueue]) -> Iterator[Iterable[str]]:
 
 
 def queue_lines(queue: PlannedQueue, inherited: Collection[tuple[str, str, str]] = ()) -> Iterator[str]:
-    """A queue, followed by its changes, without those that are `inherited`."""
+    """A queue, followed by its changes except the `inherited` ones."""
     apps = f", {counted(queue.applications, 'application')}" if queue.applications else ""
     yield f"{queue.change:<9} {_placed(queue.path, queue.partition)}{apps}"
     if queue.change == "changed":
@@ -158,7 +158,7 @@ def limit_line(limit: ExceededLimit) -> str:
 
 
 def victims_line(victims: Sequence[PlannedVictim]) -> str:
-    """Equal victims: queue, nodes, size, reason and time."""
+    """A group of equal victims: queue, nodes, size, reason and time."""
     first = victims[0]
     whom = {
         "quota": "its queue has more than its maximum",
@@ -176,7 +176,7 @@ def victims_line(victims: Sequence[PlannedVictim]) -> str:
 
 
 def _nodes(items: Sequence[PlannedAsk] | Sequence[PlannedVictim]) -> str:
-    """The nodes with most of the items, and the number of the others."""
+    """The nodes with most of the items, and the number of other nodes."""
     nodes = Counter(item.node_id for item in items)
     shown = [
         printable(node) if count == 1 else f"{printable(node)} x{count}"
@@ -216,7 +216,7 @@ def _stop(ask: PlannedAsk) -> tuple[object, ...]:
 
 
 def _wait(ask: PlannedAsk) -> tuple[object, ...]:
-    # The text after "; " is about preemption, for the same ask.
+    # The text after "; " is about preemption for the same ask.
     return ask.code, ask.message.partition("; ")[0]
 
 
@@ -231,7 +231,7 @@ def _of_app(ask: PlannedAsk) -> str:
 
 
 def _placed(queue: str, partition: str) -> str:
-    """The path of a queue, with its partition unless that is the usual one."""
+    """The path of a queue, with its partition unless that is the default one."""
     name = partition.rpartition("]")[2]
     return printable(queue if name in ("", DEFAULT_PARTITION) else f"{queue} of partition {name}")
 
@@ -251,7 +251,7 @@ def _grouped(
 
 
 def _default_lines(defaults: Sequence[DefaultedValue], count: int) -> Iterator[str]:
-    """Inherited values, and the number of defaults, which are most values."""
+    """Inherited values, and the number of defaults, as most values are defaults."""
     inherited = Counter(
         (value.name, value.value, value.origin) for value in defaults if value.origin != _DEFAULT
     )
@@ -267,7 +267,7 @@ def _default_lines(defaults: Sequence[DefaultedValue], count: int) -> Iterator[s
 
 
 def _section(title: str, count: int, items: Iterable[Iterable[str]]) -> Iterator[str]:
-    """A title and the lines of its items; nothing without items."""
+    """A title and the lines of its items; nothing if there are no items."""
     listed = list(items)
     if not listed:
         return

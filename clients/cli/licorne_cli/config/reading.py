@@ -36,7 +36,7 @@ from licorne_cli.output.text import (
 from licorne_cli.parsing.parser import Command, argument, revision
 
 FORMS = ("text", *DATA_FORMS)
-"""Output forms of actions that print lines."""
+"""Output forms of the actions that print lines."""
 
 
 def get(channel: grpc.Channel, args: argparse.Namespace) -> None:
@@ -82,9 +82,9 @@ GET = Command(
 
 HEADERS = ("REVISION", "TIME", "SOURCE", "BY", "CHECKSUM", "COMMENT")
 HEADS = HEADERS.index("SOURCE") + 1
-"""Number of columns in the first line of an item, on a terminal too narrow for a table."""
+"""Number of columns in the first line of an item, if a terminal is too narrow for the table."""
 SHORT = 12
-"""Characters of a checksum in a table."""
+"""Number of characters of a checksum in a table."""
 
 
 def history(channel: grpc.Channel, args: argparse.Namespace) -> None:
@@ -184,7 +184,7 @@ def diff(channel: grpc.Channel, args: argparse.Namespace) -> int:
 def summary(stub: AdminStub, rm_id: str, text: str, args: argparse.Namespace) -> list[str] | None:
     """A line for each changed queue or partition, and for each changed value in it.
 
-    Empty without differences; None if one of the two configurations is invalid.
+    Empty if there are no differences; None if either configuration is invalid.
     """
     request = ValidateConfigurationRequest(config=text, compare_rm_id=rm_id)
     answer = stub.ValidateConfiguration(request, timeout=args.timeout)
@@ -215,7 +215,7 @@ def diff_lines(before: str, old: str, after: str, new: str) -> list[str]:
 
 
 def print_differences(differences: list[str], changes: list[str] | None) -> None:
-    """The diff, and below it the changes queue by queue."""
+    """Print the diff, followed by the changes by queue."""
     for line in differences:
         print(line)
     if changes is None:

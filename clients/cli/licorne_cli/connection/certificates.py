@@ -1,4 +1,4 @@
-"""Reasons for which a certificate is refused, with advice. Imports no gRPC, which takes long to import."""
+"""Reasons why a certificate is refused, with advice. Imports no gRPC, because that is slow."""
 
 import ssl
 
@@ -12,7 +12,7 @@ _UNKNOWN_AUTHORITY = frozenset({2, 18, 19, 20, 21})
 
 
 def refused_because(error: ssl.SSLCertVerificationError) -> str:
-    """The problem of a certificate, as the second half of a sentence, and advice if there is any."""
+    """The problem with a certificate as the second half of a sentence, with advice if there is any."""
     if error.verify_code in _OTHER_HOST:
         return "is for another name: --tls-server-name NAME says which one to expect"
     if is_of_unknown_authority(error):

@@ -1,4 +1,4 @@
-"""Channels to a server: their options, lists in pages, and a message and an exit code for each failure."""
+"""Channels to a server: their options, lists in pages, and the message and exit code for each failure."""
 
 import argparse
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -37,7 +37,7 @@ from licorne_cli.parsing.parser import did_you_mean, seconds
 
 
 class PageRequest(Protocol):
-    """A request for a page of a list; the first page for an empty token."""
+    """A request for a page of a list; an empty token means the first page."""
 
     page_token: str
 
@@ -52,7 +52,7 @@ P = TypeVar("P", bound=PageAnswer)
 
 
 def pages(call: Callable[..., P], request: PageRequest, timeout: float) -> Iterator[P]:
-    """All pages of a list; `request` asks for the first one."""
+    """All pages of a list; `request` is that for the first page."""
     while True:
         page = call(request, timeout=timeout)
         yield page
@@ -62,7 +62,7 @@ def pages(call: Callable[..., P], request: PageRequest, timeout: float) -> Itera
 
 
 def rows(call: Callable[..., PageAnswer], request: PageRequest, name: str, timeout: float) -> Iterator[Any]:
-    """All rows of a list, page by page; `name` is the field of a page that has them."""
+    """All rows of a list, page by page; `name` is the field of a page with the rows."""
     for page in pages(call, request, timeout):
         yield from getattr(page, name)
 
@@ -76,7 +76,7 @@ MAY_BE_UNKNOWN = frozenset({grpc.StatusCode.NOT_FOUND, grpc.StatusCode.FAILED_PR
 def no_rm(args: argparse.Namespace, so: str = "") -> str:
     """The message for no RM at all, with the consequence `so`, unless a silent member may have some.
 
-    A caller with a certificate or a token may not see all RMs.
+    A caller with a certificate or a token may have no right to see some RMs.
     """
     if getattr(args, "silent", None):
         return "the members that answered have no RM"
@@ -90,7 +90,7 @@ def not_there(kind: str, name: str, known: Iterable[str], none: str) -> str:
 
 
 def what_is_missing(channel: grpc.Channel, args: argparse.Namespace, error: grpc.RpcError) -> str:
-    """The message for the unknown RM or partition of the arguments, if it may be the reason of an error.
+    """The message that the RM or partition in the arguments is unknown, if that may have caused an error.
 
     Empty if both exist, or if the server does not list them.
     """
@@ -128,7 +128,7 @@ def all_rms(stub: StateStub, timeout: float) -> Iterator[ResourceManager]:
 
 
 class _Completeness(grpc.UnaryUnaryClientInterceptor):
-    """Collects the members whose part is missing in an answer."""
+    """Collects the members whose parts are missing in an answer."""
 
     def __init__(self) -> None:
         self.missing: dict[str, None] = {}
@@ -173,10 +173,9 @@ def add_connection_arguments(
 ) -> None:
     """Add the options that choose the server, `--timeout`, and `-o`.
 
-    The first of the output `forms` is the default; with a single form there is no `-o`.
-    `partition` adds `--partition`, and `rm`, by default the same, adds `--rm`.
-    With `everywhere` the default is all partitions. `named` describes the value used in place of a default.
-    `settle` fills in the values of omitted options.
+    The first of the output `forms` is the default; with a single form there is no `-o`. `partition` adds
+    `--partition`, and `rm` adds `--rm`, by default if `partition` does. With `everywhere` the default is all
+    partitions. `named` describes the value that replaces a default. `settle` sets omitted options.
     """
     if len(forms) > 1:
         add = parser.add_argument
@@ -218,7 +217,7 @@ def add_connection_arguments(
 
 
 def chosen_partition(stub: StateStub, args: argparse.Namespace) -> str:
-    """The partition of the request. If none was named and there are several, a note names it."""
+    """The partition of the request. If none was named and there are several, a note names the one used."""
     if args.partition and (args.partition.startswith("[") or not args.rm_id):
         return str(args.partition)
     if args.partition:
@@ -233,7 +232,7 @@ def chosen_partition(stub: StateStub, args: argparse.Namespace) -> str:
 
 
 def chosen_rm(stub: StateStub, args: argparse.Namespace) -> str:
-    """The RM to ask about, empty for the only one. A note names it if none of several was named."""
+    """The RM of the request, empty for the only one. A note names the RM if none of several was named."""
     if args.rm_id:
         return str(args.rm_id)
     partitions = stub.ListPartitions(ListPartitionsRequest(), timeout=args.timeout).partitions
@@ -258,12 +257,12 @@ def partitions_of(stub: StateStub, args: argparse.Namespace) -> list[str]:
 
 
 def partitions_named(stub: StateStub, args: argparse.Namespace) -> list[str]:
-    """The name of the partition in the arguments; without one those of all, see `partitions_of`."""
+    """The name of the partition in the arguments; without one, the names of all, see `partitions_of`."""
     return [chosen_partition(stub, args)] if args.partition else partitions_of(stub, args)
 
 
 def partitions_meant(stub: StateStub, args: argparse.Namespace) -> list[Partition]:
-    """The partitions of the RM and the name in the arguments, ``[rm1]default`` or ``default``.
+    """The partitions to which the RM and the name in the arguments refer: ``[rm1]default`` or ``default``.
 
     Raises:
         NotFoundError: the named RM or partition does not exist.
@@ -284,7 +283,7 @@ def partitions_meant(stub: StateStub, args: argparse.Namespace) -> list[Partitio
 
 
 Act = Callable[[grpc.Channel, argparse.Namespace], int | None]
-"""The body of a command that uses a channel. Returns the exit code, None for 0."""
+"""The body of a command that uses a channel; returns the exit code, where None means 0."""
 
 
 def served(act: Act) -> Callable[[argparse.Namespace], int]:
@@ -322,7 +321,7 @@ def with_channel(args: argparse.Namespace, act: Callable[[grpc.Channel], int | N
 
 @contextmanager
 def naming_what_is_missing(channel: grpc.Channel, args: argparse.Namespace) -> Iterator[None]:
-    """Raise NotFoundError for every error that an unknown RM or partition has caused.
+    """Raise NotFoundError instead of an error that an unknown RM or partition has caused.
 
     Raises:
         NotFoundError: the named RM or partition does not exist.
@@ -362,14 +361,14 @@ def suggesting(name: str, names: Callable[[], Iterable[str]]) -> Iterator[None]:
 
 
 def queue_names(stub: StateStub, args: argparse.Namespace) -> Iterator[str]:
-    """The queues of all partitions that the arguments may mean."""
+    """The queues of all partitions to which the arguments may refer."""
     for partition in partitions_named(stub, args):
         request = ListQueuesRequest(partition=partition)
         yield from (queue.path for queue in rows(stub.ListQueues, request, "queues", args.timeout))
 
 
 def check_queue(stub: StateStub, args: argparse.Namespace) -> None:
-    """Check the queue by which a list was filtered that is empty.
+    """Check the queue by which an empty list was filtered.
 
     Raises:
         NotFoundError: there is no such queue.
@@ -389,7 +388,7 @@ def explain_failure(args: argparse.Namespace, error: grpc.RpcError) -> int:
 
 
 def in_short(details: str) -> str:
-    """The system's reason from the details of a failed connection; other details unchanged."""
+    """The system's reason in the details of a failed connection; other details are unchanged."""
     if NO_HTTP2 in details:
         return f"this is an HTTP port; that of gRPC is usually {DEFAULT_PORT}"
     if UNRESOLVED in details:
@@ -398,7 +397,7 @@ def in_short(details: str) -> str:
 
 
 def _advice(args: argparse.Namespace) -> str:
-    """Advice about TLS; empty if TLS is not the reason."""
+    """Advice about TLS; empty if TLS is not the reason of the failure."""
     try:
         asked = args.targets if args.target not in args.targets else [args.target]
         tls = tls_of(args)

@@ -1,7 +1,7 @@
 """Contexts, which are named servers: their file, and `licorne context`.
 
-The file is YAML: an unknown key or a bad value is reported with its name. Secrets
-are named by their files, never written here.
+The file is YAML; an unknown key or an invalid value is reported with its name. It contains names of files
+with secrets, never secrets.
 """
 
 import argparse
@@ -20,13 +20,13 @@ from licorne_cli.parsing.parser import did_you_mean
 
 PATH_VARIABLE = "LICORNE_CONTEXTS"
 FILES = ("token", "tls-ca", "tls-cert", "tls-key")
-"""Keys whose values are files, relative to the folder of the file of contexts."""
+"""Keys whose values are files, relative to the folder of the contexts' file."""
 TARGET, SWITCH = "target", "tls"
 NULLS = ("", "~", "null", "Null", "NULL")
 MAX_BYTES = 2**20
-"""Limit of the file, which is written by hand."""
+"""Maximum bytes of the file, which is written by hand."""
 KEYS = (TARGET, SWITCH, *FILES[1:], "tls-server-name", "token", "partition", "rm")
-"""Keys of a context: each is an option of the commands."""
+"""Keys of a context; each is also an option of the commands."""
 EXAMPLES = (
     (
         "licorne context set prod --target core.example --tls-ca ca.pem --token token",
@@ -56,7 +56,7 @@ class ContextError(Exception):
 
 @dataclass(slots=True)
 class Contexts:
-    """Content of the file: contexts by name, each with its values by key, and the name of the current one."""
+    """The content of the file: contexts by name, each with its values by key, and the current one's name."""
 
     current: str = ""
     by_name: dict[str, dict[str, str | bool]] = field(default_factory=dict)
@@ -81,7 +81,7 @@ def path() -> Path:
 
 
 class _Loader(yaml.BaseLoader):
-    """Every value is a text, a null counts as absent, and a key may appear only once."""
+    """Loads values as texts; a null counts as absent, and a repeated key is an error."""
 
     def construct_scalar(self, node: yaml.ScalarNode) -> Any:
         """The text of a node; None for a plain null."""
@@ -89,7 +89,7 @@ class _Loader(yaml.BaseLoader):
         return None if node.style is None and found in NULLS else found
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """The mapping of a node, with all its descendants."""
+        """The mapping of a node, including all descendants."""
         found = super().construct_mapping(node, deep=True)
         seen: set[str] = set()
         for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
@@ -101,7 +101,7 @@ class _Loader(yaml.BaseLoader):
 
 
 def read() -> Contexts:
-    """The contexts of the file; none without a file.
+    """The contexts in the file; none if there is no file.
 
     Raises:
         ContextError: the file cannot be used; the text gives the first problem.
@@ -119,7 +119,7 @@ def read() -> Contexts:
         raise ContextError(f"cannot read {file}: {error.strerror}") from None
     except ContextError as error:
         raise ContextError(f"{file}: {error}") from None
-    # An escape of an impossible character is an error of Python, not of the parser.
+    # Python, not the parser, raises an error for an escape of an impossible character.
     except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         place = f"{mark.line + 1}:{mark.column + 1}:" if mark else ""
@@ -183,21 +183,21 @@ def write(contexts: Contexts) -> None:
 
 
 def resolved(key: str, value: str | bool) -> str | bool | Path:
-    """A value as an option: files are relative to the folder of the file of contexts."""
+    """The value as that of an option: files are relative to the folder of the contexts' file."""
     if key not in FILES:
         return value
     return path().parent / Path(str(value)).expanduser()
 
 
 def to_write(key: str, given: str | bool) -> str | bool:
-    """A value for the file: files get their absolute paths."""
+    """The value as it is written to the file: files get their absolute paths."""
     if key not in FILES:
         return given
     return str(Path(str(given)).expanduser().absolute())
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `licorne context`."""
+    """Add the arguments of `licorne context`."""
     parser.epilog = EPILOG
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     for name, text, needs_name in (
@@ -232,7 +232,7 @@ def _add_values(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Show or change the file of contexts."""
+    """Show or change the contexts."""
     try:
         return ACTIONS[args.action](read(), args)
     except ContextError as error:

@@ -11,7 +11,7 @@ D = TypeVar("D", bound=Message)
 
 
 def detail_of(error: grpc.RpcError, kind: type[D]) -> D:
-    """The first detail of a kind; an empty message without one."""
+    """The first detail of a kind; an empty message if there is none."""
     found = kind()
     status = rpc_status.from_call(error)
     for detail in status.details if status else ():
@@ -21,7 +21,7 @@ def detail_of(error: grpc.RpcError, kind: type[D]) -> D:
 
 
 def reason_of(error: grpc.RpcError) -> str:
-    """The machine-readable code of an error; empty without one."""
+    """The machine-readable code of an error; empty if there is none."""
     return str(detail_of(error, error_details_pb2.ErrorInfo).reason)
 
 

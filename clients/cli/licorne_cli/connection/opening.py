@@ -1,4 +1,4 @@
-"""Opens the channel of a command: to the first of its targets that has a server, with its credentials."""
+"""Opens a command's channel, with its credentials, to the first of its targets that has a server."""
 
 import argparse
 import queue
@@ -14,7 +14,7 @@ from licorne_cli.failures import UsageError
 
 OPTIONS = (
     ("grpc.max_receive_message_length", -1),
-    # A follower of events must notice that the server vanished without closing.
+    # A command that follows events must detect that the server disappeared without closing.
     ("grpc.keepalive_time_ms", 30_000),
 )
 
@@ -36,7 +36,7 @@ class _Bearer(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientIntercepto
 
 
 def open_channel(args: argparse.Namespace) -> grpc.Channel:
-    """A channel to the target, with the token if any; to the first of several targets with a server.
+    """A channel to the target, with the token if there is one; of several targets, the first with a server.
 
     Raises:
         TlsFilesError: a file of the TLS options is unusable.
@@ -57,7 +57,7 @@ def open_channel(args: argparse.Namespace) -> grpc.Channel:
 
 
 def _first_channel(args: argparse.Namespace, tls: TlsConfig | None) -> grpc.Channel:
-    """A channel to the first target with a server, which becomes the one in use."""
+    """A channel to the first target with a server, which becomes the target in use."""
     if len(args.targets) > 1:
         for target in args.targets:
             channel = _channel(target, tls)
@@ -69,7 +69,7 @@ def _first_channel(args: argparse.Namespace, tls: TlsConfig | None) -> grpc.Chan
 
 
 def _connects(channel: grpc.Channel, patience: float) -> bool:
-    """True if a channel gets a connection within this number of seconds."""
+    """True if a channel connects within this number of seconds."""
     states: queue.SimpleQueue[grpc.ChannelConnectivity] = queue.SimpleQueue()
     ends = time.monotonic() + patience
     note = states.put

@@ -1,12 +1,12 @@
 """The target of a command, its credentials, and its default RM and partition.
 
-Each value comes from the first source that has it: an option, the context of `--context`, the environment,
+Each value is taken from the first source that has it: an option, the context of `--context`, the environment,
 the current context, the default.
 
-The values of a context are for its own target only: its token and its certificate must not reach another
-server. They are ignored if the target comes from another source and differs. If the environment names a
-target, its token and its certificate are for that target only. With both `--context` and `--target`, the
-values of the context are used at that target.
+The values of a context are only for the context's target, because its token and its certificate must not
+reach another server. They are ignored if another source has a different target. If the environment names a
+target, its token and its certificate are only for that target. With both `--context` and `--target`, the
+values of the context are used for that target.
 """
 
 import argparse
@@ -40,14 +40,14 @@ VARIABLES = {
 SWITCHED_ON = ("1", "true", "yes", "on")
 DEFAULTS = {"tls": False, "partition": "", "rm": ""}
 CREDENTIALS = ("token", "tls-cert", "tls-key")
-"""Keys of the caller's credentials."""
+"""Keys of the credentials of the caller."""
 
 
 def with_port(text: str) -> str:
-    """A target for gRPC, with our default port if it has none.
+    """A target for gRPC, with the default port if it has none.
 
-    ``HOST``, ``HOST:PORT``, ``:PORT`` on this machine, ``::1``, ``[::1]:PORT``. Targets of gRPC's own
-    schemes, such as ``unix:/run/licorne``, stay unchanged. A number alone is no host.
+    Its forms are ``HOST``, ``HOST:PORT``, ``:PORT`` on this machine, ``::1``, ``[::1]:PORT``. Targets of
+    gRPC's own schemes, such as ``unix:/run/licorne``, are unchanged. A number alone is not a host.
 
     Raises:
         ContextError: the text is no target.
@@ -68,10 +68,10 @@ def with_port(text: str) -> str:
 
 
 def with_ports(text: str) -> list[str]:
-    """The targets of a text, which are separated by commas; see `with_port`.
+    """The targets in a text, separated by commas; see `with_port`.
 
     Raises:
-        ContextError: one of them is no target; the text names it.
+        ContextError: one of them is not a target; the error names it.
     """
     return list(dict.fromkeys(with_port(one.strip()) for one in text.split(",")))
 
@@ -90,10 +90,10 @@ def dest(key: str) -> str:
 
 
 def settle(args: argparse.Namespace) -> None:
-    """Fill in every omitted option of the connection.
+    """Set every omitted option of the connection.
 
-    `targets` becomes the list of all targets, and `target` their text until one of them is in use.
-    `left_out` becomes the sentence for credentials that are not sent, to explain a refusal.
+    `targets` becomes the list of all targets, and `target` their text until one of them is in use. `left_out`
+    becomes a sentence about credentials that are not sent, which explains a refusal.
 
     Raises:
         ContextError: a context does not exist, the file of contexts is unusable, or the target is
@@ -114,10 +114,10 @@ def settle(args: argparse.Namespace) -> None:
 
 
 def _agree(args: argparse.Namespace, options: Collection[str]) -> None:
-    """Resolve a partition whose RM differs from the given RM: the value from an option wins.
+    """Resolve a contradiction between the partition's RM and the given RM: an option takes precedence.
 
     Raises:
-        ContextError: both are options; or an RM is named both by a word and by an option.
+        ContextError: both are options; or both a word and an option name an RM.
     """
     named = getattr(args, "rm", "")
     if named and "rm" in options and named != args.rm_id:
@@ -134,8 +134,8 @@ def _agree(args: argparse.Namespace, options: Collection[str]) -> None:
 class _OptionSource:
     """A source of values for omitted options.
 
-    The values of the keys `bound` are for the targets `home` only, or for any target if it is None.
-    `name` is for messages.
+    The values of the keys in `bound` are only for the targets in `home`, or for any target if `home` is None.
+    `name` is used in messages.
     """
 
     name: str
@@ -160,7 +160,7 @@ class _OptionSource:
 
 
 def _places(args: argparse.Namespace) -> list[_OptionSource]:
-    """The sources of values, the first one first."""
+    """The sources of values, in order of precedence."""
     given = _environment()
     environment = _OptionSource("the environment", given, _home(given), CREDENTIALS)
     if args.context:
@@ -183,7 +183,7 @@ def _current_context() -> Iterator[_OptionSource]:
 
 
 def _home(values: Mapping[str, Any]) -> Collection[str] | None:
-    """The targets among the values, or None; invalid targets are reported only if they are used."""
+    """The targets among the values, or None. Invalid targets are reported only if they are used."""
     named = values.get("target")
     with suppress(ContextError):
         return with_ports(named) if named else None

@@ -1,8 +1,8 @@
 """TLS of a command: the files of its options, and advice about failed handshakes.
 
 The files are checked before use, because gRPC accepts any file, and later reports only that there is no
-connection. Advice is made by a handshake with `ssl`, because gRPC reports a failed one in the words of
-its libraries, or as a closed connection.
+connection. Advice is derived from a handshake with `ssl`, because gRPC reports a failed handshake in the
+words of its libraries, or as a closed connection.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from licorne.options import TlsConfig
 from licorne_cli.connection.certificates import refused_because
 
 NO_PASSWORD = ""
-"""Password of keys. Without one OpenSSL would ask on the terminal."""
+"""Password for encrypted keys. Without one OpenSSL would ask on the terminal."""
 
 ALL_KEYS = "DEFAULT:@SECLEVEL=0"
 """OpenSSL's ciphers without limits on the sizes of keys, as in gRPC."""
@@ -67,7 +67,7 @@ def channel_credentials(tls: TlsConfig) -> grpc.ChannelCredentials:
 def client_context(tls: TlsConfig) -> ssl.SSLContext:
     """A context of `ssl` with the same files, which verifies as gRPC does as far as possible.
 
-    Without `ca` it trusts the authorities of the system. gRPC may trust others of its own.
+    Without `ca` it trusts the authorities of the system, while gRPC may trust other ones.
 
     Raises:
         TlsFilesError: a file cannot be read, or is unusable.
@@ -100,14 +100,14 @@ def _unreadable(error: OSError) -> TlsFilesError:
 
 
 PATIENCE = 5.0
-"""Seconds that the server may take to answer."""
+"""Seconds within which the server has to answer."""
 
 ABOUT_CERTIFICATES = ("CERTIFICATE", "UNKNOWN_CA", "HANDSHAKE_FAILURE")
-"""Parts of the names of TLS alerts that refuse a client's certificate."""
+"""Parts of the names of those TLS alerts that refuse a client's certificate."""
 
 
 def tls_advice(target: str, tls: TlsConfig | None, patience: float = PATIENCE) -> str:
-    """Advice if client and server disagree on TLS; empty if this is unknown.
+    """Advice if client and server disagree about TLS; empty if that is unknown.
 
     `patience` limits each step of the handshake, in seconds; PATIENCE is its maximum.
     """
@@ -141,7 +141,7 @@ def _speaks_tls(address: tuple[str, int], patience: float) -> bool | None:
     except ssl.SSLEOFError:
         return None
     except ssl.SSLError as error:
-        # An alert is TLS too; any other answer is not.
+        # An alert is part of TLS; any other answer is not.
         return "ALERT" in (error.reason or "")
     except (OSError, ValueError):  # ValueError for an impossible host name
         return None
@@ -159,8 +159,8 @@ def _handshake_failure(target: str, address: tuple[str, int], tls: TlsConfig, pa
             socket.create_connection(address, timeout=patience) as plain,
             context.wrap_socket(plain, server_hostname=name) as talk,
         ):
-            # HTTP/2 servers speak first. A server that refuses the client closes instead, because
-            # it sees the client's certificate only after the handshake.
+            # HTTP/2 servers send first. A server that refuses the client closes the connection instead,
+            # because it receives the client's certificate only after the handshake.
             hung_up = not talk.recv(1)
     except ssl.SSLCertVerificationError as error:
         return f"the certificate of {target} {refused_because(error)}"

@@ -1,4 +1,4 @@
-"""Acts of an operator on applications: end, hold and resume, another priority, another queue."""
+"""Acts of an operator on applications: end, hold, resume, change of priority, move to another queue."""
 
 import argparse
 from collections.abc import Iterator, Sequence
@@ -36,10 +36,10 @@ def set_held(act: Act, name: str, *, held: bool) -> tuple[HoldApplicationRespons
 
 
 def priority(text: str) -> int:
-    """A priority as given.
+    """Parse a priority.
 
     Raises:
-        argparse.ArgumentTypeError: it is no whole number of 32 bits.
+        argparse.ArgumentTypeError: the text is not a whole number of 32 bits.
     """
     try:
         value = int(text)
@@ -67,7 +67,7 @@ def change(act: Act, name: str) -> tuple[ChangeApplicationResponse, str]:
     """Give an application another priority or queue.
 
     Raises:
-        UsageError: neither is given.
+        UsageError: neither option is given.
     """
     args = act.args
     if args.priority is None and not args.reset_priority and not args.queue:
@@ -87,7 +87,7 @@ def change(act: Act, name: str) -> tuple[ChangeApplicationResponse, str]:
 
 
 def plan_kill(act: Act, names: Sequence[str]) -> list[str]:
-    """A line for each application to be killed."""
+    """A line for each application that will be killed."""
     partition, found = act.place.partition, []
     for name in names:
         request = GetApplicationRequest(partition=partition, application_id=name, limit=1)
@@ -97,7 +97,7 @@ def plan_kill(act: Act, names: Sequence[str]) -> list[str]:
 
 
 def active_apps(stub: StateStub, timeout: float, partition: str) -> Iterator[Application]:
-    """The applications of a partition that are not over."""
+    """The applications of a partition that have not ended."""
     request = ListApplicationsRequest(partition=partition)
     return rows(stub.ListApplications, request, "applications", timeout)
 
@@ -108,7 +108,7 @@ def active_names(stub: StateStub, timeout: float, partition: str) -> Iterator[st
 
 
 def planned(app: Application) -> str:
-    """The line for an application to be killed."""
+    """The line for an application that will be killed."""
     return (
         f"application {printable(app.application_id)} in queue {printable(app.queue)} is to be "
         f"killed: {counted(app.allocation_count, 'allocation')}, {counted(app.pending_asks, 'ask')}"

@@ -1,6 +1,6 @@
 """`licorne apps`: the applications of a partition, or one with its asks; `kill` ends applications.
 
-Filters are queue, user, group, state, and the reason to wait.
+Filters are queue, user, group, state, and the reason for waiting.
 """
 
 import argparse
@@ -43,7 +43,7 @@ from licorne_cli.output.text import (
 )
 
 LISTS = ("active", "completed", "rejected")
-"""Lists of the server. The second includes failed applications."""
+"""Lists that the server has. The second one includes failed applications."""
 ALL = "all"
 OF_LIST = {
     "new": "active",
@@ -55,7 +55,7 @@ OF_LIST = {
     "failed": "completed",
     "expired": "completed",
 }
-"""The list of each state that can be named alone."""
+"""For each single state that can be named, the list with its applications."""
 
 
 def add_filter_arguments(parser: argparse.ArgumentParser) -> None:
@@ -82,7 +82,7 @@ def add_filter_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def lists_of(state: str) -> Sequence[str]:
-    """The server's lists that have applications of a state."""
+    """The server's lists with applications in a state."""
     return LISTS if state == ALL else (OF_LIST.get(state, state),)
 
 
@@ -105,7 +105,7 @@ def is_wanted(app: Application, args: argparse.Namespace) -> bool:
 
 GROUP_HEADERS = ("TASK GROUP", "PLACEHOLDERS", "REPLACED", "TIMED OUT", "LEFT", "SIZE")
 LOGGED = 5
-"""States that are shown of an application, at most."""
+"""Maximum number of past states of an application that are shown."""
 ITEM_HEADERS = ("KEY", "STATE", "NODE", "PRIORITY", "AGE", "RESOURCES")
 EXAMPLES = (
     ("licorne apps", "all that are active"),
@@ -122,7 +122,7 @@ EXAMPLES = (
 
 
 def reason(app: Application) -> str:
-    """The reason why it waits or was rejected, as text; a dash if reasons were not requested."""
+    """The reason why the application waits or was rejected; a dash if reasons were not requested."""
     return human_text(app.reason or app.rejected_message) or NOTHING
 
 
@@ -133,7 +133,7 @@ def running(app: Application) -> str:
 
 
 def members(app: Application) -> str:
-    """The size of an elastic gang, of its minimum and maximum; a dash for all others."""
+    """The size of an elastic gang, and its minimum and maximum; a dash for other applications."""
     if not app.HasField("elastic"):
         return NOTHING
     size = app.elastic
@@ -141,7 +141,7 @@ def members(app: Application) -> str:
 
 
 def set_priority(app: Application) -> str:
-    """The priority that an operator gave it; a dash for none."""
+    """The priority that an operator has set; a dash for none."""
     return str(app.operator_priority) if app.HasField("operator_priority") else NOTHING
 
 
@@ -181,7 +181,7 @@ def show(stub: StateStub, args: argparse.Namespace, name: str) -> None:
 
 
 def first_check(stub: StateStub, args: argparse.Namespace, app: Application) -> str:
-    """The check that stops the first ask of an application, with its operands; empty for none."""
+    """The check that blocks the first ask of an application, with its operands; empty if there is none."""
     if app.rejected_message or not app.pending_asks:
         return app.rejected_message
     request = ExplainRequest(partition=app.partition, application_id=app.application_id)
@@ -195,7 +195,7 @@ def first_check(stub: StateStub, args: argparse.Namespace, app: Application) -> 
 
 
 def show_one(stub: StateStub, args: argparse.Namespace, name: str) -> None:
-    """Print an application, then a line for each of the allocations and asks that the server sent.
+    """Print an application, and a line for each allocation and ask that the server has sent.
 
     Raises:
         UsageError: `--watch` was given.
@@ -247,7 +247,7 @@ def print_one(app: Application, output: str = "table") -> None:
 
 
 def elastic_text(app: Application) -> str:
-    """The terms of an elastic gang, and its members that are being stopped."""
+    """The terms of an elastic gang, and the number of its members that are being stopped."""
     size = app.elastic
     most = str(size.max) if size.max else "any number"
     text = f"elastic gang: starts with {counted(size.min, 'member')}, grows by {size.step} up to {most}"
@@ -255,7 +255,7 @@ def elastic_text(app: Application) -> str:
 
 
 def folded(found: Iterable[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """The rows of asks, with one row for all that differ in their keys alone."""
+    """The rows of asks; rows that differ only in their keys are joined."""
     keys: dict[tuple[str, ...], list[str]] = {}
     for key, *others in found:
         keys.setdefault(tuple(others), []).append(key)
@@ -266,7 +266,7 @@ def folded(found: Iterable[tuple[str, ...]]) -> list[tuple[str, ...]]:
 
 
 def print_end(app: Application, why: str) -> None:
-    """Print why the first ask waits, and the last states."""
+    """Print why the first ask waits, and the last states of the application."""
     if app.pending_asks and why:
         print()
         print_sentence(f"waits: {human_text(why)} (licorne explain {printable(app.application_id)})")
@@ -284,7 +284,7 @@ def allocation_state(allocation: Allocation) -> str:
 
 
 def ask_state(ask: Ask) -> tuple[str, str]:
-    """The state of an ask, and its node if any."""
+    """The state of an ask, and its node if it has one."""
     if ask.assumed_node:
         return "assumed", ask.assumed_node
     if ask.replaces:
@@ -295,7 +295,7 @@ def ask_state(ask: Ask) -> tuple[str, str]:
 
 
 def group_row(group: TaskGroup) -> tuple[str, ...]:
-    """A task group as cells; LEFT counts the placeholders still to be replaced."""
+    """The cells of a task group; LEFT is the number of placeholders that are not replaced yet."""
     left = group.count - group.replaced - group.timed_out
     return (
         group.name,
@@ -308,7 +308,7 @@ def group_row(group: TaskGroup) -> tuple[str, ...]:
 
 
 def item_row(item: Ask | Allocation, state: str, node: str) -> tuple[str, ...]:
-    """An ask or an allocation as cells."""
+    """The cells of an ask or an allocation."""
     return (
         item.allocation_key,
         state,

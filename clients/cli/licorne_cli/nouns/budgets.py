@@ -1,4 +1,4 @@
-"""`licorne budgets`: budgets over RMs and each RM's part; `apply` replaces, `release` frees."""
+"""`licorne budgets`: budgets over RMs, and each RM's part; `apply` replaces all, `release` frees a part."""
 
 import argparse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,7 +31,7 @@ EXAMPLES = (
 
 
 class BudgetRow(NamedTuple):
-    """A budget as a whole, or one RM's part of it."""
+    """A whole budget, or one RM's part of it."""
 
     budget: Budget
     holding: BudgetHolding | None = None
@@ -43,7 +43,7 @@ class BudgetRow(NamedTuple):
 
     @property
     def limit(self) -> Mapping[str, int]:
-        """The limit of the budget; nothing for an RM."""
+        """The limit of the budget; empty for an RM."""
         return {} if self.holding else self.budget.limit
 
     @property
@@ -60,12 +60,12 @@ class BudgetRow(NamedTuple):
 
     @property
     def unassigned(self) -> Mapping[str, int]:
-        """The unassigned remainder of the budget."""
+        """The unassigned remainder of the budget; empty for an RM."""
         return {} if self.holding else self.budget.unassigned
 
     @property
     def wanted(self) -> Mapping[str, int]:
-        """The amount that an RM needs in addition."""
+        """The additional amount that an RM needs."""
         return self.holding.wanted if self.holding else {}
 
     @property
@@ -157,7 +157,7 @@ def apply(act: Act, name: str) -> tuple[UpdateBudgetsResponse, str]:
 
 
 def plan_release(_act: Act, names: Sequence[str]) -> list[str]:
-    """A line for each RM to be released."""
+    """A line for each RM whose part will be released."""
     return [f"what RM {printable(name)} holds of budgets is to be free for others" for name in names]
 
 

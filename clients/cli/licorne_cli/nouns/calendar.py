@@ -1,4 +1,4 @@
-"""`licorne calendar`: when asks and gangs that hold a shadow start are expected to start."""
+"""`licorne calendar`: expected start times of asks and gangs that hold a shadow start."""
 
 import argparse
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ def subject(entry: CalendarEntry) -> str:
 
 
 def time_or_none(nanoseconds: int) -> str:
-    """A time; a dash for none."""
+    """A time as text; a dash if there is none."""
     return shown_time(nanoseconds) if nanoseconds else NOTHING
 
 

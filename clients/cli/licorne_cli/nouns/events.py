@@ -1,7 +1,7 @@
 """`licorne events`: the retained events of an RM; with -w also future ones.
 
-An event names its object, but not the queue and the user of an application. Filters by queue or user query
-the server at the beginning, and for each new application.
+An event names its object, but not the queue and the user of an application. So filters by queue or user query
+the server about applications: at the beginning, and for each new one.
 """
 
 import argparse
@@ -44,12 +44,12 @@ STATES = {
     "resuming": "APP_RESUMING",
     "expired": "APP_EXPIRED",
 }
-"""States of applications, and the detail of the event that announces each."""
+"""For each state of an application, the detail of the event that announces it."""
 WITH_APP = {
     EventRecord.QUEUE_APP,
     EventRecord.UG_APP_LINK,
 }
-"""Details of events that refer to an application without being about it."""
+"""Details of events that refer to an application but are not about it."""
 
 
 def add_filter_arguments(parser: argparse.ArgumentParser) -> None:
@@ -84,13 +84,13 @@ def add_filter_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def name_of(enum: str, number: int) -> str:
-    """The name of a kind in the published interface; the number of an unknown kind."""
+    """The name of a kind in the published interface, or the number of an unknown kind."""
     value = EventRecord.DESCRIPTOR.enum_types_by_name[enum].values_by_number.get(number)
     return str(number) if value is None else value.name
 
 
 def app_of(record: EventRecord) -> str:
-    """The application that an event is about, empty for none."""
+    """The application that an event is about; empty if there is none."""
     if record.type == EventRecord.APP:
         return record.objectID
     if record.type == EventRecord.REQUEST or record.eventChangeDetail in WITH_APP:
@@ -99,7 +99,7 @@ def app_of(record: EventRecord) -> str:
 
 
 def queue_of(record: EventRecord) -> str:
-    """The queue that an event names, empty for none."""
+    """The queue that an event names; empty if there is none."""
     if record.type == EventRecord.QUEUE:
         return record.objectID
     if record.type == EventRecord.USERGROUP and record.eventChangeDetail not in WITH_APP:
@@ -111,7 +111,7 @@ class Owners:
     """The queue and the user of each application."""
 
     def __init__(self, stub: StateStub, args: argparse.Namespace) -> None:
-        """Ask about all applications of the RM."""
+        """Query the server about all applications of the RM."""
         self._stub = stub
         self._timeout = args.timeout
         request = ListPartitionsRequest(rm_id=args.rm_id)
@@ -125,7 +125,7 @@ class Owners:
                     self._known[app.application_id] = app.queue, app.user
 
     def of(self, app_id: str) -> tuple[str, str]:
-        """Queue and user; empty for an application that has ended."""
+        """Queue and user of an application; both empty if it has ended."""
         if app_id not in self._known:
             app = self._asked(app_id)
             self._known[app_id] = app.queue, app.user
@@ -148,7 +148,7 @@ class Owners:
 
 @dataclass(frozen=True, slots=True)
 class EventFilter:
-    """The filter of the arguments. `since` is in nanoseconds since 1970."""
+    """The filter described by the arguments. `since` is in nanoseconds since 1970."""
 
     args: argparse.Namespace
     since: float
@@ -156,7 +156,7 @@ class EventFilter:
 
     @staticmethod
     def of(stub: StateStub, args: argparse.Namespace) -> "EventFilter":
-        """Make the filter; ask the server about applications if they matter."""
+        """Make the filter; queries the server about applications if the filter needs them."""
         since = 0.0 if args.since is None else (time.time() - args.since) * 1e9
         owners = Owners(stub, args) if args.queue or args.user else None
         return EventFilter(args=args, since=since, owners=owners)
@@ -191,7 +191,7 @@ class EventFilter:
 
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 5.0
-"""Maximum of the pause between two attempts, in seconds. Each failure doubles the pause."""
+"""Maximum pause between two attempts, in seconds. Each failure doubles the pause."""
 
 TRANSIENT = frozenset(
     {
@@ -209,10 +209,10 @@ The server may restart, the RM may have to register again, or tracking may be of
 
 
 class Follower:
-    """A position in the events of an RM, kept across calls."""
+    """A position in the events of an RM, which outlives single calls."""
 
     def __init__(self, stub: StateStub, target: str, rm_id: str) -> None:
-        """`target` is for messages."""
+        """`target` is the server's name in messages."""
         self._stub = stub
         self._target = target
         self._rm_id = rm_id
@@ -222,7 +222,7 @@ class Follower:
         self._pause = 0.0
 
     def begin(self, start: int | None, timeout: float) -> None:
-        """Start at an id, or with future events."""
+        """Start at an event id, or with future events."""
         if start is None:
             request = ListEventsRequest(rm_id=self._rm_id, count=1)
             kept = self._stub.ListEvents(request, timeout=timeout)
@@ -230,7 +230,7 @@ class Follower:
         self._next_id = start
 
     def events(self) -> Iterator[Sequence[Event]]:
-        """Events as they occur, endlessly; a note on stderr reports missed events.
+        """Events as they occur, without end; a note on stderr reports missed events.
 
         Raises:
             RpcError: the first call failed, or the failure is permanent.
@@ -283,7 +283,7 @@ EXAMPLES = (
 )
 
 WIDTHS = (8, 24, 9, 6, 18, 20, 20, 24, 0)
-"""Minimum widths of columns, for rows that are not known yet."""
+"""Minimum widths of columns, as rows to come are not known yet."""
 
 
 def amounts(event: Event) -> dict[str, int]:
@@ -292,7 +292,7 @@ def amounts(event: Event) -> dict[str, int]:
 
 
 def kind_column(header: str, field: str, enum: str) -> Column:
-    """A column with the name of a kind; a dash for none."""
+    """A column with the name of a kind; a dash if there is none."""
 
     def shown(number: int) -> str:
         return name_of(enum, number) if number else NOTHING
@@ -319,7 +319,7 @@ EVENTS = Listing[Event](
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `licorne events`."""
+    """Add the arguments of `licorne events`."""
     parser.add_argument("-w", "--watch", action="store_true", help="go on with what happens")
     parser.add_argument(
         "--from",
@@ -334,7 +334,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def event_id(text: str) -> int:
-    """The argument type of an event id."""
+    """Parse an event id."""
     if not (text.isascii() and text.isdecimal() and int(text) < 2**64):
         raise argparse.ArgumentTypeError(f"{text} is no id of an event")
     return int(text)
@@ -369,7 +369,7 @@ def show_kept(stub: StateStub, args: argparse.Namespace) -> None:
 
 
 def first_since(stub: StateStub, args: argparse.Namespace, since: float) -> int:
-    """The first id of events at or after that time, found by a few short calls.
+    """The first id of an event at or after a time, found by a few short calls.
 
     Ids increase with time. If the clock of the server was set back, older events may be included.
     """
@@ -387,7 +387,7 @@ def first_since(stub: StateStub, args: argparse.Namespace, since: float) -> int:
 
 
 def show_coming(stub: StateStub, args: argparse.Namespace) -> None:
-    """Print events as they occur; as JSON one line for each."""
+    """Print events as they occur; in JSON each is one line."""
     follower = Follower(stub, args.target, args.rm_id)
     follower.begin(args.start, args.timeout)
     wanted = EventFilter.of(stub, args)

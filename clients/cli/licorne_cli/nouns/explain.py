@@ -1,4 +1,4 @@
-"""`licorne explain`: why all asks wait; why one does, where it is, or why it was preempted."""
+"""`licorne explain`: why all asks wait; why one ask waits, where it runs, or why it was preempted."""
 
 import argparse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -53,24 +53,24 @@ EXAMPLES = (
 HEADERS = ("CHECK", "RESULT", "WANTED", "USED", "LIMIT", "WHY")
 OUT_HEADERS = ("NODES", "OUT BECAUSE")
 CAUSE_HEADERS = {"preemption": ("COUNT", "NO VICTIM BECAUSE")}
-"""Headers by kind of check, for causes that do not count nodes."""
+"""By kind of check: the headers of its causes, if they do not count nodes."""
 TRIED = frozenset({"size", "queue", "user", "group", "running", "nodes"})
-"""Kinds of checks that a higher bound or another node may pass."""
+"""Kinds of checks that may pass with a higher maximum or another node."""
 UNTIL = {
     "gang": "placeholders of its gang time out at",
     "preemption": "preemption is worth another look at",
     "hours": "the hours of the queue are new at",
     "backfill": "the shadow start that it may not delay is at",
 }
-"""Meaning of the time, by kind of check; for other kinds it is the end of the check."""
+"""By kind of check: the meaning of its time; for other kinds it is the time when the check ends."""
 HOLDER_HEADERS = ("RESERVED FOR", "NODES", "IDLE", "AMOUNTS", "HOLDER")
 RUNS = ("New", "Accepted", "Running", "Completing")
-"""States of an application that is not over."""
+"""States of applications that have not ended."""
 QUEUE_HEADERS = ("QUEUE", "GUARANTEED", "MAX", "ALLOCATED", "PREEMPTING", "PROMISED")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `licorne explain`."""
+    """Add the arguments of `licorne explain`."""
     parser.add_argument(
         "application",
         nargs="?",
@@ -128,7 +128,7 @@ run = served(show)
 def tried(
     stub: AdminStub, args: argparse.Namespace, partition: str, response: ExplainResponse
 ) -> PlanStartResponse | str:
-    """The server's trials of changes that let the ask start, or the reason why there were none."""
+    """The server's trials of changes that would let the ask start, or the reason why there are none."""
     request = PlanStartRequest(
         rm_id=partition[1:].partition("]")[0],
         partition=partition,
@@ -180,7 +180,7 @@ def found(stub: StateStub, args: argparse.Namespace) -> tuple[str, ExplainRespon
 
 
 def names(stub: StateStub, args: argparse.Namespace) -> Iterator[str]:
-    """The applications that the arguments may mean."""
+    """The applications to which the arguments may refer."""
     for partition in [args.partition] if args.partition else partitions_of(stub, args):
         yield from active_names(stub, args.timeout, partition)
 
@@ -188,7 +188,7 @@ def names(stub: StateStub, args: argparse.Namespace) -> Iterator[str]:
 def nothing_waits(
     stub: StateStub, args: argparse.Namespace, partitions: Iterable[str] = ()
 ) -> ExplainResponse | None:
-    """The answer for an application without waiting asks; None if it does not exist, or an ask was named."""
+    """The answer for an application without waiting asks; None if it is unknown, or an ask was named."""
     if args.ask:
         return None
     for partition in partitions or partitions_of(stub, args):
@@ -208,7 +208,7 @@ def nothing_waits(
 
 
 def most_specific(refusals: Sequence[grpc.RpcError]) -> grpc.RpcError:
-    """The first refusal that says more than that the application does not exist, or else the first."""
+    """The first refusal with more information than that the application is unknown, or else the first."""
     ends = "not found"
     return next((error for error in refusals if not (error.details() or "").endswith(ends)), refusals[0])
 
@@ -220,7 +220,7 @@ def explained(stub: StateStub, args: argparse.Namespace, partition: str) -> Expl
 
 
 def print_explanation(response: ExplainResponse, trials: PlanStartResponse | str | None = None) -> None:
-    """Print an explanation for people, with the trials for an ask that a check blocks."""
+    """Print an explanation for people; for a blocked ask, with the trials."""
     subject = printable(f"{response.application_id}/{response.allocation_key}".rstrip("/"))
     print_sentence(f"{subject} in {printable(response.queue)}: {response.verdict}")
     print_sentence(human_text(response.summary))
@@ -255,7 +255,7 @@ def print_explanation(response: ExplainResponse, trials: PlanStartResponse | str
 
 
 def print_trials(trials: PlanStartResponse | str) -> None:
-    """Print the changes with which the ask starts, or that there are none."""
+    """Print the changes with which the ask would start, or that there are none."""
     if isinstance(trials, str):
         print_sentence(f"what would let it start was not tried: {human_text(trials)}")
         return
@@ -271,7 +271,7 @@ def print_trials(trials: PlanStartResponse | str) -> None:
 
 
 def print_times(response: ExplainResponse) -> None:
-    """Print the time of its hold, the times of changes without an act, and the expected start."""
+    """Print when the ask's hold ends, when something changes by itself, and the expected start."""
     for check in response.checks:
         if check.since:
             print_sentence(f"held since {shown_time(check.since)}")
@@ -320,7 +320,7 @@ def print_preemption(victim: Preemption) -> None:
 
 
 def queue_row(queue: PreemptionQueue) -> tuple[str, ...]:
-    """The cells of a queue at the time the victim was chosen."""
+    """The cells of a queue as it was when the victim was chosen."""
     amounts = (queue.guaranteed, queue.max, queue.allocated, queue.preempting, queue.promised)
     return (printable(queue.path), *map(human_resources, amounts))
 
@@ -338,7 +338,7 @@ def row(check: Check) -> tuple[str, ...]:
 
 
 def holder_row(found: QueueReservations) -> tuple[str, ...]:
-    """The cells of the reservations for the asks of a queue."""
+    """The cells of the reservations that belong to asks of a queue."""
     counts = (f"{found.nodes:,}", f"{found.idle:,}")
     return (printable(found.queue), *counts, human_resources(found.kept), reason_text(found.reason))
 

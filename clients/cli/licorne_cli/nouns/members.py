@@ -52,7 +52,7 @@ MEMBERS = Listing[Member](
 
 
 class Owned(NamedTuple):
-    """An RM, and the member that serves it; None for no member."""
+    """An RM, and the member that serves it; None if no member does."""
 
     rm: MemberRm
     member: Member | None
@@ -109,7 +109,7 @@ def add_filters(parser: argparse.ArgumentParser) -> None:
 
 
 def asked(stub: AdminStub, args: argparse.Namespace) -> ListMembersResponse:
-    """All members; a line on stderr warns if they may be out of date."""
+    """All members; a line on stderr warns if they may be outdated."""
     answer: ListMembersResponse = stub.ListMembers(ListMembersRequest(), timeout=args.timeout)
     if answer.problem:
         say(f"this may be out of date: {printable(answer.problem)}")
@@ -117,7 +117,7 @@ def asked(stub: AdminStub, args: argparse.Namespace) -> ListMembersResponse:
 
 
 def owned_rms(stub: AdminStub, args: argparse.Namespace, name: str) -> Iterator[Owned]:
-    """The RMs of a member, or all, including those without a member."""
+    """The RMs of a member, or all RMs, including those without a member."""
     answer = asked(stub, args)
     members = [member for member in answer.members if name in ("", member.name, member.id)]
     if name and not members:
@@ -148,10 +148,10 @@ def missing(name: str, members: Sequence[Member], _args: argparse.Namespace, _pa
 
 
 def plan_drain(act: Act, names: Sequence[str]) -> list[str]:
-    """A line for each member to be drained.
+    """A line for each member that will be drained.
 
     Raises:
-        NotFoundError: there is no member of a name or id.
+        NotFoundError: there is no member with one of the names or ids.
     """
     members = list(asked(act.admin, act.args).members)
     lines = []

@@ -1,4 +1,4 @@
-"""`licorne nodes`: the nodes of a partition, or one of them; `cordon`, `drain` and `uncordon` them.
+"""`licorne nodes`: the nodes of a partition, or one node; `cordon`, `drain` and `uncordon` nodes.
 
 Selectors choose nodes by attributes, in the syntax of kubectl: ``zone=a,kind!=spot,gpu,!old``.
 """
@@ -27,7 +27,7 @@ from licorne_cli.output.text import NOTHING, counted, human_resources, printable
 from licorne_cli.parsing.parser import duration
 
 NO_KEY = " \t()<>"
-"""Characters that no key has, so that ``zone in (a,b)`` and ``gpus>2`` are errors and not empty lists."""
+"""Characters that keys cannot have, so that ``zone in (a,b)`` and ``gpus>2`` are errors, not empty lists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Requirement:
     wanted: bool
 
     def takes(self, attributes: Mapping[str, str]) -> bool:
-        """True if the attributes satisfy it."""
+        """True if the attributes satisfy the requirement."""
         if self.value is None:
             return (self.key in attributes) == self.wanted
         return (attributes.get(self.key) == self.value) == self.wanted
@@ -77,7 +77,7 @@ EXAMPLES = (
 
 
 def reserved_for(node: Node) -> str:
-    """The asks that have reserved the node, the oldest reservation first: ``shop/k1 shop/k2``."""
+    """The asks for which the node is reserved, the oldest reservation first: ``shop/k1 shop/k2``."""
     asks = (f"{item.application_id}/{item.allocation_key}" for item in node.reservations)
     more = node.reservation_count - len(node.reservations)
     return " ".join((*asks, *([f"and {more:,} more"] if more > 0 else []))) or NOTHING
@@ -95,7 +95,7 @@ def reserved_since(reservations: Sequence[Reservation]) -> str:
 
 
 def why_idle(reservations: Sequence[Reservation]) -> str:
-    """The reasons why the reserved asks do not run: ``waits for room on the node, lacks vcore=2``."""
+    """The reasons why the asks do not run on the node: ``waits for room on the node, lacks vcore=2``."""
     reasons = dict.fromkeys(reason_text(item.reason) for item in reservations)
     return "; ".join(text for text in reasons if text) or NOTHING
 
@@ -119,7 +119,7 @@ NODES = Listing[Node](
     columns=(
         Column("NODE", "node_id", head=True),
         Column("SCHEDULABLE", "", schedulable),
-        # Weighted utilization.
+        # The utilization, weighted over the resources.
         Column("USED", "utilization", "{:.0%}".format),
         Column("ALLOCATIONS", "allocation_count"),
         Column("CAPACITY", "capacity", human_resources),
@@ -162,7 +162,7 @@ def all_nodes(stub: StateStub, args: argparse.Namespace, partition: str) -> Iter
 
 
 def show(stub: StateStub, args: argparse.Namespace, name: str) -> None:
-    """Print the list; short lists, as of one node or of reserved ones, have all columns."""
+    """Print the list; a short list, such as of one node or of reserved nodes, has all columns."""
     if (args.reserved or name) and args.output == "table":
         args.output = "wide"
     NOUN.print(stub, args, name)
@@ -201,7 +201,7 @@ def uncordon(act: Act, name: str) -> tuple[SetNodeSchedulableResponse, str]:
 
 
 WATCH_SECONDS = 2.0
-"""Seconds between two looks at a drain."""
+"""Seconds between two checks of a drain."""
 
 
 def add_drain_options(parser: argparse.ArgumentParser) -> None:
@@ -225,10 +225,10 @@ def add_drain_options(parser: argparse.ArgumentParser) -> None:
 
 
 def plan_drain(act: Act, names: Sequence[str]) -> list[str]:
-    """A line for each node to be drained.
+    """A line for each node that will be drained.
 
     Raises:
-        NotFoundError: there is no node of a name.
+        NotFoundError: there is no node with one of the names.
     """
     partition = act.place.partition
     nodes = {node.node_id: node for node in all_nodes(act.state, act.args, partition)}
@@ -239,7 +239,7 @@ def plan_drain(act: Act, names: Sequence[str]) -> list[str]:
 
 
 def planned(node: Node, deadline: float | None) -> str:
-    """The line for a node to be drained."""
+    """The line for a node that will be drained."""
     running = counted(node.allocation_count, "allocation")
     if deadline is None:
         what = f"what runs there goes on until it ends: {running}"
@@ -252,7 +252,7 @@ def planned(node: Node, deadline: float | None) -> str:
 
 
 def drain(act: Act, name: str) -> tuple[DrainNodeResponse, str]:
-    """Cordon a node, stop its allocations or wait for their end, and print the progress."""
+    """Cordon a node, then stop its allocations or wait for their ends, and print the progress."""
     seconds = act.args.deadline
     request = DrainNodeRequest(
         **act.about, node_id=name, deadline_seconds=None if seconds is None else math.ceil(seconds)
@@ -268,7 +268,7 @@ def drain(act: Act, name: str) -> tuple[DrainNodeResponse, str]:
 
 
 def follow_drain(act: Act, name: str) -> str:
-    """Print the progress of a drain until it ends; returns how it has ended."""
+    """Print the progress of a drain until its end; returns how it has ended."""
     last = ""
     while True:
         listed = all_nodes(act.state, act.args, act.place.partition)

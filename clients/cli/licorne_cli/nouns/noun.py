@@ -1,7 +1,7 @@
 """A noun of the command line: ``licorne nodes`` lists, ``licorne nodes drain n1`` acts.
 
-Each noun is one `Noun`: the list call, the columns, the filters and the verbs. `run` prints the
-items, or one of them, or carries out a verb on named items.
+Each noun is one `Noun`, with its list call, columns, filters and verbs. `run` prints all items or one item,
+or carries out a verb on named items.
 """
 
 import argparse
@@ -43,14 +43,14 @@ class Scope(NamedTuple):
 
 
 def place_of(channel: grpc.Channel, args: argparse.Namespace) -> Scope:
-    """The RM and the partition of the arguments; if there are several, one has to be named.
+    """The RM and the partition in the arguments; if there are several, one has to be named.
 
     Raises:
         NotFoundError: there is no such RM or partition.
         UsageError: there are several, and none was named.
     """
     if args.partition.startswith("["):
-        # `settle` has refused another RM beside it.
+        # `settle` has already refused a contradicting RM.
         return Scope(args.partition[1:].partition("]")[0], args.partition)
     places = [Scope(one.rm_id, one.name) for one in partitions_meant(StateStub(channel), args)]
     if not places:
@@ -91,21 +91,21 @@ class Act:
 
     @property
     def about(self) -> dict[str, Any]:
-        """Fields of a request: the place, and the operator's message."""
+        """Fields of a request: the RM, the partition, and the operator's message."""
         return {**self.place._asdict(), "message": self.args.message}
 
 
 def _no_arguments(_: argparse.ArgumentParser) -> None:
-    """Add nothing, for a noun without filters or a verb without options."""
+    """Add no arguments, for a noun without filters or a verb without options."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verb:
     """An operation on named items.
 
-    `do` carries it out on one item, and returns the answer and a sentence for people. `plan` returns
-    a line for each item in advance; a verb with a plan needs consent. `named` is the metavar of the
-    names, by default the kind of the noun's items. `options` adds options.
+    `do` carries it out on one item, and returns the answer and a sentence for people. `plan` returns a line
+    for each item in advance; a verb with a plan needs consent. `named` is the metavar of the names, by
+    default the kind of items. `options` adds options.
     """
 
     text: str
@@ -116,7 +116,7 @@ class Verb:
 
 
 def add_message(text: str) -> Callable[[argparse.ArgumentParser], None]:
-    """Adds ``--message`` with this help."""
+    """Make the function that adds ``--message`` with this help."""
 
     def add(parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--message", default="", metavar="TEXT", help=text)
@@ -133,10 +133,10 @@ def _every(_item: Any, _args: argparse.Namespace) -> bool:
 class Noun(Generic[T]):
     """A kind of items.
 
-    `items` lists all items of a partition, or of the server if the noun is not `partitioned`. `about`
-    is the help of the name; without it the list takes no name. `is_named` compares a given name with
-    the name of an item. `filters` adds the options of the list; `wanted` is True for an item that
-    passes them. A verb may be a command of its own, whose words are no names of items.
+    `items` lists all items of a partition, or of the server if the noun is not `partitioned`. `about` is the
+    help of the name; without it the list takes no name. `is_named` compares a given name with the name of an
+    item. `filters` adds the options of the list; `wanted` is True for an item that passes them. A verb may be
+    a separate `Command`, whose words are not names of items.
     """
 
     listing: Listing[T]
@@ -149,9 +149,9 @@ class Noun(Generic[T]):
     partitioned: bool = True
     missing: Callable[[str, Sequence[T], argparse.Namespace, str], str] | None = None
     show: Callable[[Any, argparse.Namespace, str], None] | None = None
-    """Prints the list, or the named item, if the noun does not print as others do."""
+    """Prints the list, or the named item; None to print as most nouns do."""
     meant: Callable[[Any, argparse.Namespace, str], Iterable[T]] | None = None
-    """Lists the items that a verb may mean, if `items` needs the filters of the list."""
+    """Lists the items that a verb may refer to; None if `items` does not need the list's filters."""
     service: Callable[[grpc.Channel], Any] = StateStub
     """The service that lists the items."""
 
@@ -202,15 +202,15 @@ class Noun(Generic[T]):
         (self.show or self.print)(self.service(channel), args, args.name)
 
     def print(self, stub: Any, args: argparse.Namespace, name: str = "") -> None:
-        """Print the items that pass the filters, or the items of a name; `-w` continues."""
+        """Print the items that pass the filters, or those with the given name; with `-w`, continue."""
         partition = chosen_partition(stub, args) if self.partitioned else ""
         print_or_watch(self.listing, lambda: self.found(stub, args, partition, name), args)
 
     def found(self, stub: Any, args: argparse.Namespace, partition: str, name: str) -> Sequence[T]:
-        """The items that pass the filters, or those with a name.
+        """The items that pass the filters, or those with the given name.
 
         Raises:
-            NotFoundError: there is no item of that name.
+            NotFoundError: there is no item with that name.
         """
         queue = getattr(args, "queue", "") if self.partitioned else ""
         with suggesting(queue, lambda: queue_names(stub, args)):
@@ -235,7 +235,7 @@ class Noun(Generic[T]):
 
         Raises:
             UsageError: a name is empty.
-            NotFoundError: there is no item of one of several names; then nothing is done.
+            NotFoundError: one of several names has no item; then nothing is done.
         """
         if not all(args.names):
             raise UsageError(f"a {self.listing.kind} has an empty name: nothing was done")
@@ -256,7 +256,7 @@ class Noun(Generic[T]):
                 say(text)
 
     def _check_names(self, channel: grpc.Channel, args: argparse.Namespace, partition: str) -> None:
-        """Look for all names before the first of them is acted on; a plan does that by itself."""
+        """Look for all names before acting on the first one; a plan does so itself."""
         known = dict.fromkeys(self.names(self.service(channel), args, partition))
         for name in args.names:
             if name not in known:
@@ -266,5 +266,5 @@ class Noun(Generic[T]):
                 )
 
     def names(self, service: Any, args: argparse.Namespace, partition: str) -> Iterator[str]:
-        """The names that a verb may mean."""
+        """The names to which a verb may refer."""
         return map(self.listing.name_of, (self.meant or self.items)(service, args, partition))

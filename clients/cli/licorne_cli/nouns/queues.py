@@ -1,4 +1,4 @@
-"""`licorne queues`: the queues of a partition, or one queue and its descendants; `stop` and `start` them."""
+"""`licorne queues`: the queues of a partition, or one with its descendants; `stop` and `start` queues."""
 
 import argparse
 from collections.abc import Iterator, Sequence
@@ -30,7 +30,7 @@ STATES = ("active", "draining", "stopped")
 
 
 def apps(queue: Queue) -> str:
-    """Running and all applications of a leaf; running ones below a parent."""
+    """Running and all applications of a leaf; for a parent, the running applications below it."""
     text = str(queue.running_applications)
     if queue.is_leaf:
         text += f"/{queue.applications}"
@@ -51,7 +51,7 @@ QUEUES = Listing[Queue](
         Column("GUARANTEED", "guaranteed", human_resources),
         Column("MAX", "max", human_resources),
         Column("PENDING", "pending", human_resources),
-        # Resources of victims, and resources promised to beneficiaries.
+        # Resources of victims, and resources promised to the asks for which they are stopped.
         Column("PREEMPTING", "preempting", human_resources, optional=True),
         Column("PROMISED", "promised", human_resources, optional=True),
         Column("DECAYED", "fair_share", decayed, key=decayed_key, optional=True),
@@ -88,15 +88,15 @@ def is_wanted(queue: Queue, args: argparse.Namespace) -> bool:
 
 
 def is_below(path: str, top: str) -> bool:
-    """True for `top` and its descendants; every queue is below the empty path."""
+    """True for `top` and its descendants; the empty path contains every queue."""
     return not top or path == top or path.startswith(f"{top}.")
 
 
 def plan_stop(act: Act, names: Sequence[str]) -> list[str]:
-    """A line for each queue to be stopped.
+    """A line for each queue that will be stopped.
 
     Raises:
-        NotFoundError: there is no queue of a name.
+        NotFoundError: there is no queue with one of the names.
     """
     partition = act.place.partition
     queues = {queue.path: queue for queue in all_queues(act.state, act.args, partition)}
@@ -107,7 +107,7 @@ def plan_stop(act: Act, names: Sequence[str]) -> list[str]:
 
 
 def planned(queue: Queue, queues: dict[str, Queue]) -> str:
-    """The line for a queue to be stopped."""
+    """The line for a queue that will be stopped."""
     below = sum(path.startswith(f"{queue.path}.") for path in queues)
     with_them = f" with {counted(below, 'queue')} below it" if below else ""
     waits = (

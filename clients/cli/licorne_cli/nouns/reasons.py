@@ -1,4 +1,4 @@
-"""Why everything waits: `licorne explain` without an application, and a line of `licorne status`."""
+"""Why asks wait: `licorne explain` without an application, and a line of `licorne status`."""
 
 import argparse
 import shlex
@@ -36,11 +36,11 @@ SUBJECTS: Mapping[str, str] = {
     "BUDGET_EXHAUSTED": "hours of {} used up until its next window",
     "QUEUE_CLOSED": "{} closed until its opening hours",
 }
-"""What stops asks, by the code of the check, with its subject."""
+"""By code of a check: what blocks asks, with a place for the subject."""
 
 
 def show_reasons(stub: StateStub, args: argparse.Namespace) -> None:
-    """Print why all asks wait that the arguments mean."""
+    """Print why the asks wait to which the arguments refer."""
     answer = reasons_of(stub, args, args.queue)
     if not answer.asks:
         check_queue(stub, args)
@@ -56,7 +56,7 @@ def show_reasons(stub: StateStub, args: argparse.Namespace) -> None:
 
 
 def reasons_of(stub: StateStub, args: argparse.Namespace, queue: str = "") -> ListReasonsResponse:
-    """The reasons in the partition, of the RM, or in all partitions, as the arguments say."""
+    """The reasons in the partition, for the RM, or in all partitions, depending on the arguments."""
     if args.partition:
         names = [chosen_partition(stub, args)]
     elif args.rm_id:
@@ -114,7 +114,7 @@ def row(reason: WaitReason) -> tuple[str, ...]:
 
 
 def first_of(reason: WaitReason) -> str:
-    """The first subject of a reason, or the shortages of nodes: ``5,800 full: memory, 300 reserved``."""
+    """The first subject of a reason, or the shortages by node: ``5,800 full: memory, 300 reserved``."""
     if reason.code == NO_NODE_FITS:
         return printable(", ".join(f"{one.asks:,} {one.cause}" for one in reason.causes))
     return "".join(_subject(reason.code, one) for one in reason.first_queues[:1])
@@ -137,7 +137,7 @@ def in_one_line(answer: ListReasonsResponse) -> str:
         if reason.code == NEVER_FITS:
             parts.append(f"{reason.asks:,} {NEVER_FITS} (can never start)")
         elif reason.code == NO_NODE_FITS:
-            # A single cause has the same number of asks: leave it out.
+            # A single cause has the same number of asks, so the number is left out.
             only = reason.causes[0].cause if len(reason.causes) == 1 else ""
             parts.append(f"{reason.asks:,} {NO_NODE_FITS} ({printable(only) or first_of(reason)})")
         else:

@@ -23,11 +23,11 @@ EXAMPLES = (
     ("licorne rms forget old-cluster --yes", "remove one that will not come back"),
 )
 NEAR = 0.8
-"""Fraction of a cap from which on the cap is shown beside the count."""
+"""Fraction of a cap from which the cap is shown beside the count."""
 
 
 def count_cell(rm: ResourceManager, name: str) -> str:
-    """A count of an RM: ``70``, and ``85 of 100`` where the cap is near."""
+    """A count of an RM: ``70``, or near the cap ``85 of 100``."""
     count, cap = getattr(rm.counts, name), getattr(rm.caps, name)
     shown = human_bytes if name == "memory" else str
     return f"{shown(count)} of {shown(cap)}" if count >= NEAR * cap else shown(count)
@@ -71,10 +71,10 @@ def missing(name: str, rms: Sequence[ResourceManager], args: argparse.Namespace,
 
 
 def plan_forget(act: Act, names: Sequence[str]) -> list[str]:
-    """A line for each RM to be forgotten.
+    """A line for each RM that will be forgotten.
 
     Raises:
-        NotFoundError: an RM is neither registered nor has revisions.
+        NotFoundError: an RM is not registered and has no revisions.
     """
     rms = {rm.rm_id: rm for rm in all_rms(act.state, act.timeout)}
     lines = []
@@ -104,7 +104,7 @@ def stored_revisions(act: Act, name: str) -> int:
 
 
 def planned(rm: ResourceManager) -> str:
-    """The line for an RM to be forgotten."""
+    """The line for an RM that will be forgotten."""
     state = "connected" if rm.connected else "gone"
     return (
         f"RM {printable(rm.rm_id)}, {state} for {age(rm.since)}, is to be forgotten: "

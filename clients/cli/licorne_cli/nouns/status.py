@@ -1,4 +1,4 @@
-"""`licorne status`: the information for an operator on call, on one screen."""
+"""`licorne status`: an overview for an operator on call, on one screen."""
 
 import argparse
 import sys
@@ -31,7 +31,7 @@ from licorne_cli.output.text import (
 from licorne_cli.parsing.parser import Command, argument
 
 NAMED = 3
-"""Items named in one line; the others are counted."""
+"""Maximum number of items named in one line; the others are counted."""
 
 
 LOOK_AT = {
@@ -44,7 +44,7 @@ LOOK_AT = {
     "configuration": "licorne config history",
     "rejections": "licorne events",
 }
-"""The command that shows more about a concern."""
+"""By concern: the command that shows more about it."""
 
 
 class Line(NamedTuple):
@@ -56,7 +56,7 @@ class Line(NamedTuple):
 
 
 def lines_of(facts: Facts) -> list[Line]:
-    """The whole screen; lines without content are left out."""
+    """All lines of the screen, without empty ones."""
     asks, health = facts.reasons.asks, facts.health
     found = [
         Line("verdict", f"{health.severity} ({health.scope}, at {shown_clock(health.time / 1e9)})"),
@@ -84,7 +84,7 @@ def lines_of(facts: Facts) -> list[Line]:
 
 
 def finding_text(one: Finding) -> str:
-    """The sentence of a finding, with the member that reports it and its time."""
+    """The sentence of a finding, with its time and the member that reports it."""
     since = f", since {shown_clock(one.since / 1e9)} ({age(one.since)})" if one.since else ""
     return printable(f"{f'{one.member}: ' if one.member else ''}{one.text}{since}")
 
@@ -96,25 +96,25 @@ def server_text(facts: Facts) -> str:
 
 
 def members_text(facts: Facts) -> str:
-    """The members by state; empty for a server that is alone."""
+    """The members by state; empty for a server without other members."""
     bad = [f"{one.name} is {one.state}" for one in facts.members if one.state != "active"]
     return printable(", ".join([_count(len(facts.members), "member"), *bad])) if facts.members else ""
 
 
 def rms_text(facts: Facts) -> str:
-    """The number of connected RMs among all."""
+    """The number of connected RMs, and of all RMs."""
     return f"{sum(rm.connected for rm in facts.rms):,} of {len(facts.rms):,} connected"
 
 
 def nodes_text(facts: Facts) -> str:
-    """Numbers of nodes, of those not schedulable, and of those reserved."""
+    """Numbers of all nodes, of nodes that are not schedulable, and of reserved nodes."""
     out = named(facts.out, lambda of: node_text(of.item))
     parts = [_count(facts.nodes, "node"), f"{facts.reserved:,} reserved" if facts.reserved else "", out]
     return "; ".join(filter(None, parts))
 
 
 def node_text(node: Node) -> str:
-    """A node that accepts no new allocations."""
+    """The text for a node that accepts no new allocations."""
     if not node.HasField("cordon"):
         return f"{node.node_id} is not schedulable"
     drain = f", drain {drain_text(node.drain)}" if node.HasField("drain") else ""
@@ -129,14 +129,14 @@ def mark_text(name: str, mark: OperatorMark) -> str:
 
 
 def change_text(change: Change) -> str:
-    """An operator's act, with time and reason."""
+    """An operator's act, with its time and reason."""
     by = f" by {change.by}" if change.by else ""
     why = f": {change.message}" if change.message else ""
     return printable(f"{shown_time(change.time)} {change.what}{by}{why}")
 
 
 def named(found: Sequence[Of], shown: Callable[[Of], str]) -> str:
-    """The first of these items, and the number of the others; empty for none."""
+    """The first of these items, and the number of the others; empty if there are none."""
     if not found:
         return ""
     more = [f"{len(found) - NAMED:,} more"] if len(found) > NAMED else []
@@ -148,7 +148,7 @@ def _count(number: int, what: str) -> str:
 
 
 def plain(facts: Facts) -> dict[str, Any]:
-    """The facts as data. Of queues, nodes and applications only the displayed ones are included."""
+    """The facts as data; of queues, nodes and applications, only the displayed ones."""
 
     def rows(found: Iterable[Of]) -> list[dict[str, Any]]:
         return [{"partition": of.partition, **to_plain(of.item)} for of in found]
@@ -172,7 +172,7 @@ def plain(facts: Facts) -> dict[str, Any]:
 
 
 def show(channel: grpc.Channel, args: argparse.Namespace) -> int:
-    """Print the screen; with `-w` again whenever it has changed, until interrupted."""
+    """Print the screen; with `-w` print it again whenever it has changed, until interrupted."""
     before: list[Line] | None = None
     while True:
         facts = gathered(channel, args)

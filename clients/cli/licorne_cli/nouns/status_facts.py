@@ -34,13 +34,13 @@ from licorne.v1.state_pb2_grpc import StateStub
 from licorne_cli.connection.channel import all_rms, rows
 
 MOST = 20_000
-"""Queues, nodes and applications, each, that are read."""
+"""Maximum number of queues, of nodes and of applications that are read."""
 
 MOST_PARTITIONS = 50
-"""Partitions whose queues, nodes and applications are read: those with most waiting asks."""
+"""Maximum partitions whose queues, nodes and applications are read: those with most waiting asks."""
 
 MOST_RMS = 20
-"""RMs whose configurations are asked for."""
+"""Maximum number of RMs whose configurations are requested."""
 
 MOST_CHANGES = 5
 NOT_FOR_US = frozenset(
@@ -51,12 +51,12 @@ NOT_FOR_US = frozenset(
         grpc.StatusCode.NOT_FOUND,
     }
 )
-"""Codes for facts that the caller may not see, or that this server does not have."""
+"""Codes for facts that the caller must not see, or that this server does not have."""
 M = TypeVar("M", bound=Message)
 
 
 class Of(NamedTuple):
-    """Something in a partition."""
+    """An item in a partition."""
 
     partition: str
     name: str
@@ -64,7 +64,7 @@ class Of(NamedTuple):
 
 
 class Change(NamedTuple):
-    """Something that an operator did."""
+    """An act of an operator."""
 
     time: int
     what: str
@@ -74,11 +74,11 @@ class Change(NamedTuple):
 
 @dataclass(slots=True)
 class Facts:
-    """Everything that the screen shows."""
+    """All facts for the screen."""
 
     server: GetServerResponse
     health: GetHealthResponse
-    """The verdict of the server. The other facts are read after it, one by one."""
+    """The verdict of the server. The other facts are read one by one after it."""
     members: list[Member] = field(default_factory=list)
     rms: list[ResourceManager] = field(default_factory=list)
     partitions: list[Partition] = field(default_factory=list)
@@ -101,7 +101,7 @@ class Facts:
 
 
 def gathered(channel: grpc.Channel, args: argparse.Namespace) -> Facts:
-    """Query all facts; those hidden from the caller are left out."""
+    """Query all facts; those that the caller must not see are left out."""
     state, admin, timeout = StateStub(channel), AdminStub(channel), args.timeout
     facts = Facts(
         state.GetServer(GetServerRequest(), timeout=timeout),
@@ -127,7 +127,7 @@ def gathered(channel: grpc.Channel, args: argparse.Namespace) -> Facts:
 
 
 def if_allowed(call: Callable[[], M]) -> M | None:
-    """The answer of a call; None if the caller may not make this call here."""
+    """The answer of a call; None if the caller must not make this call, or the server does not have it."""
     try:
         return call()
     except grpc.RpcError as error:
@@ -139,7 +139,7 @@ def if_allowed(call: Callable[[], M]) -> M | None:
 def _rows(
     call: Callable[..., Any], request: Callable[..., Any], name: str, partitions: list[str], timeout: float
 ) -> Iterator[tuple[str, Any]]:
-    """The rows of a list of all these partitions, each with its partition; a removed partition has none."""
+    """The rows of a list in these partitions, each with its partition; removed partitions have none."""
     for partition in partitions:
         try:
             yield from ((partition, row) for row in rows(call, request(partition=partition), name, timeout))
@@ -149,7 +149,7 @@ def _rows(
 
 
 def bounded(facts: Facts, found: Iterator[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
-    """The first rows of a list; the facts record if there are more."""
+    """The first rows of a list; the facts record whether there are more."""
     yield from islice(found, MOST)
     facts.is_cut = facts.is_cut or next(found, None) is not None
 

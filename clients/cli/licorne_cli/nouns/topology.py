@@ -42,7 +42,7 @@ def shape(text: str) -> dict[str, int]:
 
 
 def _amount(name: str, text: str, whole: str) -> int:
-    """An amount above zero in the unit of its resource."""
+    """A positive amount, in the unit of its resource."""
     if name == "vcore":
         found = CORES.fullmatch(text)
         value = 0
@@ -83,7 +83,7 @@ DOMAINS = Listing[TopologyDomain](
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `licorne topology`."""
+    """Add the arguments of `licorne topology`."""
     add = parser.add_argument
     add(
         "name",
@@ -139,7 +139,7 @@ run = served(show)
 
 
 def whole_topology(stub: StateStub, args: argparse.Namespace, partition: str) -> ListTopologyResponse:
-    """The topology of a partition, page by page; all pages are for the shape of the first page."""
+    """The topology of a partition, page by page; all pages use the shape of the first page."""
     request = ListTopologyRequest(partition=partition, level=args.level, shape=args.shape)
     whole = ListTopologyResponse()
     for page in pages(stub.ListTopology, request, args.timeout):
@@ -152,7 +152,7 @@ def whole_topology(stub: StateStub, args: argparse.Namespace, partition: str) ->
 
 
 def is_inside(path: str, domain: str) -> bool:
-    """True for a domain and its descendants; the empty path contains all."""
+    """True for a domain and its descendants; the empty path contains all domains."""
     return not domain or path == domain or path.startswith(f"{domain}/")
 
 
@@ -177,7 +177,7 @@ def _named(domain: TopologyDomain) -> str:
 
 
 def largest(domains: Sequence[TopologyDomain]) -> Mapping[str, TopologyDomain]:
-    """The first domain with most slots, by level."""
+    """For each level, the first domain with most slots."""
     best: dict[str, TopologyDomain] = {}
     for domain in domains:
         if domain.level not in best or domain.slots > best[domain.level].slots:

@@ -28,7 +28,7 @@ PARTS = tuple(
     for item in ResourceHours.DESCRIPTOR.fields
     if item.name.endswith("_hours") and item.name != "preempted_hours"
 )
-"""Hours of further parts of what was used, in columns of their own names."""
+"""Further parts of the used hours, each in a separate column."""
 CSV_COLUMNS = (
     "partition",
     "name",
@@ -69,7 +69,7 @@ HOURS = Listing[ResourceHours](
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `licorne usage`."""
+    """Add the arguments of `licorne usage`."""
     add = parser.add_argument
     add("--by", choices=KINDS, default=KINDS[0], help="what the sums are of (%(default)s)")
     add("--since", type=duration, default=0.0, metavar="TIME", help="from so long ago, as 30d (default: all)")
@@ -92,7 +92,7 @@ run = served(show)
 
 
 def all_rows(stub: StateStub, args: argparse.Namespace) -> Iterator[ResourceHours]:
-    """The sums of the partitions that the arguments mean, page by page."""
+    """The sums of the partitions to which the arguments refer, page by page."""
     names = [""]
     if args.partition or args.rm_id:
         names = [one.name for one in partitions_meant(stub, args)]
@@ -105,12 +105,12 @@ def all_rows(stub: StateStub, args: argparse.Namespace) -> Iterator[ResourceHour
 
 
 def _moment(now: float, ago: float) -> int:
-    """The time this number of seconds ago, in nanoseconds; 0 for none."""
+    """The time this number of seconds ago, in nanoseconds; 0 if none is given."""
     return max(1, int((now - ago) * 1e9)) if ago else 0
 
 
 def print_csv(found: Sequence[ResourceHours]) -> None:
-    """A line for each resource of each row; amounts are milli-cores, bytes or counts, times hours."""
+    """Print a line for each resource of each row; amounts are milli-cores, bytes or counts, times hours."""
     lines = csv.writer(sys.stdout, lineterminator="\n")
     lines.writerow(CSV_COLUMNS)
     for row in found:

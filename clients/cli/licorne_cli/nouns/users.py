@@ -37,7 +37,7 @@ def rows(usage: Usage) -> Iterator[UserRow]:
 
 
 def running(queue: QueueUsage) -> str:
-    """Running applications, and their maximum."""
+    """The number of running applications, and its maximum."""
     text = str(len(queue.running_applications))
     return f"{text} (max {queue.max_applications})" if queue.max_applications else text
 
@@ -66,7 +66,7 @@ def add_filters(parser: argparse.ArgumentParser) -> None:
 
 
 def found_usages(stub: StateStub, args: argparse.Namespace, partition: str) -> Iterator[Usage]:
-    """The usage of all users or groups, or of a named one, root before its descendants."""
+    """The usage of all users or groups, or of a named one; root precedes its descendants."""
     request = ListUsageRequest(
         partition=partition,
         kind=USAGE_OF_GROUPS if args.groups else USAGE_OF_USERS,

@@ -17,13 +17,13 @@ T = TypeVar("T")
 
 FORMS = ("table", "wide", "json", "yaml", "name")
 MEASURE = "vcore"
-"""The resource for sorting if none is named."""
+"""The resource by which amounts are sorted if none is named."""
 OFFERED = (MEASURE, "memory")
-"""Resources that completion offers."""
+"""Resources that completion suggests."""
 
 
 def text(value: object) -> str:
-    """A name or a number as text; a dash for none."""
+    """A name or a number as text; a dash for an empty one."""
     return str(value) or NOTHING
 
 
@@ -36,12 +36,10 @@ def either(yes: str, no: str) -> Callable[[object], str]:
 class Column:
     """A column of a table.
 
-    `field` is the name of a field, ``usage.name`` for a nested one, or a function of the row; empty for
-    the row itself. `shown` makes the text for people. `key` makes the sort key; without it numbers are
-    sorted as such, amounts by one of the resources, everything else by the text.
-    A `wide` column is shown with `-o wide` only, an `optional` one only if it is not empty.
-    In a list in place of a table, `head` columns, which are the first ones, are in the first line of
-    an item, without headers.
+    `field` is the name of a field (``usage.name`` for a nested one), or a function of the row; empty for the
+    row itself. `shown` makes the text for people. `key` makes the sort key; without it numbers are sorted by
+    value, amounts by one of the resources, and all other values by their texts. A `wide` column is shown only
+    with `-o wide`, and an `optional` one only if it is not empty.
     """
 
     header: str
@@ -63,17 +61,17 @@ class Column:
         return self.shown is human_resources
 
     def value(self, row: object) -> Any:
-        """The value of a row."""
+        """The value of the column in a row."""
         if not isinstance(self.field, str):
             return self.field(row)
         return attrgetter(self.field)(row) if self.field else row
 
     def cell(self, row: object) -> str:
-        """The text of a row."""
+        """The text of the column in a row."""
         return self.shown(self.value(row))
 
     def sort_key(self, row: object, resource: str) -> Any:
-        """The sort key of a row; `resource` matters only for a column of resources."""
+        """The sort key of a row; `resource` is used only for a column of resources."""
         value = self.value(row)
         if self.has_amounts:
             return value.get(resource or MEASURE, 0)
@@ -83,7 +81,7 @@ class Column:
 
 
 def itself(item: T) -> Iterator[T]:
-    """The item as its only row."""
+    """The item as the only row."""
     yield item
 
 
@@ -91,9 +89,9 @@ def itself(item: T) -> Iterator[T]:
 class Listing(Generic[T]):
     """A kind of items: the singular (``node``), and the key of the list in JSON (``nodes``).
 
-    `name` is the field with the name of an item, or a function of it. `rows` makes the rows of an item,
-    by default the item itself. An item is sorted by its first row. `none` is the message for an empty
-    list, by default ``no nodes found``.
+    `name` is the field with the name of an item, or a function of the item. `rows` makes the rows of an item,
+    by default the item itself. An item is sorted by its first row. `none` is the message for an empty list,
+    by default ``no nodes found``.
     """
 
     kind: str
@@ -116,7 +114,7 @@ class Listing(Generic[T]):
         """The column in ``COLUMN`` or ``COLUMN.RESOURCE``, and the resource.
 
         Raises:
-            ArgumentTypeError: the column does not exist, or has no resources.
+            ArgumentTypeError: there is no such column, or it has no resources.
         """
         word, dot, resource = text.lower().partition(".")
         found = next((column for column in self.columns if column.word == word), None)
@@ -132,7 +130,7 @@ class Listing(Generic[T]):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Completions of `--sort-by`: columns, with the resources that all clusters have."""
+        """Completions of `--sort-by`: columns, with those resources that all clusters have."""
         return tuple(
             word
             for column in self.columns
@@ -185,7 +183,7 @@ def add_listing_arguments(
 
 
 def of_kind(kind: str) -> Callable[[str], str]:
-    """The argument type of an item's name, plain or as printed by `-o name`: ``node/n1``."""
+    """The argument type of an item's name: plain, or as `-o name` prints it (``node/n1``)."""
 
     def read(text: str) -> str:
         return text.removeprefix(f"{kind}/")

@@ -1,4 +1,4 @@
-"""Acts of operators in words: who, how long ago, and why."""
+"""Acts of operators in words: the operator, the time, and the reason."""
 
 import math
 import time
@@ -11,7 +11,7 @@ DAY = 86_400
 
 
 def age(nanoseconds: int) -> str:
-    """The age in one unit: ``42s``, ``3h``; a dash for never."""
+    """The age of a time, in one unit: ``42s``, ``3h``; a dash for never."""
     if not nanoseconds:
         return NOTHING
     seconds = max(0, int(time.time() - nanoseconds / 1e9))
@@ -22,7 +22,7 @@ def age(nanoseconds: int) -> str:
 
 
 def length(seconds: float) -> str:
-    """A positive length of time in the format of options, in whole seconds: ``1h30m``."""
+    """A positive duration in the format of options, in whole seconds: ``1h30m``."""
     parts, left = "", math.ceil(seconds)
     for unit, size in (("d", DAY), ("h", 3600), ("m", 60), ("s", 1)):
         number, left = divmod(left, size)
@@ -31,18 +31,18 @@ def length(seconds: float) -> str:
 
 
 def marked(mark: OperatorMark) -> str:
-    """The operator and the time of an act; a dash for none."""
+    """The operator and the age of an act; a dash for none."""
     return f"{printable(mark.by) or 'operator'} {age(mark.time)}" if mark.time else NOTHING
 
 
 def told(mark: OperatorMark) -> str:
-    """The operator, the time and the reason, to follow the act."""
+    """The operator, the age and the reason, to be put behind the act."""
     why = f": {human_text(mark.message)}" if mark.message else ""
     return f"by {printable(mark.by) or 'an operator'} {age(mark.time)} ago{why}"
 
 
 def marked_with_reason(mark: OperatorMark) -> str:
-    """Operator, time and reason for a cell; a dash for none."""
+    """Operator, age and reason for a cell; a dash for none."""
     return told(mark) if mark.time else NOTHING
 
 

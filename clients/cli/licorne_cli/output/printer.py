@@ -1,6 +1,6 @@
 """Prints the items of a listing in the form of `-o`.
 
-With `-w` it lists repeatedly, and prints new and changed items, as kubectl does.
+With `-w` it reads the list repeatedly, and prints new and changed items, as kubectl does.
 """
 
 import argparse
@@ -37,7 +37,7 @@ def print_listing(
     args: argparse.Namespace,
     beside: Mapping[str, Any] | None = None,
 ) -> None:
-    """Print all items, sorted. `beside` are further entries of the data."""
+    """Print all items, sorted. `beside` has further entries of the data."""
     items = listing.ordered(items, args)
     if args.output in DATA_FORMS:
         data = {**(beside or {}), listing.plural: [listing.plain(item) for item in items]}
@@ -49,7 +49,7 @@ def print_listing(
 
 
 class Printer(Generic[T]):
-    """Prints items one after the other: a table grows, data is a document for each item."""
+    """Prints items one after the other: a table grows, and data is a document for each item."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Printer(Generic[T]):
         times: bool = False,
         widths: Sequence[int] = (),
     ) -> None:
-        """`output` is the form; `events` adds a column of changes, `times` one of the time of each look.
+        """`output` is the form; `events` adds a column of changes, and `times` one with the time of the read.
 
         `widths` are the minimum widths of columns, for later rows.
         """
@@ -114,16 +114,16 @@ class Printer(Generic[T]):
 
 
 def is_shown(column: Column, rows: Sequence[object]) -> bool:
-    """True for a displayed column: an optional one needs a value in some row."""
+    """True if a column is displayed: an optional column needs a value in some row."""
     return not column.optional or any(column.cell(row) != NOTHING for row in rows)
 
 
 INTERVAL = 2.0
-"""Seconds between two listings."""
+"""Seconds between two reads of the list."""
 
 
 def print_or_watch(listing: Listing[T], look: Callable[[], Sequence[T]], args: argparse.Namespace) -> None:
-    """Print the items of `look`; with `-w` continue with changes until interrupted.
+    """Print the items of `look`; with `-w`, print changes until interrupted.
 
     Raises:
         KeyboardInterrupt: the watch was interrupted.
@@ -154,7 +154,7 @@ def print_or_watch(listing: Listing[T], look: Callable[[], Sequence[T]], args: a
 
 
 def look_again(look: Callable[[], Sequence[T]], args: argparse.Namespace) -> Sequence[T]:
-    """The items of the next successful read: a server may restart, an RM register again."""
+    """The items of the next successful read, because a server may restart, or an RM register again."""
     lost = False
     while True:
         try:

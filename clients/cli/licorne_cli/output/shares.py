@@ -1,4 +1,4 @@
-"""Fairness with memory in words: decayed usage, and the remaining hours of budgets."""
+"""Fairness over time in words: decayed usage, and the remaining hours of budgets."""
 
 from collections.abc import Iterable
 from math import isinf
@@ -10,7 +10,7 @@ from licorne_cli.output.text import NOTHING, hours_text, human_text, shown_time
 def decayed(share: FairShare) -> str:
     """Decayed usage in hours of the share, which orders siblings, and by resource: ``1.25h vcore=12.3``.
 
-    ``last`` stands for a weight of 0, and a dash for no memory.
+    ``last`` means a weight of 0, and a dash that usage is not remembered.
     """
     if not share.half_life:
         return NOTHING

@@ -28,7 +28,7 @@ NOTHING = "-"
 GAP = 2
 """Blanks between two columns."""
 SHORTEST_NAME = 16
-"""Cells of a name without its middle, at least."""
+"""Minimum number of cells of a name whose middle is cut."""
 LIST_GAP = 3
 """Blanks between the values of an item in a list."""
 INDENT = "  "
@@ -41,7 +41,7 @@ AMOUNTS = re.compile(rf"map\[({_AMOUNT}(?: {_AMOUNT})*)\]")
 
 
 def say(text: str) -> None:
-    """Print a message for people on stderr, control characters escaped; a failed write is ignored."""
+    """Print a message for people on stderr, with control characters escaped; a failed write is ignored."""
     if sys.stderr is not None:
         with suppress(OSError):
             print(*map(printable, text.split("\n")), sep="\n", file=sys.stderr)
@@ -60,8 +60,8 @@ def while_read(*, needed: bool = True) -> Iterator[None]:
     """A block that prints to stdout; a closed pipe ends the block silently.
 
     Raises:
-        OutputError: a write failed for another reason, such as a full disk, or there is no stdout and
-            it is `needed`.
+        OutputError: a write failed for another reason, such as a full disk, or there is no stdout although it
+            is `needed`.
     """
     if sys.stdout is None and needed:
         raise OutputError("stdout is closed")
@@ -79,13 +79,13 @@ def while_read(*, needed: bool = True) -> Iterator[None]:
 
 
 def _drop_the_rest() -> None:
-    """Redirect stdout to nothing, because buffered output is written at exit."""
+    """Redirect stdout to nothing, because buffered output would be written at exit."""
     if sys.stdout is not None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def is_terminal(stream: TextIO) -> bool:
-    """True for a stream that supports colours and cursor movement."""
+    """True for a stream that supports colours and cursor movements."""
     return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
@@ -97,7 +97,7 @@ def printable(text: str) -> str:
 
 
 def shorten(value: float) -> str:
-    """At most one decimal, and no ``.0``: ``15.3``, ``4``."""
+    """A number with at most one decimal, and without ``.0``: ``15.3``, ``4``."""
     return f"{value:.1f}".removesuffix(".0")
 
 
@@ -109,7 +109,7 @@ def counted(number: int, what: str) -> str:
 def human_bytes(amount: int) -> str:
     """``1.5Gi`` for 1610612736."""
     value, unit = float(abs(amount)), 0
-    # An amount that would be rounded up to 1024 is shown as 1 of the next unit.
+    # An amount that would be rounded up to 1024 is shown as 1 of the next larger unit.
     while value >= 1023.95 and unit < len(BINARY_UNITS) - 1:
         value, unit = value / 1024, unit + 1
     return f"{'-' if amount < 0 else ''}{shorten(value)}{BINARY_UNITS[unit]}"
@@ -135,7 +135,7 @@ def human_amount(name: str, amount: int) -> str:
 
 
 def human_resources(resources: Mapping[str, int]) -> str:
-    """``memory=4Gi,vcore=1.5``; a dash for none."""
+    """Amounts as text: ``memory=4Gi,vcore=1.5``; a dash if there are none."""
     parts = (f"{name}={human_amount(name, resources[name])}" for name in sorted(resources))
     return printable(",".join(parts)) or NOTHING
 
@@ -175,7 +175,7 @@ def to_plain(value: Any) -> Any:
     """A message as a dict under its proto JSON names, with all fields; other values unchanged.
 
     A missing message or optional number is None. An enum's value is its name, or its number if it is unknown.
-    64-bit numbers stay numbers, where proto JSON would write strings: parsers of proto JSON accept both, and
+    64-bit numbers are numbers, although proto JSON writes strings: parsers of proto JSON accept both, and
     other programs can calculate with numbers.
     """
     if isinstance(value, Message):
@@ -193,7 +193,7 @@ def to_plain(value: Any) -> Any:
 
 
 def _plain_field(field: Any, value: Any) -> Any:
-    """The value of a field; only the field's type distinguishes enums from numbers."""
+    """The value of a field, given the field's type, which alone distinguishes enums from numbers."""
     if field.enum_type is None:
         return to_plain(value)
     names = field.enum_type.values_by_number
@@ -203,23 +203,23 @@ def _plain_field(field: Any, value: Any) -> Any:
 
 
 def print_json(data: Any) -> None:
-    """Indented JSON on stdout."""
+    """Print indented JSON on stdout."""
     print(json.dumps(data, indent=2, ensure_ascii=False))
 
 
 def print_yaml(data: Any) -> None:
-    """YAML on stdout, keys in the given order."""
+    """Print YAML on stdout, with keys in the given order."""
     import yaml
 
     print(yaml.safe_dump(data, sort_keys=False, allow_unicode=True), end="")
 
 
 DATA_FORMS = ("json", "yaml")
-"""Complete forms of `-o`, for programs."""
+"""Forms of `-o` with complete data, for programs."""
 
 
 def print_data(data: Any, output: str) -> None:
-    """Data for programs, as JSON or as YAML."""
+    """Print data for programs, as JSON or as YAML."""
     (print_yaml if output == "yaml" else print_json)(data)
 
 
@@ -237,16 +237,16 @@ def padded(table: Sequence[Sequence[str]], widths: Sequence[int]) -> list[list[s
 
 
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, heads: int = 1) -> None:
-    """A table on stdout; see `Table`."""
+    """Print a table on stdout; see `Table`."""
     Table(headers, heads=heads).print(rows)
 
 
 class Table:
     """A table on stdout that may grow. All cells are made printable.
 
-    Without a terminal nothing is cut, as in kubectl. On a narrow terminal, the middle of long names is cut.
-    If that is not enough, the table becomes a list: a line with the first `heads` cells of a row, and below
-    it the other non-empty cells with their headers. The first rows decide.
+    Without a terminal nothing is cut, as in kubectl. On a narrow terminal, long names lose their middle. If
+    that is not enough, the table becomes a list: a line with the first `heads` cells of a row, and below it
+    the other non-empty cells with their headers. The first rows determine the form.
     """
 
     def __init__(
@@ -296,7 +296,7 @@ def narrowed(
 ) -> dict[int, int]:
     """Smaller widths of the columns of names, which make a table narrower by `excess`; none if impossible.
 
-    The widest lose first. A name is a single word, and no amount such as ``vcore=1``.
+    The widest columns are narrowed first. A name is a single word, but not an amount such as ``vcore=1``.
     """
     least = {
         number: max(SHORTEST_NAME, cell_len(headers[number]))
@@ -313,7 +313,7 @@ def narrowed(
 
 
 def squeeze(text: str, cells: int) -> str:
-    """The text in at most this number of cells, without its middle: names mostly differ at their ends."""
+    """The text in at most this number of cells, without its middle, as names mostly differ at the ends."""
     if cell_len(text) <= cells:
         return text
     if cells < 1:
@@ -329,10 +329,10 @@ Segment = tuple[str, str]
 
 
 def listed(headers: Sequence[str], row: Sequence[str], heads: int, width: int) -> list[list[Segment]]:
-    """A row as an item of a list: its head, and below it the other cells, in few lines."""
+    """A row as an item of a list: its head, and below it the other cells in few lines."""
     head = [cell for cell in row[:heads] if cell != NOTHING]
     if head and head[0].replace(",", "").isdecimal():
-        # A number alone has no meaning: `revision 3`, `nodes 11,996`.
+        # A number alone has no meaning, so it gets its header: `revision 3`, `nodes 11,996`.
         head[0] = f"{headers[0].lower()} {head[0]}"
     lines: list[list[Segment]] = []
     line: list[Segment] = [(head[0], "bold")] if head else []
@@ -375,7 +375,7 @@ def folded(text: str, first: int, others: int) -> list[str]:
 
 
 def print_sentence(text: str) -> None:
-    """A sentence on stdout; on a terminal its lines are broken at blanks."""
+    """Print a sentence on stdout; on a terminal its lines are broken at blanks."""
     if is_terminal(sys.stdout):
         text = "\n".join(folded(text, terminal_width(), terminal_width()))
     print(text)
@@ -392,7 +392,7 @@ def print_segments(lines: Sequence[Sequence[Segment]]) -> None:
 
     console = Console(highlight=False)
     for line in lines:
-        # Text, not markup: the name of a partition has square brackets.
+        # A Text, not markup, because the name of a partition has square brackets.
         console.print(Text.assemble(*line), soft_wrap=True)
 
 
@@ -416,7 +416,7 @@ CELL_STYLES = {
 
 
 def shown_time(nanoseconds: int) -> str:
-    """UTC to the millisecond."""
+    """The time in UTC, to the millisecond."""
     moment = datetime.fromtimestamp(nanoseconds // 10**6 / 1e3, UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
@@ -430,7 +430,7 @@ AGREED = ("y", "yes")
 
 
 def ask_consent(question: str, undone: str, *, yes: bool) -> None:
-    """Ask for consent on a terminal, unless `yes` is set; `undone` is the message of a refusal.
+    """Ask for consent on a terminal, unless `yes` is set; `undone` is the message if it is refused.
 
     Raises:
         UsageError: the answer is no, or there is no terminal.

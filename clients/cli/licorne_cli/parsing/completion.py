@@ -1,7 +1,7 @@
 """`licorne completion`, and the completions of commands for a shell.
 
-argcomplete has the scripts of the shells: they run `licorne` with the line typed so far, and `complete`
-answers. Names of queues, nodes and other items are asked of the server, which has a second for its answer.
+argcomplete has the scripts for shells. They run `licorne` with the line typed so far, and `complete` answers.
+Names of queues, nodes and other items are requested from the server, which has to answer within a second.
 They are untrusted: control characters in them are escaped, and argcomplete quotes them for the shell.
 """
 
@@ -43,33 +43,33 @@ LISTED_BY = {
     "GROUP": ("users", "--groups"),
     "CONTEXT": ("context", "list"),
 }
-"""The command that lists the names of each kind, by the metavar of arguments."""
+"""By metavar of an argument: the command that lists its names."""
 PARTITION, FILE = "PARTITION", "FILE"
 PATIENCE = 1.0
-"""Timeout in seconds, unless `--timeout` was typed."""
+"""Timeout in seconds, if `--timeout` was not typed."""
 SPECIAL = re.compile(r"([^\w@%+=:,./-])")
-"""Special characters of the shell, which a word must escape."""
+"""Special characters of the shell, which must be escaped in a word."""
 
 Place = Callable[[Sequence[str]], tuple[Parser, list[str]]]
-"""Finds the parser of a command line, and the words left for it."""
+"""Finds the parser for a command line, and the words that it has to parse."""
 Run = Callable[[list[str], argparse.Namespace], object]
-"""Runs a command, with other values of its options."""
+"""Runs a command, with the given values of some options."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `licorne completion`."""
+    """Add the arguments of `licorne completion`."""
     parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help=", ".join(SHELLS))
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the script of a shell."""
+    """Print the script for a shell."""
     with while_read():
         print(shellcode(["licorne"], shell=args.shell, complete_arguments=["-o", "nospace"]), end="")
     return OK
 
 
 def complete(place: Place, run: Run) -> None:
-    """Answer the shell, and exit.
+    """Answer the shell's request for completions, and exit.
 
     argcomplete gets only the words after the command, because it does not support options before a verb.
     """
@@ -92,7 +92,7 @@ def values(
     run: Run,
     **_: object,
 ) -> Mapping[str, str]:
-    """The values of an argument with this prefix, each with its meaning; verbs of a noun beside its names."""
+    """The values of an argument with this prefix, each with its meaning; names of a noun with its verbs."""
     if isinstance(action.type, Offering):
         return dict.fromkeys(action.type.words, "")
     if action.metavar == FILE:
@@ -102,12 +102,12 @@ def values(
 
 
 def names_of(kind: str, typed: Sequence[str], run: Run) -> Iterable[str]:
-    """The names of a kind, by the options of the connection that were typed; none after a failure."""
+    """The names of a kind, using the connection options that were typed; none after a failure."""
     connection = argparse.ArgumentParser(exit_on_error=False, add_help=False)
     add_connection_arguments(connection, forms=())
     printed = StringIO()
     with redirect_stdout(printed), redirect_stderr(StringIO()), suppress(argparse.ArgumentError, SystemExit):
-        # The last word may be an option, whose value is being typed.
+        # The last word may be an option whose value is still to be typed.
         where, _ = connection.parse_known_args([*typed, ""])
         where.timeout = where.timeout if "--timeout" in typed else PATIENCE
         if kind == PARTITION:

@@ -1,4 +1,4 @@
-"""The parser of the command line: types of arguments, and one-line errors with a suggestion."""
+"""The parser of the command line: argument types, and errors in one line with a suggestion."""
 
 import argparse
 import re
@@ -17,32 +17,32 @@ ForCommands = argparse._SubParsersAction
 class ForVerbs(ForCommands):  # type: ignore[type-arg]
     """Subcommands of a parser that also has arguments: ``nodes n1`` and ``nodes drain n1``.
 
-    argparse does not support both; `Parser` chooses the subcommand before argparse gets the words.
+    argparse does not support both, so `Parser` chooses the subcommand before argparse gets the words.
     """
 
 
 LISTS = ("wide", "yaml", "name")
-"""Forms of `-o` that lists have beyond other commands."""
+"""Forms of `-o` that only lists have."""
 
 LONGEST = 64
-"""Limit of characters of a word that are compared."""
+"""Maximum characters of a word that are compared."""
 LIKENESS = 0.7
-"""Similarity of two words, from 0 to 1, from which on one is suggested for the other."""
+"""Similarity of two words, from 0 to 1, from which one is suggested for the other."""
 
 
 class Parser(argparse.ArgumentParser):
-    """Exits with 1 for wrong usage (DESIGN § 5), or with its `usage_error`; argparse exits with 2."""
+    """A parser that exits with 1 for wrong usage (DESIGN § 5), or with `usage_error`; argparse uses 2."""
 
     _line = ""
-    """The short usage, made before words are temporarily removed from the parser."""
+    """The short usage, which is made before words are temporarily removed from the parser."""
 
     def error(self, message: str) -> NoReturn:
-        """Print the usage in a line, and the error."""
+        """Print the usage in one line, and the error; then exit."""
         self._print_message(self._line or self._short_usage(), sys.stderr)
         self.exit(self.get_default("usage_error") or USAGE, f"{self.prog}: {message}\n")
 
     def parse_line(self, given: Sequence[str]) -> argparse.Namespace:
-        """The arguments. Options may stand between words, which argparse alone does not accept.
+        """Parse the words. Options may be between words, which argparse alone does not accept.
 
         Exits after an error, or after the output of `--help` and the like.
         """
@@ -85,7 +85,7 @@ class Parser(argparse.ArgumentParser):
         return at
 
     def _get_positional_actions(self) -> list[argparse.Action]:
-        """The words that argparse itself is to find."""
+        """The words that argparse itself has to find."""
         found = super()._get_positional_actions()
         return [action for action in found if not isinstance(action, ForVerbs)]
 
@@ -94,15 +94,15 @@ class Parser(argparse.ArgumentParser):
         return any(isinstance(action, ForCommands) for action in self._get_positional_actions())
 
     def _place_of_command(self, words: Sequence[str]) -> int | None:
-        """The place of the subcommand among the words; None for none.
+        """The index of the subcommand in the words; None if there is none.
 
-        Options may stand before a verb.
+        Options may precede a verb.
         """
         at = 0 if self._needs_command() else self.length_of_options(words)
         return at if at < len(words) and words[at] in dict(commands_of(self)) else None
 
     def _expect_command(self, words: Sequence[str]) -> None:
-        """Print help if no subcommand was named; argparse judges other words."""
+        """Print help if no subcommand was named; argparse handles other words."""
         if not words:
             self.print_help(sys.stderr)
             self.exit(USAGE)
@@ -137,7 +137,7 @@ class Parser(argparse.ArgumentParser):
         return [flag for flag in self._option_string_actions if flag.startswith("--")]
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """Refuse a value that is no choice, with a suggestion."""
+        """Refuse a value that is not one of the choices, with a suggestion."""
         if action.choices is None or value in action.choices:
             return
         known = [str(choice) for choice in action.choices]
@@ -148,7 +148,7 @@ class Parser(argparse.ArgumentParser):
         raise argparse.ArgumentError(action, f"{reason} (choose from {', '.join(known)})")
 
     def _short_usage(self) -> str:
-        """The usage without options, which would fill a screen; `--help` has them."""
+        """The usage without options, which would fill a screen; `--help` lists them."""
         formatter = self._get_formatter()
         formatter.add_usage(None, self._get_positional_actions(), [])
         return formatter.format_help().replace(self.prog, f"{self.prog} [OPTION...]", 1)
@@ -165,7 +165,7 @@ def commands_of(
 
 
 def verbs_of(parser: argparse.ArgumentParser) -> dict[str, str]:
-    """The verbs of a noun, each with its purpose."""
+    """The verbs of a noun, each with its help line."""
     return {
         verb.dest: verb.help or ""
         for action in parser._actions
@@ -175,13 +175,13 @@ def verbs_of(parser: argparse.ArgumentParser) -> dict[str, str]:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """``, did you mean queues?`` for a word that is similar to a supported one; else empty."""
+    """``, did you mean queues?`` for a word that resembles a supported one; else empty."""
     meant = similar(word, known)
     return f", did you mean {meant}?" if meant else ""
 
 
 def similar(word: str, known: Iterable[str]) -> str:
-    """The supported word that begins with this word, or is similar to it; empty for none."""
+    """The supported word that begins with this word, or resembles it; empty if there is none."""
     spelt = {name.lstrip("-"): name for name in known}
     word = word.lstrip("-").lower()[:LONGEST]
     longer = [name for name in spelt if word and name.startswith(word)]
@@ -216,12 +216,12 @@ class Catalogue(Parser):
 
 
 MAX_DIGITS = 19
-"""More digits than any size or revision has."""
+"""Number of digits that no size or revision exceeds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Offering:
-    """An argument type with words for completion; other values are allowed too."""
+    """An argument type with words for completion; other values are accepted too."""
 
     read: Callable[[str], Any]
     words: tuple[str, ...]
@@ -232,7 +232,7 @@ class Offering:
 
 
 def positive(text: str) -> int:
-    """A whole number from 1 on."""
+    """A whole number of at least 1."""
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text} is not at least 1")
@@ -247,7 +247,7 @@ def revision(text: str) -> int:
 
 
 def seconds(at_least: float) -> Callable[[str], float]:
-    """A finite number of seconds, `at_least` or more."""
+    """A finite number of seconds, at least `at_least`."""
 
     def read(text: str) -> float:
         value = float(text)
@@ -274,11 +274,11 @@ DURATION_UNITS = {
 DURATION_PART = r"([0-9]{1,20}[.]?[0-9]{0,20}|[.][0-9]{1,20})(d|h|ms|m|s|us|µs|μs|ns)"
 MAX_PARTS = 20
 LONGEST_SECONDS = 2**63 / 1e9
-"""Limit of nanoseconds in 64 bits."""
+"""Maximum seconds, whose nanoseconds fit into 64 bits."""
 
 
 def duration(text: str) -> float:
-    """A length of time above zero, in seconds: ``90s``, ``5m``, ``1h30m``, ``7d``."""
+    """A positive duration, in seconds: ``90s``, ``5m``, ``1h30m``, ``7d``."""
     if not re.fullmatch(rf"\+?({DURATION_PART}){{1,{MAX_PARTS}}}", text):
         length = 0.0
     else:
@@ -315,18 +315,18 @@ Arguments = Callable[[argparse.ArgumentParser], object]
 
 
 def argument(*names: str, **how: Any) -> Arguments:
-    """A word or an option, as `ArgumentParser.add_argument` takes it."""
+    """A word or an option, with the parameters of `ArgumentParser.add_argument`."""
     return lambda parser: parser.add_argument(*names, **how)
 
 
 def add_yes(parser: argparse.ArgumentParser, *, asks: bool = True) -> None:
-    """Add ``--yes``, to a command that asks before it acts, and to one that scripts call in the same way."""
+    """Add ``--yes`` to a command that asks before it acts, or that scripts call in the same way."""
     text = "do it without being asked" if asks else "accepted as elsewhere: this asks nothing"
     parser.add_argument("-y", "--yes", action="store_true", help=text)
 
 
 class Command(NamedTuple):
-    """A command, or an action of one."""
+    """A command, or a verb of a noun."""
 
     arguments: Sequence[Arguments]
     run: Callable[[argparse.Namespace], int]
@@ -336,7 +336,7 @@ class Command(NamedTuple):
     notes: str = ""
     """Text before the examples at the end of the help."""
     text: str = ""
-    """Line in the help of the noun whose verb it is."""
+    """Help line of a verb in the help of its noun."""
 
     def add_to(self, parser: argparse.ArgumentParser) -> None:
         """Add the arguments to a parser, and the examples to its help."""

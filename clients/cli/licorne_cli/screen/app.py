@@ -43,7 +43,7 @@ Look = Callable[[Opened | None], Snapshot]
 class Words:
     """Functions that make the current title and status of a screen.
 
-    `none` is the message for no RM, given its consequence.
+    `none` makes the message for no RM, given its consequence.
     """
 
     title: Callable[[], str]
@@ -52,16 +52,16 @@ class Words:
 
 
 async def watch(look: Look, words: Words, *, interval: float, seconds: float | None = None) -> None:
-    """Show a server on the terminal until the viewer quits, or for a number of seconds.
+    """Show a server on the terminal until the viewer quits, or for `seconds`.
 
     `look` blocks, and is called in a thread, `interval` seconds after the last call has ended. If a call
-    takes longer than that, the pause is as long as the call, to spare a slow server.
+    takes longer than `interval`, the pause is as long as the call, to spare a slow server.
 
     Raises:
         grpc.RpcError: the first look failed. Later failures are shown on the screen.
         NotFoundError: the first look found no such RM or partition.
-        KeyboardInterrupt: the viewer interrupted it.
-        SystemExit: a signal ended it.
+        KeyboardInterrupt: the viewer has interrupted the screen.
+        SystemExit: a signal has ended the screen.
     """
     first = await asyncio.to_thread(look, None)
     screen = TopApp(look, words, first, interval=interval, seconds=seconds, has_keys=sys.stdin.isatty())
@@ -80,28 +80,28 @@ async def watch(look: Look, words: Words, *, interval: float, seconds: float | N
 
 
 class _OnStdout(LinuxDriver):
-    """Draws on stdout, where a table would be printed; Textual alone draws on stderr."""
+    """Draws on stdout, in place of a table; Textual itself draws on stderr."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         assert sys.__stdout__ is not None, "a screen is shown on a terminal only"
         self._file = sys.__stdout__
-        # The widgets of the library have signs that an older encoding lacks.
+        # The widgets of the library use characters that an older encoding lacks.
         sys.__stdout__.reconfigure(errors="replace")
 
     def run_input_thread(self) -> None:
-        """Read keys. The end of an input that is no terminal would be read again and again."""
+        """Read keys. Without a terminal, the end of the input would be read again and again."""
         if os.isatty(self.fileno):
             super().run_input_thread()
 
 
 class TopApp(App[None]):
-    """Everything on the screen."""
+    """The screen and all its parts."""
 
     ENABLE_COMMAND_PALETTE = False
     CSS_PATH = "app.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        # Priority: they take effect before the next key, which may be meant for another part.
+        # These have priority, to take effect before the next key, which may be meant for another part.
         Binding("slash", "filter", "filter", key_display="/", priority=True),
         Binding("enter", "keep_filter", "keeps it", key_display="enter", priority=True),
         Binding("ctrl+c", "interrupt", show=False, priority=True),
@@ -118,7 +118,7 @@ class TopApp(App[None]):
         seconds: float | None = None,
         has_keys: bool = True,
     ) -> None:
-        """Begin with the `first` snapshot. Without a keyboard no key is displayed."""
+        """Begin with the `first` snapshot. Without a keyboard no keys are displayed."""
         super().__init__(driver_class=_OnStdout, ansi_color=True)
         self.hurry = asyncio.Event()
         self._look = look
@@ -129,7 +129,7 @@ class TopApp(App[None]):
         self._failure = ""
         self._last_answer = monotonic()
         self._view = View(first)
-        # References, not queries: parts are mounted and removed one by one, while snapshots and keys arrive.
+        # References instead of queries: parts are mounted and removed while snapshots and keys arrive.
         self._head = Head()
         self._queues = Queues("queues", has_keys=has_keys)
         self._opened = OpenedQueue(has_keys=has_keys)
@@ -141,7 +141,7 @@ class TopApp(App[None]):
         self._typing = Typing()
 
     def compose(self) -> ComposeResult:
-        """The parts of the screen, from its top to its end."""
+        """The parts of the screen, from top to bottom."""
         yield from (self._head, self._pages, self._none, self._place, self._legend, self._typing)
         yield Footer(compact=True) if self._has_keys else Static("Ctrl-C quits", id="keys")
 
@@ -188,7 +188,7 @@ class TopApp(App[None]):
             self._opened.show(self._view, self._view.opened, self.size.width)
 
     def show_head(self) -> None:
-        """The title and the time; then the status or a failure, and the marks of partitions."""
+        """Show the title and the time, the status or a failure, and the marks of partitions."""
         snapshot = self._view.snapshot
         status = "  ".join((self._words.status(snapshot), *status_text(self._view.wanted)))
         if self._failure:
@@ -197,7 +197,7 @@ class TopApp(App[None]):
         self._head.show(self._words.title(), status, snapshot, has_failed=bool(self._failure))
 
     def show_queues(self) -> None:
-        """The table; if it is empty, the reason."""
+        """Show the table, or if it is empty, the reason."""
         view = self._view
         self._queues.show(view, self.size.width)
         none = self._words.none(", so there are no queues")
@@ -213,7 +213,7 @@ class TopApp(App[None]):
 
     @on(DataTable.RowHighlighted, "#queues")
     def select(self) -> None:
-        """Keep the cursor on its queue when rows above it change, and pass its position on."""
+        """Keep the cursor on its queue when rows above change, and pass its position on."""
         view = self._view
         view.select(self._queues.cursor_row)
         if view.current is not None:
@@ -224,7 +224,7 @@ class TopApp(App[None]):
 
     @on(DataTable.RowSelected, "#queues")
     def open(self) -> None:
-        """Open the queue of the cursor."""
+        """Open the queue at the cursor."""
         self.select()
         self._view.open()
         self.hurry.set()
@@ -232,13 +232,13 @@ class TopApp(App[None]):
 
     @on(DataTable.RowHighlighted, "#applications")
     def choose(self) -> None:
-        """Ask why the application of the cursor waits."""
+        """Request why the application at the cursor waits."""
         if self._view.choose(self._opened.applications.cursor_row):
             self.hurry.set()
         self.show()
 
     def action_turn_to(self, page: str) -> None:
-        """Show ``queues``, ``opened`` or ``help``."""
+        """Show the page ``queues``, ``opened`` or ``help``."""
         self._pages.current = page
         parts = {"queues": self._queues, "opened": self._opened.applications, "help": self._help}
         parts[page].focus()
@@ -255,26 +255,26 @@ class TopApp(App[None]):
         self.action_turn_to("queues" if self._view.opened is None else "opened")
 
     def action_change(self, what: str) -> None:
-        """Change what is visible; see `View.changes`."""
+        """Change the choice of visible rows; see `View.changes`."""
         self.select()
         self._view.changes[what]()
         self.show()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Allow the keys of the filter only in their widgets, as a filter may contain a slash."""
+        """Allow the keys of the filter only in their widgets, because a filter may contain a slash."""
         del parameters
         if action == "keep_filter":
             return isinstance(self.focused, Typing)
         return action != "filter" or isinstance(self.focused, Queues)
 
     def action_filter(self) -> None:
-        """Begin to type a filter."""
+        """Start typing a filter."""
         self._typing.display = True
         self._typing.value = self._view.wanted.text
         self.screen.set_focus(self._typing)
 
     def action_keep_filter(self) -> None:
-        """Leave the filter as it is."""
+        """Stop typing, and keep the filter."""
         self._typing.display = False
         self.screen.set_focus(self._queues)
 

@@ -1,4 +1,4 @@
-"""Snapshots as lines, for an output that is no terminal."""
+"""Snapshots as lines, for an output that is not a terminal."""
 
 from licorne_cli.output.text import printable
 from licorne_cli.screen.pieces import percent
@@ -11,11 +11,11 @@ class Lines:
     """Prints snapshots as lines, at most one a second."""
 
     def __init__(self) -> None:
-        """Print lines from the next snapshot on."""
+        """Start; the next snapshot is printed."""
         self._next = 0.0
 
     def show(self, snapshot: Snapshot, seconds: float, status: str) -> None:
-        """Print a line, unless one was printed within a second. `seconds` is the time since the start."""
+        """Print a line, at most one a second; `seconds` is the time since the start."""
         if seconds >= self._next:
             self._next = int(seconds) + 1.0
             print(line(snapshot, seconds, status), flush=True)

@@ -1,4 +1,4 @@
-"""The contents of the page of an opened queue, and of the help."""
+"""Contents of two pages: an opened queue, and the help."""
 
 from collections.abc import Iterator, Sequence
 
@@ -17,7 +17,7 @@ ASKING = "asking for its applications"
 
 
 def queue_facts(node: QueueNode, width: int) -> Group:
-    """The path and the marks of a queue, and a line for each of its used, requested or limited resources."""
+    """Path and marks of a queue, and a line for each resource that is used, requested or limited."""
     queue = node.queue
     maps = (queue.allocated, queue.guaranteed, queue.max, queue.pending)
     names = sorted({name for amounts in maps for name in amounts} or node.limit, key=rank)
@@ -28,7 +28,7 @@ def queue_facts(node: QueueNode, width: int) -> Group:
 
 
 def status_text(wanted: Wanted) -> Iterator[str]:
-    """The choices of the viewer."""
+    """The viewer's choices, as text."""
     if wanted.text:
         yield f"filter: {wanted.text}"
     if wanted.order != "name":
@@ -38,7 +38,7 @@ def status_text(wanted: Wanted) -> Iterator[str]:
 
 
 def application_cells(app: Application) -> list[Text]:
-    """The cells of an application, as in `HEADINGS`."""
+    """The cells of an application, in the order of `HEADINGS`."""
     running = app.allocation_count - app.placeholder_count
     return [
         Text(printable(app.application_id)),
@@ -51,7 +51,7 @@ def application_cells(app: Application) -> list[Text]:
 
 
 def count_of(node: QueueNode, inside: Inside | None) -> str:
-    """The number of listed applications and of all, or the reason why none are listed."""
+    """The numbers of listed and of all applications, or the reason why none are listed."""
     if inside is None:
         return ASKING
     if not node.queue.is_leaf:
@@ -64,7 +64,7 @@ def count_of(node: QueueNode, inside: Inside | None) -> str:
 
 
 def explanation(inside: Inside, chosen: str) -> Text:
-    """The blocker of the first waiting ask of the chosen application."""
+    """The reason why the first ask of the chosen application waits."""
     app = next((app for app in inside.applications if app.application_id == chosen), None)
     answer = inside.explanation
     if app is None:
@@ -126,7 +126,7 @@ WORDS = (
 
 
 def help_text() -> Group:
-    """The keys and the words of the screen."""
+    """The keys and the terms of the screen."""
     return Group(_meanings(KEYS), Text(), _meanings(WORDS))
 
 

@@ -12,13 +12,13 @@ from licorne_cli.output.text import human_amount, is_in_bytes, printable, shown_
 from licorne_cli.screen.tree import Cluster, QueueNode
 
 USED, OVER, FREE, GUARANTEE, PARTS = "█", "▒", "·", "│", "▏▎▍▌▋▊▉"
-"""The characters of bars: cells, the end of a guarantee, and cells filled by one eighth and more."""
+"""Characters of bars: used, over the guarantee, free, end of the guarantee, and partially filled cells."""
 
 ACTIVE = "Active"
 
 
 def queue_marks(node: QueueNode, resource: str) -> Iterator[str]:
-    """The marks of a queue, the gravest first; `resource` is that of the bar."""
+    """The marks of a queue, the most severe first; `resource` is that of the bar."""
     queue = node.queue
     if queue.state != ACTIVE:
         yield queue.state.lower()
@@ -34,7 +34,7 @@ def queue_marks(node: QueueNode, resource: str) -> Iterator[str]:
 
 
 def _maximum(node: QueueNode, resource: str) -> Iterator[str]:
-    """The mark of a reached maximum, with the resource unless it is that of the bar."""
+    """The mark for a reached maximum, with the resource unless it is that of the bar."""
     reached = reached_maxima(node)
     if not reached:
         return
@@ -45,7 +45,7 @@ def _maximum(node: QueueNode, resource: str) -> Iterator[str]:
 
 
 def reached_maxima(node: QueueNode) -> list[str]:
-    """The resources whose own maximum a queue has reached.
+    """The resources for which a queue has reached its own maximum.
 
     A maximum of zero counts as reached if the queue has pending asks for the resource.
     """
@@ -62,7 +62,7 @@ def _is_full_parent(node: QueueNode) -> bool:
 
 
 def amount(resources: Mapping[str, int], shown: str) -> str:
-    """An amount of the displayed resource, or else of another resource, with its name."""
+    """An amount of the displayed resource, or if there is none, of another resource with its name."""
     if resources.get(shown):
         return human_amount(shown, resources[shown])
     name = min(name for name, value in resources.items() if value)
@@ -82,7 +82,7 @@ def unit(resource: str) -> str:
 
 
 def cluster_marks(cluster: Cluster) -> Iterator[str]:
-    """The marks of a partition and of its RM, each a sentence."""
+    """The marks of a partition and of its RM, as sentences."""
     rm, partition = cluster.rm, cluster.partition
     if rm is not None and not rm.connected:
         yield f"RM lost: no stream since {shown_time(rm.since)}, its books are kept"
@@ -111,7 +111,7 @@ def bar(used: int, guaranteed: int, whole: int, cells: int) -> Text:
     mark = _mark(guaranteed, whole, cells)
     full, rest = divmod(steps, EIGHTHS)
     borrows = 0 < guaranteed < used
-    # Usage beyond a guarantee, however small, must be visible without colours too.
+    # Usage beyond a guarantee, however small, must be visible even without colours.
     within = min(mark, full - 1) if borrows and full else full
     colour = _colour(used, guaranteed, whole)
     found = Text()
@@ -125,7 +125,7 @@ def bar(used: int, guaranteed: int, whole: int, cells: int) -> Text:
 
 
 def _steps(used: int, whole: int, steps: int) -> int:
-    """The steps of a bar for an amount; all only for the whole, none only for zero."""
+    """The number of steps for an amount: all only for the whole, none only for zero."""
     if used <= 0:
         return 0
     if used >= whole:
@@ -134,7 +134,7 @@ def _steps(used: int, whole: int, steps: int) -> int:
 
 
 def _mark(guaranteed: int, whole: int, cells: int) -> int:
-    """The cell at the end of the guarantee; outside the bar without a guarantee."""
+    """The cell at the end of the guarantee; outside the bar if there is no guarantee."""
     if not guaranteed or not whole:
         return cells
     return min(guaranteed * cells // whole, cells - 1)
@@ -149,7 +149,7 @@ def _colour(used: int, guaranteed: int, whole: int) -> str:
 
 
 def percent(used: int, whole: int) -> str:
-    """The used share: 100 % only from the maximum on; a dash if `whole` is zero."""
+    """The used share: 100 % only if the maximum is reached; a dash if `whole` is zero."""
     if not whole:
         return "-" if not used else "over"
     share = 100 * used // whole

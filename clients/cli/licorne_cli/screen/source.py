@@ -1,4 +1,4 @@
-"""Snapshots of a server from its State service, with no more requests than the screen needs."""
+"""Reads snapshots of a server from its State service, with no more requests than the screen needs."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ class Source:
         timeout: float,
         partitions: Callable[[], Sequence[Partition]] | None = None,
     ) -> None:
-        """`partitions` lists the partitions; the default is all.
+        """`partitions` returns the partitions, by default all.
 
         `timeout` is in seconds, for each answer.
         """
@@ -90,7 +90,7 @@ class Source:
         )
 
     def _explained(self, opened: Opened, applications: Sequence[Application]) -> ExplainResponse | None:
-        """The explanation of the chosen or first application; None if it has no pending ask."""
+        """The explanation for the chosen or the first application; None if it has no pending ask."""
         wanted = opened.application or (applications[0].application_id if applications else "")
         waits = any(app.application_id == wanted and app.pending_asks for app in applications)
         if not waits:
@@ -105,7 +105,7 @@ class Source:
 
 
 def _is_gone(error: grpc.RpcError) -> bool:
-    """True if the item has been removed since it was listed."""
+    """True if the item was removed after it was listed."""
     return error.code() is grpc.StatusCode.NOT_FOUND
 
 

@@ -1,4 +1,4 @@
-"""The table of queues: which columns fit a width, and the cells of each row."""
+"""The table of queues: the columns that fit, and the cells of each row."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -20,12 +20,12 @@ PERCENT = 5
 NOTE_LEAST, NOTE_SHARE = 8, 4
 RESOURCE_MOST, SHORT_RESOURCE_MOST = 14, 8
 GRAVE = ("at max", "over max", "full", "stopped")
-"""Marks that begin with these are red; others are yellow."""
+"""Beginnings of the marks that are red; others are yellow."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column that is dropped for lack of room."""
+    """A column, which may be dropped for lack of room."""
 
     heading: str
     cell: Callable[[QueueNode, str], str]
@@ -34,7 +34,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """A line of the table: a queue, and the resource that its bar and numbers are of."""
+    """A line of the table: a queue, and the resource for its bar and numbers."""
 
     node: QueueNode
     resource: str
@@ -53,7 +53,7 @@ def _amount_of(kind: str) -> Callable[[QueueNode, str], str]:
 
 
 def _max(node: QueueNode, resource: str) -> str:
-    """The queue's own maximum; in brackets that of an ancestor, or the size of the cluster."""
+    """The queue's own maximum, or in brackets that of an ancestor or the size of the cluster."""
     if resource not in node.limit:
         return ""
     whole = human_amount(resource, node.limit[resource])
@@ -76,14 +76,14 @@ PENDING = Column("PENDING", _amount_of("pending"))
 APPLICATIONS = Column("APPS", _applications)
 
 BEFORE_NOTES = (RESOURCE, SHORT_RESOURCE, USED, MAX)
-"""Columns for which a note is cut. The resource is first: without it numbers have no meaning."""
+"""Columns with priority over notes. The resource is first, because numbers have no meaning without it."""
 BY_PRIORITY = (USED, MAX, PENDING, GUARANTEED, APPLICATIONS)
-"""Columns of numbers, the most important first."""
+"""Columns with numbers, the most important first."""
 IN_ORDER = (RESOURCE, SHORT_RESOURCE, USED, GUARANTEED, MAX, PENDING, APPLICATIONS)
 
 
 def queue_rows(nodes: Iterable[QueueNode], resource: str, collapsed: frozenset[Key]) -> list[Row]:
-    """A row for each queue; an empty resource means the dominant one of each."""
+    """A row for each queue; an empty resource means the dominant resource of each queue."""
     return [_queue_row(node, resource or node.dominant(), collapsed) for node in nodes]
 
 
@@ -112,11 +112,11 @@ def resource_rows(node: QueueNode, resources: Iterable[str]) -> list[Row]:
 class Table:
     """The columns of some rows that fit into `width` cells, and the cells of each row.
 
-    Marks have room before most numbers: a mark is never dropped, but may be cut.
+    Marks precede most numbers when room is assigned: a mark is never dropped, but may be cut.
     """
 
     def __init__(self, rows: Sequence[Row], width: int, *, first: str, columns: Sequence[Column]) -> None:
-        """`first` is the heading of the names. The first columns are the last to be dropped."""
+        """`first` is the heading of the names. The last columns are dropped first."""
         self._first = first
         self._kept = [column for column in columns if column in BEFORE_NOTES]
         self._others = [column for column in columns if column not in BEFORE_NOTES]
@@ -134,7 +134,7 @@ class Table:
         return cls(rows, width, first=RESOURCE.heading, columns=BY_PRIORITY[:-1])
 
     def _lay_out(self, rows: Sequence[Row], width: int) -> None:
-        """The widths: first the minimum, then columns as they fit, then more for name, note and bar."""
+        """Assign widths: first the minimum, then to columns as they fit, then more to name, note and bar."""
         names = max((row.indent + cell_len(row.name) for row in rows), default=0)
         notes = max((cell_len(row.note) for row in rows), default=0)
         usual = NAME_LEAST if width < NARROW else width // NAME_SHARE
@@ -154,7 +154,7 @@ class Table:
         self._columns.sort(key=lambda item: IN_ORDER.index(item[0]))
 
     def _add(self, columns: Sequence[Column], rows: Sequence[Row], room: int) -> int:
-        """Add the first columns that fit; return the remaining room."""
+        """Add the first columns that fit; returns the remaining room."""
         for column in columns:
             cells = (cell_len(column.cell(row.node, row.resource)) for row in rows)
             needed = max(len(column.heading), *cells, 0)
@@ -188,7 +188,7 @@ class Table:
         return found
 
     def printed(self, rows: Iterable[Row]) -> RichTable:
-        """The table for a console."""
+        """The table for printing on a console."""
         table = RichTable(box=None, padding=(0, PADDING, 0, 0), pad_edge=False, header_style="bold")
         for heading, cells in self.headings():
             side = heading.justify or "left"

@@ -41,7 +41,7 @@ DEFAULT_INTERVAL = 2.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `licorne top`."""
+    """Add the arguments of `licorne top`."""
     parser.add_argument(
         "--interval",
         type=seconds(0.0),
@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Look repeatedly; an interrupt is the normal end."""
+    """Show snapshots repeatedly; an interrupt is the regular end."""
     try:
         return with_channel(args, lambda channel: show(channel, args))
     except KeyboardInterrupt:
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def show(channel: grpc.Channel, args: argparse.Namespace) -> None:
-    """Show a screen on a terminal; otherwise print a table, a line or an object for each look."""
+    """Show a screen on a terminal; otherwise print a table, a line or an object for each snapshot."""
     stub = StateStub(channel)
     source = Source(stub, args.timeout, lambda: partitions_looked_at(stub, args))
     if args.output in DATA_FORMS:
@@ -84,13 +84,13 @@ def show(channel: grpc.Channel, args: argparse.Namespace) -> None:
 
 
 def partitions_looked_at(stub: StateStub, args: argparse.Namespace) -> Sequence[Partition]:
-    """All partitions, those of an RM, or the named one: for a bare name the first match."""
+    """All partitions, those of an RM, or the named one; a bare name means the first match."""
     found = partitions_meant(stub, args)
     return found[:1] if args.partition else found
 
 
 def repeat(args: argparse.Namespace, look: Callable[[], None]) -> None:
-    """Look as often as given, or endlessly."""
+    """Call `look` as often as the arguments say, or endlessly."""
     for number in count(1):
         look()
         if number == args.count:
@@ -99,7 +99,7 @@ def repeat(args: argparse.Namespace, look: Callable[[], None]) -> None:
 
 
 def print_partitions(source: Source, output: str) -> None:
-    """Print one look as data; in YAML as a document of a stream."""
+    """Print a snapshot as data; in YAML each is a document of a stream."""
     if output == "yaml":
         print("---")
     print_data({"partitions": [to_plain(one) for one in source.partitions()]}, output)
@@ -107,7 +107,7 @@ def print_partitions(source: Source, output: str) -> None:
 
 
 def print_table(snapshot: Snapshot, target: str) -> None:
-    """Print one look as text of any length."""
+    """Print a snapshot as text of any length."""
     width = terminal_width()
     found = rows(trees(snapshot), Wanted())
     shown = queue_rows(found, "", frozenset())
@@ -122,7 +122,7 @@ def print_table(snapshot: Snapshot, target: str) -> None:
 
 def watch(channel: grpc.Channel, source: Source, args: argparse.Namespace) -> None:
     """Show the screen until the viewer quits."""
-    # The library of the screen is imported for nothing else: that takes half a second.
+    # The library of the screen is imported only here, because that takes half a second.
     from licorne_cli.screen.app import Words, watch
 
     async def until_quit() -> None:
@@ -130,7 +130,7 @@ def watch(channel: grpc.Channel, source: Source, args: argparse.Namespace) -> No
         try:
             await watch(source.look, words, interval=args.interval)
         finally:
-            # Do not wait for a read under way.
+            # Do not wait for a running read.
             channel.close()
 
     asyncio.run(until_quit())

@@ -1,4 +1,4 @@
-"""Snapshots of a server: their queues as a tree, and its visible rows."""
+"""Snapshots of a server, their queues as a tree, and the visible rows of the tree."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from licorne_cli.output.text import counted, printable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """A partition with its queues, root first, its RM, and its displayed name."""
+    """A partition with its queues (root first), its RM, and its displayed name."""
 
     partition: Partition
     queues: Sequence[Queue]
@@ -19,7 +19,7 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
-    """The opened queue, and the application chosen in it; empty for the first one."""
+    """The opened queue, and the application that is chosen in it; empty for the first one."""
 
     partition: str
     path: str
@@ -35,9 +35,8 @@ class Opened:
 class Inside:
     """The contents of an opened queue.
 
-    Applications with pending asks come first, in order of submission. If `is_partial` the queue has
-    more applications. The explanation is that of the first pending ask of the chosen application;
-    None if it has no pending ask.
+    Applications with pending asks are first, in order of submission. If `is_partial` the queue has more
+    applications. The explanation is for the first pending ask of the chosen application; None if it has none.
     """
 
     opened: Opened
@@ -48,7 +47,7 @@ class Inside:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """The state of a server. `time` is in unix seconds by the local clock."""
+    """The state of a server. `time` is in unix seconds of the local clock."""
 
     time: float
     clusters: Sequence[Cluster]
@@ -56,7 +55,7 @@ class Snapshot:
 
 
 def totals(snapshot: Snapshot) -> str:
-    """The totals of a snapshot in a line."""
+    """The totals of a snapshot, in one line."""
     partitions = [cluster.partition for cluster in snapshot.clusters]
     nodes = sum(partition.nodes for partition in partitions)
     allocations = sum(partition.allocations for partition in partitions)
@@ -76,8 +75,8 @@ FIRST_RESOURCES = ("vcore", "memory")
 class QueueNode:
     """A queue in its tree.
 
-    `limit` is the maximum that the queue can use of each resource: the least of its own maximum, the
-    maxima of its ancestors, and the size of the cluster.
+    `limit` is the most that the queue can use of each resource: the least of its maximum, the maxima of its
+    ancestors, and the size of the cluster.
     """
 
     key: Key
@@ -97,7 +96,7 @@ class QueueNode:
             node = node.parent
 
     def has(self, text: str) -> bool:
-        """True if a text is in the path or the partition's name; case does not matter."""
+        """True if the text is in the path or in the partition's name, ignoring case."""
         return any(text.casefold() in printable(part).casefold() for part in self.key)
 
     def below(self) -> int:
@@ -105,7 +104,7 @@ class QueueNode:
         return sum(1 + child.below() for child in self.children)
 
     def whole(self, resource: str) -> int:
-        """The amount of a full bar; 0 if the cluster has none of the resource."""
+        """The amount of a full bar; 0 if the cluster does not have the resource."""
         return self.limit.get(resource, 0)
 
     def use(self, resource: str) -> float:
@@ -140,7 +139,7 @@ def trees(snapshot: Snapshot) -> list[QueueNode]:
 def _tree(cluster: Cluster) -> Iterator[QueueNode]:
     found: dict[str, QueueNode] = {}
     for queue in cluster.queues:
-        # A queue that was added between two pages may lack its parent until the next look.
+        # If a queue was added between two pages, its parent may be missing until the next snapshot.
         parent = found.get(queue.parent) if queue.parent else None
         if queue.parent and parent is None:
             continue
@@ -188,7 +187,7 @@ def by_name(_: str) -> Order:
 
 
 def by_use(resource: str) -> Order:
-    """Order by used share, the fullest first; without a resource by the dominant one of each queue."""
+    """Order by used share, the highest first; without a resource, by that of each queue's dominant one."""
     return lambda node: (-node.use(resource or node.dominant()), node.name)
 
 
@@ -218,7 +217,7 @@ ORDERS: Mapping[str, Callable[[str], Order]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """The choice of visible queues, and their order."""
+    """The viewer's choice of visible queues and of their order."""
 
     order: str = "name"
     resource: str = ""
@@ -226,12 +225,12 @@ class Wanted:
     collapsed: frozenset[Key] = frozenset()
 
     def next_order(self) -> str:
-        """The next order, cyclically."""
+        """The next order, in a cycle."""
         names = list(ORDERS)
         return names[(names.index(self.order) + 1) % len(names)]
 
     def next_resource(self, known: Sequence[str]) -> str:
-        """The next resource, cyclically; empty for the dominant one of each queue."""
+        """The next resource, in a cycle; empty for the dominant one of each queue."""
         names = ["", *known]
         at = names.index(self.resource) if self.resource in names else 0
         return names[(at + 1) % len(names)]
@@ -240,8 +239,8 @@ class Wanted:
 def rows(roots: Sequence[QueueNode], wanted: Wanted) -> list[QueueNode]:
     """The visible queues, parents before children.
 
-    With a filter these are the queues with the text in their path or in their partition's name, and
-    their ancestors, whatever is collapsed.
+    With a filter, these are the queues that have the text in their path or in their partition's name, and
+    their ancestors, even if collapsed.
     """
     key = ORDERS[wanted.order](wanted.resource)
     kept = _kept(roots, wanted.text) if wanted.text else None
@@ -261,7 +260,7 @@ def rows(roots: Sequence[QueueNode], wanted: Wanted) -> list[QueueNode]:
 
 
 def parents_below(roots: Sequence[QueueNode]) -> frozenset[Key]:
-    """All parents but the roots."""
+    """All parents except the roots."""
     everything = rows(roots, Wanted())
     return frozenset(node.key for node in everything if node.children and node.parent)
 

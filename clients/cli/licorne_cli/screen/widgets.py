@@ -1,4 +1,4 @@
-"""The parts of the screen, with their keys: head, queues, an opened queue, help and filter."""
+"""The parts of the screen and their keys: head, queues, an opened queue, help and filter."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -47,7 +47,7 @@ class Head(Vertical):
         super().__init__(*parts)
 
     def show(self, title: str, status: str, snapshot: Snapshot, *, has_failed: bool) -> None:
-        """Display these words."""
+        """Display these texts."""
         for part, text in (
             (self._title, f"{title}  {shown_clock(snapshot.time)}"),
             (self._status, status),
@@ -59,7 +59,7 @@ class Head(Vertical):
 
 
 class Rows(DataTable[Text]):
-    """A table whose rows are replaced with each snapshot, at an unchanged scroll position."""
+    """A table whose rows are replaced with each snapshot, without changing the scroll position."""
 
     def __init__(self, place: str, *, has_keys: bool) -> None:
         """`place` is the id of the table. Without keys there is no cursor."""
@@ -93,7 +93,7 @@ class Rows(DataTable[Text]):
         self._mark(self.cursor_row, is_chosen=True)
 
     def watch_cursor_coordinate(self, old_coordinate: Coordinate, new_coordinate: Coordinate) -> None:
-        """Highlight the name in the row of the cursor: the colours of the others have a meaning."""
+        """Highlight only the name in the row of the cursor, as the colours of other cells have a meaning."""
         super().watch_cursor_coordinate(old_coordinate, new_coordinate)
         self._mark(old_coordinate.row, is_chosen=False)
         self._mark(new_coordinate.row, is_chosen=True)
@@ -124,7 +124,7 @@ class Queues(Rows):
     ]
 
     def show(self, view: View, width: int) -> None:
-        """Show the visible queues, on a screen of this width."""
+        """Show the visible queues, on a screen with this width."""
         wanted = view.wanted
         collapsed = frozenset() if wanted.text else wanted.collapsed
         rows = queue_rows(view.nodes, wanted.resource, collapsed)
@@ -155,7 +155,7 @@ class OpenedQueue(VerticalScroll):
         super().__init__(*parts, id="opened", can_focus=False)
 
     def show(self, view: View, opened: Opened, width: int) -> None:
-        """Show the opened queue, on a screen of this width."""
+        """Show the opened queue, on a screen with this width."""
         node, inside = view.node_of(opened), view.inside(opened)
         applications = list(inside.applications) if inside is not None else []
         names = [one.application_id for one in applications]
@@ -174,7 +174,7 @@ class OpenedQueue(VerticalScroll):
 
 
 class Help(VerticalScroll):
-    """The help, which is closed by every key that does not scroll it."""
+    """The help; every key closes it, except those that scroll it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         COMMON[0],

@@ -1,1 +1,1 @@
-"""Commands on the server as a process: version, log levels, reload, state dump, and health."""
+"""Commands for the server as a process: version, log levels, reload, state dump, and health."""

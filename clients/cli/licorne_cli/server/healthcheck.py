@@ -23,17 +23,17 @@ FAILED = 1
 USAGE = 1
 
 HERE = ("http://127.0.0.1:9080/livez", "https://127.0.0.1:9080/livez")
-"""Default URLs, tried in turn: the server of this machine, without TLS and with it."""
+"""Default URLs, tried in order: the server of this machine, without TLS and with TLS."""
 
 PATIENCE = 3.0
 """Timeout in seconds."""
 
 MOST_READ = 1024
-"""Bytes of an answer that are read."""
+"""Maximum number of bytes of an answer that are read."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the URL, and the options about certificates."""
+    """Add the URL and the options for certificates."""
     parser.add_argument("--url", help=f"what to ask ({HERE[0]}, or the same with TLS)")
     parser.add_argument("--tls-ca", type=Path, metavar="FILE", help="trust this authority (PEM)")
     parser.add_argument(
@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Ask the server; 0 if it reports that it is alive."""
+    """Query the server; returns 0 if it reports that it is alive."""
     try:
         context = _context(args.tls_ca, skip=args.tls_skip_verify or args.url is None)
     except OSError as error:
@@ -61,8 +61,8 @@ def run(args: argparse.Namespace) -> int:
 def _context(authority: Path | None, *, skip: bool) -> ssl.SSLContext:
     """A context that trusts the given authority, those of the system, or any certificate.
 
-    Certificates of this machine are not checked: no data is sent to the server, and its certificate need
-    not be for this address.
+    Certificates of this machine are not verified: no data is sent to the server, and its certificate need not
+    be for this address.
     """
     context = ssl.create_default_context(cafile=authority)
     if skip and authority is None:
@@ -72,7 +72,7 @@ def _context(authority: Path | None, *, skip: bool) -> ssl.SSLContext:
 
 
 def _reason(error: urllib.error.HTTPError) -> str:
-    """The first line of the answer, with the reason why a server is unhealthy; empty if there is none."""
+    """The first line of the answer, with the reason why a server is unhealthy; empty if it has none."""
     try:
         line = error.read(MOST_READ).decode(errors="replace").partition("\n")[0]
     except (OSError, HTTPException):
@@ -81,7 +81,7 @@ def _reason(error: urllib.error.HTTPError) -> str:
 
 
 def _problem(url: str, context: ssl.SSLContext) -> str:
-    """The reason why the server does not count as alive; empty if it does."""
+    """The reason why the server does not count as alive; empty if it does count."""
     try:
         with urllib.request.urlopen(url, timeout=PATIENCE, context=context) as response:
             return "" if response.status == 200 else f"status {response.status}"

@@ -1,4 +1,4 @@
-"""Commands about the process of a server: `version`, `log-level`, `reload` and `state-dump`."""
+"""Commands for the process of a server: `version`, `log-level`, `reload` and `state-dump`."""
 
 import argparse
 import os
@@ -47,7 +47,7 @@ from licorne_cli.plugins import build_here
 
 @dataclass(frozen=True, slots=True)
 class CommandLine:
-    """The build of the command line alone, with the attributes of a server's build but for its form."""
+    """The build of the command line alone; it has the attributes of a server's build except the form."""
 
     version: str
     python: str
@@ -68,7 +68,7 @@ def command_line() -> CommandLine:
 def run_version(args: argparse.Namespace) -> int:
     """Print the version of the installed server package, and of the running server.
 
-    A server at the default address may be missing silently; a named one must answer.
+    A server at the default address may be missing without an error; a named server must answer.
     """
     server: GetServerResponse | None = None
     named = args.target is not None
@@ -99,7 +99,7 @@ def server_version(
 
 
 def show_version(args: argparse.Namespace, server: GetServerResponse | None) -> None:
-    """Print version, form and interpreter of the installed server package, and of the running server."""
+    """Print version, form and interpreter of the installed server package and of the running server."""
     build = build_here() or command_line()
     if args.output == "text":
         print(build)
@@ -148,7 +148,7 @@ def log_level(channel: grpc.Channel, args: argparse.Namespace) -> None:
 
 
 def levels_of(stub: AdminStub, args: argparse.Namespace) -> GetLogLevelsResponse:
-    """The levels, including those requested by all RMs."""
+    """The levels, including those that RMs request."""
     found = GetLogLevelsResponse()
     for page in pages(stub.GetLogLevels, GetLogLevelsRequest(), args.timeout):
         found.MergeFrom(page)
@@ -156,7 +156,7 @@ def levels_of(stub: AdminStub, args: argparse.Namespace) -> GetLogLevelsResponse
 
 
 def show_levels(found: GetLogLevelsResponse, output: str) -> None:
-    """Print the configured levels, followed by the levels that RMs request."""
+    """Print the levels that operators have set, followed by those that RMs request."""
     given = dict(sorted(found.levels.items()))
     wanted = [{"rmId": one.rm_id, "levels": dict(sorted(one.levels.items()))} for one in found.wanted]
     if output in DATA_FORMS:
@@ -177,7 +177,7 @@ def show_levels(found: GetLogLevelsResponse, output: str) -> None:
 
 
 def wanted_levels(args: argparse.Namespace) -> list[tuple[str, str]]:
-    """Loggers with their new levels. An empty logger means all others, an empty level means none.
+    """Loggers with their new levels. An empty logger means all others, and an empty level clears the level.
 
     Raises:
         UsageError: the arguments contradict each other.
@@ -259,7 +259,7 @@ RELOAD = Command(
 def dump(channel: grpc.Channel, args: argparse.Namespace) -> None:
     """Write the state of the server as one JSON document.
 
-    There is no deadline, because the server queries RMs too.
+    There is no deadline, because the server also queries RMs.
 
     Raises:
         UsageError: the file cannot be written.
@@ -280,7 +280,7 @@ def dump(channel: grpc.Channel, args: argparse.Namespace) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Callable[[bytes], int]]:
-    """A function that writes to a temporary file, which replaces the file at the end of the block.
+    """A function that writes to a temporary file, which replaces the file when the block ends.
 
     Raises:
         UsageError: the file cannot be written.
