@@ -5,7 +5,7 @@ from mutants.operators import drop, never, swap, without
 
 _FILE = "extensions/elastic/test_elastic_gangs"
 _SEARCH = "standard/preemption/test_search"
-_EXHAUSTIVE = f"{_SEARCH}::test_the_best_plans_with_elastic_gangs_equal_exhaustive_search"
+_EXHAUSTIVE = f"{_SEARCH}::test_the_best_plans_with_elastic_gangs_equal_an_exhaustive_search"
 
 ELASTIC = (
     Defect(
@@ -69,7 +69,7 @@ ELASTIC = (
         "Candidates._judge_members",
         without("parts"),
         "a step and the whole gang that it is a part of are both victims",
-        (f"{_SEARCH}::test_the_best_plans_in_rare_worlds",),
+        (f"{_SEARCH}::test_the_best_plans_in_rare_worlds_equal_an_exhaustive_search",),
     ),
     Defect(
         "spares-growth",

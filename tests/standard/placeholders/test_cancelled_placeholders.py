@@ -30,19 +30,19 @@ INCOMPATIBLE = "cancel placeholder: resource incompatible"
 
 
 def placeholder(key: str, memory: int = 1) -> Command:
-    """A placeholder of group g is submitted."""
+    """Submit a placeholder of group g."""
     return asks(ask("job", key, placeholder=True, group="g", memory=memory))
 
 
 def real(key: str, memory: int, *, predicate: str | None = None) -> Command:
-    """A real ask of group g is submitted."""
+    """Submit a real ask of group g."""
     return asks(ask("job", key, group="g", memory=memory, predicate=predicate))
 
 
 def in_vain(*, wanted: int = 2, style: str = "Soft", tell: str = "large") -> Driver:
-    """The gang `job` holds room with p1 on n1 and p2 on n2, but the ask `tell` is too large for it.
+    """The gang `job` has placeholders p1 on n1 and p2 on n2, which are too small for the ask `tell`.
 
-    Both nodes have room for it, and the gang times out 60 seconds later.
+    Both nodes have room for the ask, and the gang times out 60 seconds later.
     """
     driver = Driver()
     driver.do(register(config("[{name: a}]")), nodes(node("n1", memory=4), node("n2", memory=4)))
@@ -54,7 +54,7 @@ def in_vain(*, wanted: int = 2, style: str = "Soft", tell: str = "large") -> Dri
 
 
 def told(effects: Sequence[Effect]) -> list[tuple[str, str]]:
-    """The stops requested of the RM, with the reason."""
+    """The stops requested of the RM, each with its reason."""
     return [(key, message) for _, key, _, message in released(effects)]
 
 
@@ -70,7 +70,7 @@ def counts(driver: Driver) -> tuple[int, int]:
 
 
 def test_each_cancelled_placeholder_is_stopped_once() -> None:
-    """This holds when more large asks are submitted, and after the timeout."""
+    """A cancelled placeholder gets one stop request, even after more large asks and the timeout."""
     driver = in_vain()
     driver.do(real("larger", 3))
     driver.wait(120)
@@ -89,31 +89,31 @@ def test_each_cancelled_placeholder_is_stopped_once() -> None:
         TerminationType.PREEMPTED_BY_SCHEDULER,
     ],
 )
-def test_a_release_of_any_kind_is_an_end(why: TerminationType) -> None:
-    """The RM may stop a placeholder for a reason of its own, or with another type."""
+def test_a_release_of_any_type_ends_a_cancelled_placeholder(why: TerminationType) -> None:
+    """A release by the RM ends a cancelled placeholder, whatever its type and reason."""
     driver = in_vain()
     effects = driver.do(releases(release("job", "p1", why=why), release("job", "p2", why=why)))
     assert keys(effects) == ["large"]
     assert counts(driver) == (0, 2)
 
 
-def test_a_placeholder_being_stopped_does_not_become_pending() -> None:
-    """A failure of the RM to run it is no end: its stop is still to be confirmed."""
+def test_a_cancelled_placeholder_that_fails_does_not_become_pending() -> None:
+    """After a failure at the RM a cancelled placeholder is not pending again; its stop is still awaited."""
     driver = in_vain()
     failed = TerminationType.SCHEDULING_FAILED_ON_RM
     assert driver.do(releases(release("job", "p1", why=failed))) == []
     assert counts(driver) == (2, 0)
 
 
-def test_a_release_of_all_allocations_is_an_end() -> None:
+def test_a_release_without_a_key_ends_cancelled_placeholders() -> None:
     """One release without a key ends both placeholders, and keeps the ask."""
     driver = in_vain()
     effects = driver.do(releases(release("job", why=TerminationType.TIMEOUT)))
     assert keys(effects) == ["large"]
 
 
-def test_the_loss_of_a_node_is_an_end() -> None:
-    """A placeholder on a removed node has ended, without a confirmation."""
+def test_the_removal_of_its_node_ends_a_cancelled_placeholder() -> None:
+    """A cancelled placeholder on a removed node has ended, without a confirmation."""
     driver = in_vain()
     driver.do(nodes(node("n1", NodeAction.DECOMISSION)))
     assert counts(driver) == (1, 1)
@@ -123,8 +123,8 @@ def test_the_loss_of_a_node_is_an_end() -> None:
 
 
 @pytest.mark.parametrize("style", ["Soft", "Hard"])
-def test_a_running_gang_waits_until_its_timeout(style: str) -> None:
-    """The RM never confirms: a cancelled placeholder counts as timed out, and is not requested again."""
+def test_an_unconfirmed_placeholder_of_a_running_gang_times_out(style: str) -> None:
+    """If the RM never confirms, a cancelled placeholder times out without a second stop request."""
     driver = in_vain(style=style)
     assert keys(driver.wait(59)) == []
     effects = driver.wait(1)
@@ -138,8 +138,10 @@ def test_a_running_gang_waits_until_its_timeout(style: str) -> None:
     ("style", "entered", "after"),
     [("Soft", "Resuming", "Accepted"), ("Hard", "Failing", "Failed")],
 )
-def test_an_incomplete_gang_drops_the_ask(style: str, entered: str, after: str) -> None:
-    """It times out while the RM is silent: the ask is dropped, and the gang ends by its style."""
+def test_the_ask_of_an_incomplete_gang_is_dropped_at_the_timeout(
+    style: str, entered: str, after: str
+) -> None:
+    """If the RM is silent until the timeout, the ask is dropped and the gang ends by its style."""
     driver = in_vain(wanted=9, style=style)
     effects = driver.wait(60)
     pending = "releasing pending placeholders on placeholder timeout"
@@ -149,8 +151,8 @@ def test_an_incomplete_gang_drops_the_ask(style: str, entered: str, after: str) 
     assert states(driver.do(releases(*confirmed)), "job") == [after]
 
 
-def test_removing_the_application_ends_all() -> None:
-    """The placeholders are released at once, and a new application of the id starts afresh."""
+def test_the_removal_of_the_application_ends_cancelled_placeholders() -> None:
+    """Placeholders of a removed application are released at once; a new one of its id has no state."""
     driver = in_vain()
     removed = "Application job Removed"
     assert told(driver.do(remove_apps("job"))) == [("p1", removed), ("p2", removed)]
@@ -158,8 +160,8 @@ def test_removing_the_application_ends_all() -> None:
     assert keys(driver.do(real("large", 2))) == ["large"]
 
 
-def test_an_operator_ends_an_application_that_waits() -> None:
-    """The ask is dropped; the placeholders are being stopped already, and the last of them ends it."""
+def test_an_operator_ends_an_application_with_cancelled_placeholders() -> None:
+    """A killed application drops its ask, and ends with the last of its placeholders."""
     driver = in_vain()
     effects = driver.do(kill("job", "enough"))
     assert (told(effects), states(effects, "job")) == ([("large", "enough")], ["Failing"])
@@ -168,16 +170,16 @@ def test_an_operator_ends_an_application_that_waits() -> None:
     assert states(driver.do(releases(*confirmed)), "job") == ["Failed"]
 
 
-def test_an_application_whose_ask_is_withdrawn_completes_without_its_placeholders() -> None:
-    """After the end of the last placeholder nothing is left."""
+def test_an_application_without_asks_completes_after_its_cancelled_placeholders() -> None:
+    """After its ask was released an application completes with the end of its last placeholder."""
     driver = in_vain()
     assert driver.do(releases(release("job", "large"))) == []
     confirmed = (release("job", key, why=TerminationType.TIMEOUT) for key in ("p1", "p2"))
     assert states(driver.do(releases(*confirmed)), "job") == ["Completing"]
 
 
-def test_the_end_of_a_completion_is_the_end_of_the_wait() -> None:
-    """The work is done before the RM confirms: later asks do not wait for the placeholders."""
+def test_later_asks_do_not_wait_for_cancelled_placeholders_of_a_completion() -> None:
+    """Asks after a completion do not wait for placeholders whose stop was not yet confirmed."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")), nodes(node("n1", memory=9)))
     driver.do(apps(app("job", "root.a", gang={"memory": 2}, timeout=600)))
@@ -191,8 +193,8 @@ def test_the_end_of_a_completion_is_the_end_of_the_wait() -> None:
     assert keys(driver.do(real("late", 2))) == ["late"]
 
 
-def test_a_placeholder_that_comes_meanwhile_is_waited_for() -> None:
-    """It holds room for the ask, or is cancelled like the others."""
+def test_an_ask_waits_for_a_placeholder_that_is_placed_later() -> None:
+    """A placeholder that is placed later takes the ask, or is cancelled like the others."""
     driver = in_vain()
     effects = driver.do(placeholder("p3", 1))
     assert (keys(effects), told(effects)) == (["p3"], [("p3", INCOMPATIBLE)])
@@ -201,8 +203,8 @@ def test_a_placeholder_that_comes_meanwhile_is_waited_for() -> None:
     assert counts(driver) == (4, 0)
 
 
-def test_a_placeholder_whose_node_the_rm_judges_is_no_obstacle() -> None:
-    """One ask is matched to a placeholder, and a larger one cancels the other meanwhile."""
+def test_a_placeholder_with_an_open_check_does_not_block_a_cancellation() -> None:
+    """While one ask is matched to a placeholder, a larger ask cancels the other placeholder."""
     driver = Driver()
     driver.do(register(config("[{name: a}]"), predicates=PredicatePolicy(deadline=10)))
     driver.do(nodes(node("n1", memory=9)))

@@ -1,4 +1,4 @@
-"""Cost and result of the search for placeholders of asks that require a node (§ 6.5)."""
+"""Cost and result of the search for placeholders, for asks that require a node (§ 6.5)."""
 
 from licorne_core.scheduling.replacing import Obstacles
 from licorne_core.standard.placeholders.search import PLACEHOLDERS_OF_A_TRY, ReplacementSearch
@@ -23,7 +23,7 @@ def gang(*sizes: int) -> Driver:
 
 
 def test_asks_that_require_nodes_examine_few_placeholders() -> None:
-    """An ask that requires a node examines the placeholders on it only, and they count as work."""
+    """An ask that requires a node examines only the placeholders there, each counted as work."""
     driver = gang(*[1] * MANY)
     partition = driver.partition
     bound = [
@@ -37,14 +37,14 @@ def test_asks_that_require_nodes_examine_few_placeholders() -> None:
 
 
 def test_an_ask_takes_the_placeholder_on_the_node_that_it_requires() -> None:
-    """An ask skips earlier placeholders on nodes other than the required one."""
+    """An ask that requires a node skips earlier placeholders on other nodes."""
     driver = gang(2, 2, 2)
     effects = driver.do(asks(ask("job", "r", group="g", required_node="kept2", memory=2)))
     assert [key for _, key, *_ in released(effects)] == ["p2"]
 
 
-def test_a_placeholder_that_is_too_small_and_came_before_is_stopped_first() -> None:
-    """A too small placeholder that arrived earlier is cancelled first, on any node; later ones remain."""
+def test_an_earlier_placeholder_that_is_too_small_is_cancelled_first() -> None:
+    """A too small placeholder that arrived earlier is cancelled, on any node; later ones remain."""
     driver = gang(2, 1, 2, 1)
     effects = driver.do(asks(ask("job", "r", group="g", required_node="kept2", memory=2)))
     assert [(key, why) for _, key, why, _ in released(effects)] == [

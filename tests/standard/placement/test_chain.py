@@ -1,4 +1,4 @@
-"""The rules of a partition in a chain, and their reasons for a rejection (spec § 3)."""
+"""The chain of placement rules, and the reasons for a rejection (spec § 3)."""
 
 import pytest
 from hypothesis import given
@@ -19,7 +19,7 @@ OPEN = "- {name: root, submitacl: '*', queues: [{name: a}]}"
 
 
 def refusal(placer: Placer, tree: QueueTree, app: NewApplication) -> str:
-    """The text with which an application is refused; the tree is unchanged."""
+    """The reason for which an application is refused; the tree is unchanged."""
     before = outline(tree)
     with pytest.raises(Rejected) as refused:
         placer.place(app, tree)
@@ -28,13 +28,13 @@ def refusal(placer: Placer, tree: QueueTree, app: NewApplication) -> str:
 
 
 def app(queue: str = "", **tags: str) -> NewApplication:
-    """An application of ann's."""
+    """An application of user ann."""
     return NewApplication(app_id=AppId("app-1"), queue_name=queue, user=UserGroup("ann", ("ann",)), tags=tags)
 
 
 @pytest.mark.row(62)
-def test_implicit_rules_are_shown() -> None:
-    """Without rules there is `provided`, which does not create; recovery is always last."""
+def test_implicit_rules_are_listed() -> None:
+    """Without configured rules the list has `provided`, which does not create, and recovery."""
     provided, recovery = rules_in_force([])
     assert (provided.name, provided.create) == ("provided", False)
     assert (recovery.name, recovery.create, recovery.value) == ("recovery", True, RECOVERY_PATH)
@@ -43,8 +43,8 @@ def test_implicit_rules_are_shown() -> None:
 
 
 @pytest.mark.parametrize("separator", [".", "x", "_", ","])
-def test_endless_queue_names(separator: str) -> None:
-    """However long the queue name of an application, the answer is short and the tree small."""
+def test_a_very_long_queue_name_is_refused_shortly(separator: str) -> None:
+    """A very long queue name gives a short answer, and creates no queue."""
     placer = Placer([PlacementRuleConfig(name="provided", create=True)])
     tree = tree_of(OPEN)
     assert len(refusal(placer, tree, app(f"root.{f'y{separator}' * 50_000}"))) < 300
@@ -52,7 +52,7 @@ def test_endless_queue_names(separator: str) -> None:
 
 
 def test_a_name_with_full_stops_is_one_level() -> None:
-    """Every full stop in a user's name is replaced, not only the first (spec § 3.8)."""
+    """Every full stop in a user's name is replaced, not only the first one (spec § 3.8)."""
     placer = Placer([PlacementRuleConfig(name="user", create=True)])
     user = UserGroup("ann.b.c", ("staff",))
     dotted = NewApplication(app_id=AppId("app-1"), queue_name="", user=user)
@@ -60,8 +60,8 @@ def test_a_name_with_full_stops_is_one_level() -> None:
 
 
 @pytest.mark.row(84)
-def test_forced_application_survives_a_changed_tree() -> None:
-    """Running pods whose queue can no longer be created are recovered; later ones are refused."""
+def test_a_forced_application_is_recovered_if_its_queue_cannot_be_created() -> None:
+    """An application whose queue can no longer be created is recovered if forced, else refused."""
     placer = Placer([PlacementRuleConfig(name="provided", create=True)])
     tree = tree_of(OPEN)
     assert refusal(placer, tree, app("root.a.gone")).endswith("parent is already a leaf: root.a")
@@ -74,7 +74,7 @@ rule_kinds = st.sampled_from(["provided", "user", "fixed", "tag"])
 
 
 def rule_configs(levels: int) -> st.SearchStrategy[PlacementRuleConfig]:
-    """Rules with up to this number of parents, fixed ones with a value that parsing accepts."""
+    """Random rules with up to this number of parents; values of fixed rules are valid."""
     parents = st.none() if levels == 0 else st.none() | rule_configs(levels - 1)
     return st.builds(
         PlacementRuleConfig,
@@ -102,10 +102,10 @@ ROOTS: list[QueueConfig] = [
 
 
 @given(st.sampled_from(ROOTS), st.lists(rule_configs(2), max_size=3), st.lists(APPS, max_size=4))
-def test_placing_ends_in_a_leaf_or_leaves_no_trace(
+def test_placement_gives_a_leaf_or_leaves_no_trace(
     root: QueueConfig, rules: list[PlacementRuleConfig], newcomers: list[NewApplication]
 ) -> None:
-    """An application gets into a leaf that is open to it, or when forced into recovery."""
+    """An application is placed in a leaf open to it, or if forced in recovery; else no queue is created."""
     tree = whole_tree(root)
     placer = Placer(rules)
     for newcomer in newcomers:
@@ -128,7 +128,7 @@ HEAD = "application rejected: no placement rule matched: "
 
 
 def reasons(placer: Placer, queues: str, app: NewApplication) -> str:
-    """The reasons for a rejection, equal in a dry run and a submission."""
+    """The reasons for a rejection, which are equal in a dry run and a submission."""
     tree = tree_of(queues)
     with pytest.raises(Rejected) as dry:
         placer.rule_for(app, tree)
@@ -139,12 +139,12 @@ def reasons(placer: Placer, queues: str, app: NewApplication) -> str:
 
 
 def application(**tags: str) -> NewApplication:
-    """An application of ann's that names no queue."""
+    """An application of user ann that names no queue."""
     return NewApplication(app_id=AppId("app"), user=UserGroup("ann", ("ann",)), tags=tags)
 
 
-def test_each_rule_has_its_result() -> None:
-    """A reason has the rule's number, kind and value, its queue, and the obstacle."""
+def test_the_reason_of_each_rule_is_reported() -> None:
+    """A reason has the rule's number, kind, value and queue, and why the queue was not used."""
     rules = [
         PlacementRuleConfig(name="tag", value="namespace"),
         PlacementRuleConfig(name="provided"),
@@ -160,8 +160,8 @@ def test_each_rule_has_its_result() -> None:
     )
 
 
-def test_reasons_are_bounded() -> None:
-    """Of a thousand rules the first are listed, with the number of the others."""
+def test_the_number_of_reported_rules_is_bounded() -> None:
+    """Of a thousand rules the first are reported, with the number of the others."""
     rules = [PlacementRuleConfig(name="fixed", value=f"{'x' * 60}{n}") for n in range(1_000)]
     text = reasons(Placer(rules), "- {name: root}", application())
     assert len(text) < MAX_REASONS + 200
@@ -170,8 +170,8 @@ def test_reasons_are_bounded() -> None:
     assert text.endswith(f"and {1_000 - told} more rules")
 
 
-def test_a_long_path_is_shortened() -> None:
-    """Of a path of thousands of characters, the end is printed, where paths differ."""
+def test_a_long_path_is_cut_at_its_start() -> None:
+    """Of a path of thousands of characters the end is reported, which distinguishes paths."""
     rule = PlacementRuleConfig(name="fixed", value=".".join(["y" * 60] * 16 + ["end"]))
     text = reasons(Placer([rule]), "- {name: root}", application())
     assert len(text) < MAX_REASONS + 200

@@ -39,7 +39,7 @@ FILES = sorted((Path(__file__).parent / "transcripts").glob("*.txt"))
 
 @dataclass
 class Entry:
-    """One input, and its answer in the file."""
+    """An input, and the answer in the file."""
 
     command: str
     comments: list[str]
@@ -47,7 +47,7 @@ class Entry:
     answer: list[str] = field(default_factory=list)
 
     def text(self, answer: list[str]) -> str:
-        """The entry as in a file, with this answer."""
+        """The entry as text of a file, with this answer."""
         return "\n".join([*self.comments, self.command, *self.body, "----", *answer, ""])
 
 
@@ -152,7 +152,7 @@ def rows_of(file: Path) -> list[int]:
     return [int(number) for number in first.removeprefix("# rows ").split()]
 
 
-def test_every_kind_of_rule_is_shown() -> None:
+def test_every_kind_of_rule_is_in_a_transcript() -> None:
     """Each kind of placement rule is in a transcript."""
     shown = {
         line.split("name:")[1].strip()
@@ -166,8 +166,8 @@ def test_every_kind_of_rule_is_shown() -> None:
 @pytest.mark.parametrize(
     "file", [pytest.param(file, id=file.stem, marks=pytest.mark.row(*rows_of(file))) for file in FILES]
 )
-def test_transcript(file: Path) -> None:
-    """Every answer is the one that the transcript has."""
+def test_a_transcript_has_the_present_answers(file: Path) -> None:
+    """Every answer equals the one in the transcript."""
     lines = file.read_text(encoding="utf-8").splitlines()
     entries = list(entries_of(lines))
     world = World()

@@ -1,4 +1,4 @@
-"""Filters of placement rules, and the user of an application before it is placed (spec §§ 3.9, 3.10)."""
+"""Filters of placement rules, and the user of an application before its placement (spec §§ 3.9, 3.10)."""
 
 import pytest
 
@@ -15,7 +15,7 @@ from support.core.trees import partition_config
 def admits(
     who: tuple[str, ...], users: tuple[str, ...] = (), groups: tuple[str, ...] = ()
 ) -> tuple[bool, bool]:
-    """Whether a user, followed by groups, passes these lists as an allow and as a deny filter."""
+    """Whether a user, followed by groups, passes these lists in an allow and in a deny filter."""
     user = UserGroup(who[0], who[1:])
     allow, deny = (
         chain.admits(
@@ -34,8 +34,8 @@ NOT_LISTED = (False, True)
 
 
 @pytest.mark.row(74)
-def test_empty_filter() -> None:
-    """A filter without entries lets everyone pass, or with deny nobody."""
+def test_an_empty_filter_has_no_restriction() -> None:
+    """A filter without entries lets everyone pass; with deny it lets nobody pass."""
     assert admits(("ann",)) == (True, False)
 
 
@@ -52,8 +52,8 @@ def test_empty_filter() -> None:
         (("joe",), NOT_LISTED),
     ],
 )
-def test_lists(who: tuple[str, ...], expected: tuple[bool, bool]) -> None:
-    """A user is listed by name or by any group; deny inverts the result."""
+def test_a_filter_lists_users_and_groups(who: tuple[str, ...], expected: tuple[bool, bool]) -> None:
+    """A user is listed by name or by any group, and deny inverts the result."""
     assert admits(who, users=("ann", "bob"), groups=("dev", "ops")) == expected
 
 
@@ -69,47 +69,47 @@ def test_lists(who: tuple[str, ...], expected: tuple[bool, bool]) -> None:
         (("bob",), NOT_LISTED),
     ],
 )
-def test_pattern_is_tried_on_each_group(who: tuple[str, ...], expected: tuple[bool, bool]) -> None:
-    """A single entry with a special character is a pattern, found anywhere in one group's name."""
+def test_a_pattern_is_tried_on_each_group(who: tuple[str, ...], expected: tuple[bool, bool]) -> None:
+    """A single entry with a special character is a pattern, which may match anywhere in a group's name."""
     assert admits(who, groups=("dev*",)) == expected
 
 
 @pytest.mark.row(75)
-def test_anchored_pattern() -> None:
-    """A pattern for the whole name has to be anchored."""
+def test_a_pattern_for_the_whole_name_is_anchored() -> None:
+    """A pattern matches the whole name only if it has anchors."""
     assert admits(("ann",), users=("^(ann|bob)$",)) == LISTED
     assert admits(("anna",), users=("^(ann|bob)$",)) == NOT_LISTED
 
 
-def test_full_stop_is_no_pattern() -> None:
-    """A name with a full stop is that name only."""
+def test_a_full_stop_makes_no_pattern() -> None:
+    """A name with a full stop matches exactly this name."""
     assert admits(("s.e",), users=("s.e",)) == LISTED
     assert admits(("sue",), users=("s.e",)) == NOT_LISTED
 
 
-def test_dollar_at_the_end_is_both() -> None:
-    """An entry that is a valid name and a pattern lists the name and the matches of the pattern."""
+def test_a_dollar_at_the_end_makes_a_name_and_a_pattern() -> None:
+    """An entry that is both a valid name and a pattern matches the name and the pattern."""
     assert admits(("svc$",), users=("svc$",)) == LISTED
     assert admits(("my-svc",), users=("svc$",)) == LISTED
     assert admits(("svc1",), users=("svc$",)) == NOT_LISTED
 
 
 @pytest.mark.row(74)
-def test_patterns_are_for_single_entries() -> None:
-    """A longer list has names only; an invalid one is skipped, a star too."""
+def test_a_list_of_several_entries_has_no_pattern() -> None:
+    """A list of several entries has names only; invalid ones, even a star, are skipped."""
     assert admits(("ann",), users=("a.*", "*", "bob")) == NOT_LISTED
     assert admits(("bob",), users=("a.*", "*", "bob")) == LISTED
 
 
 @pytest.mark.row(74)
-def test_list_of_bad_names_is_not_empty() -> None:
-    """With only invalid names nobody is listed: allow passes nobody, deny everyone."""
+def test_a_list_of_invalid_names_matches_nobody() -> None:
+    """With invalid names only, allow lets nobody pass, and deny everyone."""
     assert admits(("ann",), users=("a b", "c d")) == NOT_LISTED
 
 
 @pytest.mark.row(74)
 @pytest.mark.parametrize("spelling", ["deny", "Deny", "DENY"])
-def test_deny_in_any_case(spelling: str) -> None:
+def test_the_type_of_a_filter_ignores_case(spelling: str) -> None:
     """The type of a filter is read without regard to case."""
     config = partition_config(
         f"queues: [{{name: a}}]\nplacementrules: [{{name: user, filter: {{type: {spelling}, users: [ann]}}}}]"
@@ -121,27 +121,27 @@ def test_deny_in_any_case(spelling: str) -> None:
 
 
 def by(user: str, *groups: str, **tags: str) -> NewApplication:
-    """An application of that user."""
+    """An application of this user."""
     return NewApplication(app_id=AppId("app-1"), user=UserGroup(user, groups), tags=tags)
 
 
 @pytest.mark.parametrize("user", ["ann", "_x", "a.b@c-d", "system:serviceaccount:ns:job", "svc$"])
-def test_groups_are_those_reported_by_the_rm(user: str) -> None:
-    """A user has the groups that the RM reports; without any, the group of the same name."""
+def test_groups_are_those_sent_by_the_rm(user: str) -> None:
+    """A user has the groups sent by the RM, or without any a group of the same name."""
     assert checked_user(by(user, "staff", "dev"), forced=False) == UserGroup(user, ("staff", "dev"))
     assert checked_user(by(user), forced=False) == UserGroup(user, (user,))
 
 
 @pytest.mark.row(84, 85)
-def test_forced_application_of_nobody() -> None:
-    """A forced application without a user belongs to nobody."""
+def test_a_forced_application_without_a_user_belongs_to_nobody() -> None:
+    """A forced application without a user gets the user nobody."""
     assert checked_user(by("", "staff"), forced=True) == UserGroup("nobody", ("nogroup",))
 
 
 @pytest.mark.parametrize("forced", [False, True])
 @pytest.mark.parametrize("user", ["a b", "a,b", "1st", "-", "ann$bob", "ann\n", "änne", "-" * 100])
-def test_illegal_user(user: str, forced: bool) -> None:
-    """An invalid user name is rejected and reported, forced or not."""
+def test_an_invalid_user_name_is_rejected(user: str, forced: bool) -> None:
+    """An invalid user name is rejected with its text, whether the application is forced or not."""
     with pytest.raises(Rejected) as refusal:
         checked_user(by(user, "staff"), forced=forced)
     published, _, found = str(refusal.value).partition(", found ")
@@ -162,6 +162,6 @@ def test_illegal_user(user: str, forced: bool) -> None:
         ("application.create", "true", False),
     ],
 )
-def test_forced(key: str, value: str, expected: bool) -> None:
-    """The tag that forces is found in any case, with true in one of the usual spellings."""
+def test_the_force_tag_ignores_case(key: str, value: str, expected: bool) -> None:
+    """The tag that forces is found in any case, with one of the usual spellings of true."""
     assert is_forced(by("ann", **{key: value})) is expected

@@ -1,4 +1,4 @@
-"""Validity of predicate results: the node as reported to the RM, and one ask (§ 8.4)."""
+"""Validity of predicate results, which are for the node in its reported state and for one ask (§ 8.4)."""
 
 from collections.abc import Callable
 
@@ -64,8 +64,8 @@ def answered(core: Driver, effects: list[Effect], judge: Judge) -> tuple[list[Ef
     return everything, count
 
 
-def test_refusals_are_bounded_for_any_number_of_asks() -> None:
-    """Asks that were assumed on refused nodes move to the accepted node, each after one question."""
+def test_refused_asks_move_to_the_accepted_node() -> None:
+    """Asks that were assumed on refused nodes move to the accepted node, each after one check."""
     core = cluster(3)
     wanted = [ask("one", f"k{n:02}", vcore=1, predicate="p") for n in range(25)]
     made, count = answered(core, core.do(asks(*wanted)), lambda _, __: "no")
@@ -78,8 +78,8 @@ def test_refusals_are_bounded_for_any_number_of_asks() -> None:
     assert (len(placed(made)), count) == (10, 10)
 
 
-def test_classes_do_not_void_each_others_results() -> None:
-    """For asks of different classes that are refused everywhere, the RM is asked once for each node."""
+def test_classes_do_not_void_results_of_each_other() -> None:
+    """For asks of different classes that are refused everywhere, each node is checked once."""
     core = cluster(3)
     wanted = [ask("one", f"k{n}", vcore=1, predicate=f"alone {n}") for n in range(10)]
     made, count = answered(core, core.do(asks(*wanted)), lambda _, __: "no")
@@ -90,8 +90,8 @@ def test_classes_do_not_void_each_others_results() -> None:
 
 
 @pytest.mark.parametrize("order", ["fair", "binpacking"])
-def test_each_ask_on_a_node_has_an_answer_of_its_own(order: str) -> None:
-    """An RM that accepts one ask of a class per node gets exactly one on each node."""
+def test_each_ask_of_a_class_is_judged_separately(order: str) -> None:
+    """An RM that accepts one ask of a class per node gets exactly one ask on each node."""
     core = cluster(4, rest=f"nodesortpolicy: {{type: {order}}}")
     taken: set[str] = set()
     used: set[str] = set()
@@ -111,8 +111,8 @@ def test_each_ask_on_a_node_has_an_answer_of_its_own(order: str) -> None:
     assert used == {"n1", "n2", "n3", "n4"}
 
 
-def test_an_ask_beside_others_on_a_node_has_a_check_of_its_own() -> None:
-    """The RM counts an ask as placed on the first node of its check only."""
+def test_an_ask_assumed_beside_others_has_a_check_of_its_own() -> None:
+    """An ask on a node that another check names gets its own check, as the RM counts first nodes only."""
     core = cluster(2)
     effects = core.do(asks(*(ask("one", f"k{n}", vcore=5, predicate="p") for n in range(4))))
     check, *others = asked(effects)
@@ -130,7 +130,7 @@ def test_an_ask_beside_others_on_a_node_has_a_check_of_its_own() -> None:
 
 
 def test_an_answer_is_void_for_a_node_that_changed_meanwhile() -> None:
-    """An answer about a node that has changed since is void."""
+    """An answer about a node that has changed since the check is void."""
     core = cluster(1)
     core.do(asks(ask("one", "there", vcore=2, on_node="n1")))
     (check,) = asked(core.do(asks(ask("one", "k", vcore=4, predicate="p"))))
@@ -140,8 +140,8 @@ def test_an_answer_is_void_for_a_node_that_changed_meanwhile() -> None:
     assert placed(effects) == [("one", "k", "n1")]
 
 
-def test_a_reported_allocation_lets_refused_classes_be_asked_again() -> None:
-    """After an allocation on a refused node the RM is asked again."""
+def test_an_allocation_on_a_refused_node_voids_the_refusal() -> None:
+    """After an allocation on a refused node the RM is asked about the node again."""
     core = cluster(1)
     effects = core.do(asks(ask("one", "friend", vcore=1, predicate="friendly")))
     (check,) = asked(effects)
@@ -154,15 +154,15 @@ def test_a_reported_allocation_lets_refused_classes_be_asked_again() -> None:
     assert ("one", "shy", "n1") in placed(made)
 
 
-def test_silence_as_consent_allocates_all_asks_at_once() -> None:
-    """With the open fail mode, one deadline allocates all asks of a check."""
+def test_an_open_fail_mode_allocates_all_asks_of_a_check() -> None:
+    """With the open fail mode, one missed deadline allocates all asks of a check."""
     core = cluster(1, policy=PredicatePolicy(deadline=2.0, fail_mode=FailMode.OPEN))
     core.do(asks(*(ask("one", f"k{n}", vcore=1, predicate="p") for n in range(3))))
     assert placed(core.wait(1.9)) == []
     assert placed(core.wait(0.2)) == [("one", f"k{n}", "n1") for n in range(3)]
 
 
-def test_the_number_of_nodes_in_a_check() -> None:
+def test_a_check_names_more_nodes_after_a_refusal() -> None:
     """A check names one node for each ask, and twice as many after each refusal."""
     core = cluster(200)
     (check,) = asked(core.do(asks(ask("one", "k", vcore=1, predicate="p"))))
@@ -177,7 +177,7 @@ def test_the_number_of_nodes_in_a_check() -> None:
 
 
 def in_turn(classes: int, count: int, name: str = "k") -> list[Ask]:
-    """`count` asks of each class, in alternation of the classes."""
+    """`count` asks of each class, with alternating classes."""
     return [
         ask("one", f"{name}{number}-{place}", vcore=1, predicate=f"p{place}")
         for number in range(count)
@@ -186,7 +186,7 @@ def in_turn(classes: int, count: int, name: str = "k") -> list[Ask]:
 
 
 def asked_about(core: Driver, wanted: list[Ask]) -> list[int]:
-    """Numbers of nodes in the checks, all of which the RM accepts."""
+    """The number of nodes in each check; the RM accepts all of them."""
     counts: list[int] = []
     waiting = asked(core.do(asks(*wanted)))
     while waiting:
@@ -197,7 +197,7 @@ def asked_about(core: Driver, wanted: list[Ask]) -> list[int]:
 
 
 def test_checks_of_alternating_classes_name_few_nodes() -> None:
-    """Checks of alternating classes name few nodes, as most acceptances become void."""
+    """Checks of alternating classes name few nodes, because most acceptances become void."""
     core = cluster(30)
     counts = asked_about(core, in_turn(12, 6))
     assert counts[:12] == [6] * 12
@@ -205,8 +205,8 @@ def test_checks_of_alternating_classes_name_few_nodes() -> None:
     assert set(counts[12:]) <= {1, checks.ALWAYS}
 
 
-def test_a_class_that_no_longer_alternates_has_few_checks() -> None:
-    """A check covers more asks if the last one served more."""
+def test_a_check_covers_more_asks_after_a_useful_one() -> None:
+    """A check covers more asks of a class if its previous check served more."""
     core = cluster(30)
     asked_about(core, in_turn(12, 6))
     counts = asked_about(core, in_turn(1, 30, "alone"))
@@ -215,10 +215,10 @@ def test_a_class_that_no_longer_alternates_has_few_checks() -> None:
 
 
 @pytest.mark.pure
-def test_results_of_checks_are_recorded_for_few_classes(
+def test_the_usefulness_of_checks_is_recorded_for_few_classes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Beyond `MAX_SPARED`, the oldest class is treated as a new one."""
+    """Beyond `MAX_SPARED` classes, the oldest one is treated as a new class."""
     core = cluster(30)
     monkeypatch.setattr(checks, "MAX_SPARED", 11)
     asked_about(core, in_turn(12, 6))
@@ -227,7 +227,7 @@ def test_results_of_checks_are_recorded_for_few_classes(
 
 @pytest.mark.pure
 def test_the_results_of_a_node_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Results of released asks are dropped from a node."""
+    """The results of released asks are dropped from a node."""
     core = cluster(2)
     monkeypatch.setattr(results, "SWEEP_RESULTS", 16)
     for number in range(results.SWEEP_RESULTS + 10):
@@ -241,7 +241,7 @@ def test_the_results_of_a_node_are_bounded(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.pure
 def test_results_of_pending_asks_are_retained(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Results of pending asks are kept beyond `SWEEP_RESULTS`, so that no question is repeated."""
+    """Results of pending asks are kept beyond `SWEEP_RESULTS`, so that no check is repeated."""
     core = cluster(2)
     monkeypatch.setattr(results, "SWEEP_RESULTS", 16)
     count = results.SWEEP_RESULTS + 30
@@ -257,8 +257,8 @@ def test_results_of_pending_asks_are_retained(monkeypatch: pytest.MonkeyPatch) -
     assert len(set(pairs)) == len(pairs) == 2 * count
 
 
-def test_refusals_are_logged_every_15_seconds() -> None:
-    """Refusals of an ask are logged once in 15 seconds, and the log outlasts its checks."""
+def test_refusals_are_logged_at_most_every_15_seconds() -> None:
+    """Refusals of an ask are logged once in 15 seconds, and the log outlives its checks."""
     core = cluster(1)
     wanted = [ask("one", f"k{number}", vcore=1, predicate=f"p{number}") for number in range(20)]
     answered(core, core.do(asks(*wanted)), lambda _, __: "no")
@@ -269,10 +269,10 @@ def test_refusals_are_logged_every_15_seconds() -> None:
     assert {entry.message for item in details for entry in item.allocation_log} >= {"no"}
 
 
-def test_a_reserved_ask_is_tried_when_fewer_answers_are_owed(
+def test_a_reserved_ask_is_tried_when_an_assumed_one_is_released(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A reserved ask blocked by owed answers is tried when one of these asks is released."""
+    """A reserved ask blocked by too many open checks is tried when one of these asks is released."""
     monkeypatch.setattr(owed, "MAX_ASSUMED", 1)
     core = cluster(1)
     core.do(nodes(node("drained", NodeAction.CREATE_DRAIN, vcore=20)))
@@ -288,7 +288,7 @@ def test_a_reserved_ask_is_tried_when_fewer_answers_are_owed(
 
 
 def test_an_acceptance_after_a_refusal_wakes_the_asks() -> None:
-    """An acceptance after a refusal of the class on the same node wakes the refused ask."""
+    """An acceptance of a class on a node wakes the ask that was refused there before."""
     core = cluster(1)
     wanted = [ask("one", "first", vcore=1, predicate="p"), ask("one", "plain", vcore=1)]
     wanted.append(ask("one", "last", vcore=1, priority=-1, predicate="p"))
@@ -301,15 +301,15 @@ def test_an_acceptance_after_a_refusal_wakes_the_asks() -> None:
 
 
 def test_a_repeated_capacity_voids_no_result() -> None:
-    """An update with the same capacity voids no result."""
+    """An update with the same capacity voids no predicate result."""
     core = cluster(1)
     answered(core, core.do(asks(ask("one", "k", vcore=1, predicate="p"))), lambda _, __: "no")
     assert asked(core.do(nodes(node("n1", NodeAction.UPDATE, vcore=10)))) == []
     assert asked(core.do(nodes(node("n1", NodeAction.UPDATE, vcore=11)))) != []
 
 
-def test_an_acceptance_beside_the_first_node_is_void_with_other_asks() -> None:
-    """An acceptance of a node beside the first is void where another ask is assumed."""
+def test_an_acceptance_of_a_further_node_is_void_beside_other_asks() -> None:
+    """An acceptance of a node other than the first is void if another ask is assumed there."""
     core = cluster(3)
     both = asks(*(ask("one", f"p{n}", vcore=1, predicate="p") for n in range(2)))
     (check,) = asked(core.do(both))
@@ -322,8 +322,8 @@ def test_an_acceptance_beside_the_first_node_is_void_with_other_asks() -> None:
     assert (placed(effects), [check.nodes for check in asked(effects)]) == ([], [["n2"]])
 
 
-def test_silence_as_consent_voids_later_answers_about_the_node() -> None:
-    """An allocation by a missed deadline voids later answers about the node."""
+def test_an_allocation_by_a_missed_deadline_voids_later_answers() -> None:
+    """An allocation by a missed deadline voids later answers about its node."""
     core = Driver(writes=False)
     policy = PredicatePolicy(deadline=2.0, fail_mode=FailMode.OPEN)
     core.do(register(config("[{name: a}]"), predicates=policy))
@@ -337,8 +337,8 @@ def test_silence_as_consent_voids_later_answers_about_the_node() -> None:
     assert placed(core.do(answering(again))) == [("one", "b", "n1")]
 
 
-def test_an_answer_about_a_released_ask_is_no_result() -> None:
-    """A refusal of a released ask is no result: the RM is asked again for the other ask."""
+def test_a_refusal_of_a_released_ask_is_no_result() -> None:
+    """After a refusal of a released ask, the RM is asked again for the other ask of the class."""
     core = cluster(2)
     effects = core.do(asks(*(ask("one", f"k{n}", vcore=1, predicate="p") for n in range(2))))
     (check,) = asked(effects)

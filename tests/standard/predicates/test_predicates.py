@@ -52,8 +52,8 @@ def cluster(
     return core
 
 
-def test_a_repeated_assumed_ask_continues_to_wait() -> None:
-    """S1: a repeated assumed ask causes no new check, and its open check still counts."""
+def test_a_repeated_ask_stays_assumed() -> None:
+    """S1: an assumed ask that is sent again causes no new check, and its open check still counts."""
     core = cluster()
     said = asks(ask("one", "k", vcore=4, predicate="p"))
     (check,) = asked(core.do(said))
@@ -63,7 +63,7 @@ def test_a_repeated_assumed_ask_continues_to_wait() -> None:
 
 @pytest.mark.parametrize("changed", [False, True])
 def test_a_result_is_valid_while_its_node_is_unchanged(*, changed: bool) -> None:
-    """An accepted node beside the first takes another ask without a check, unless it has changed."""
+    """A further node that was accepted takes another ask without a check, unless it has changed."""
     core = cluster()
     (check,) = asked(core.do(asks(ask("one", "k1", vcore=1, predicate="p"))))
     (check,) = asked(core.do(refusing(check, "n1")))
@@ -76,7 +76,7 @@ def test_a_result_is_valid_while_its_node_is_unchanged(*, changed: bool) -> None
     assert [check.nodes for check in asked(effects)] == ([["n3"]] if changed else [])
 
 
-def test_a_check_has_no_deadline_before_it_is_written() -> None:
+def test_the_deadline_of_a_check_starts_when_it_is_written() -> None:
     """The deadline of a check starts when the check is written."""
     core = Driver(writes=False, reservations=False)
     core.do(register(ONE_LEAF, predicates=POLICY))
@@ -94,8 +94,8 @@ def test_a_check_has_no_deadline_before_it_is_written() -> None:
     assert placed(core.do(answering(third))) == [("one", "k2", "n1")]
 
 
-def test_silence_is_no_reason() -> None:
-    """Explain reports a missing answer as such, and there is no event of a refusal."""
+def test_a_missing_answer_is_no_refusal() -> None:
+    """Explain reports a missing answer as such, and no event of a refusal is made."""
     core = cluster(1, reservations=False)
     core.do(asks(ask("one", "k", vcore=4, predicate="p")))
     core.wait(3)
@@ -104,8 +104,8 @@ def test_silence_is_no_reason() -> None:
     assert heard(core, "Unschedulable") == []
 
 
-def test_a_silent_rm_is_asked_little_until_it_answers() -> None:
-    """An RM that misses deadlines gets few checks at a time until it answers."""
+def test_an_rm_that_misses_deadlines_gets_few_checks() -> None:
+    """After a missed deadline an RM gets few checks at a time until it answers one."""
     core = cluster(40, reservations=False)
     each = [ask("one", f"k{n}", vcore=1, predicate=f"p{n}") for n in range(60)]
     assert len(asked(core.do(asks(*each)))) == len(each)
@@ -117,7 +117,7 @@ def test_a_silent_rm_is_asked_little_until_it_answers() -> None:
 
 
 def test_the_number_of_asks_that_wait_for_answers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Asks beyond `MAX_ASSUMED` stay pending until an answer arrives."""
+    """Asks beyond `MAX_ASSUMED` remain pending until an answer arrives."""
     monkeypatch.setattr(owed, "MAX_ASSUMED", 2)
     core = cluster()
     effects = core.do(asks(*(ask("one", f"k{n}", vcore=1, predicate="p") for n in range(3))))
@@ -128,8 +128,8 @@ def test_the_number_of_asks_that_wait_for_answers_is_bounded(monkeypatch: pytest
     assert [key for _, key, _ in placed(core.do(answering(check)))] == ["k0", "k1", "k2"]
 
 
-def test_an_rm_that_answers_quickly_is_asked_more_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """More asks wait for answers while checks queued after many are answered quickly."""
+def test_an_rm_that_answers_quickly_gets_more_checks_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More asks may be assumed while checks that are queued after many are answered quickly."""
     monkeypatch.setattr(owed, "MAX_ASSUMED", 4)
     core = cluster(40, reservations=False)
     checks = asked(core.do(asks(*(ask("one", f"k{n}", vcore=1, predicate=f"p{n}") for n in range(39)))))
@@ -141,8 +141,8 @@ def test_an_rm_that_answers_quickly_is_asked_more_at_a_time(monkeypatch: pytest.
     assert asked(core.do(answering(checks[3]))) == []
 
 
-def test_an_rm_that_answers_lone_checks_quickly_may_be_slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An answer to an unqueued check does not raise the bound, nor does a burst that is over."""
+def test_answers_to_single_checks_do_not_raise_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer to a check without others before it, or after a burst, does not raise the bound."""
     monkeypatch.setattr(owed, "MAX_ASSUMED", 4)
     core = cluster(40, reservations=False)
     for burst in range(2):
@@ -158,7 +158,7 @@ def test_an_rm_that_answers_lone_checks_quickly_may_be_slow(monkeypatch: pytest.
             checks += asked(core.do(answering(checks.pop(0))))
 
 
-def test_asks_that_need_no_answer_wait_for_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_asks_without_a_predicate_are_placed_at_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     """Asks without a predicate are placed however many asks wait for answers."""
     monkeypatch.setattr(owed, "MAX_ASSUMED", 1)
     core = cluster()
@@ -166,8 +166,8 @@ def test_asks_that_need_no_answer_wait_for_none(monkeypatch: pytest.MonkeyPatch)
     assert placed(core.do(asks(ask("one", "plain", vcore=1)))) == [("one", "plain", "n2")]
 
 
-def test_asks_blocked_by_owed_answers_cause_no_back_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Asks blocked by owed answers count for no back-off; afterwards they do (§ 8.3a)."""
+def test_asks_blocked_by_open_checks_cause_no_back_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Asks blocked by too many open checks count for no back-off, and count again later (§ 8.3a)."""
     monkeypatch.setattr(owed, "MAX_ASSUMED", 1)
     core = cluster(queues="[{name: a, properties: {application.unschedasks.backoff: '1'}}]")
     (partition,) = core.scheduler.partitions
@@ -181,8 +181,8 @@ def test_asks_blocked_by_owed_answers_cause_no_back_off(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("how", ["release", "all", "resize", "place", "failed", "node", "app"])
-def test_an_ask_that_is_assumed_is_still_an_ask_to_its_rm(how: str) -> None:
-    """A change of an assumed ask by the RM applies to the ask, and no release is sent."""
+def test_the_rm_may_change_an_assumed_ask(how: str) -> None:
+    """A change by the RM of an assumed ask applies to the ask, and no release is sent."""
     core = cluster(2)
     (check,) = asked(core.do(asks(ask("one", "k", vcore=4, predicate="p"))))
     why = TerminationType.SCHEDULING_FAILED_ON_RM
@@ -212,8 +212,8 @@ def test_an_ask_that_is_assumed_is_still_an_ask_to_its_rm(how: str) -> None:
         assert [key for _, key, _ in placed([*late, *core.do(answering(check))])] == ["k"]
 
 
-def test_a_reservation_needs_an_answer_of_the_rm() -> None:
-    """The node is reserved at once, and given up when the RM refuses it for a reservation."""
+def test_a_reservation_ends_when_the_rm_refuses_the_node() -> None:
+    """A node is reserved at once, and the reservation ends when the RM refuses it."""
     core = cluster(2)
     core.do(asks(*(ask("one", f"small{n}", vcore=4, on_node=f"n{n}") for n in (1, 2))))
     core.do(asks(ask("one", "k", vcore=8, predicate="p")))
@@ -229,8 +229,8 @@ def test_a_reservation_needs_an_answer_of_the_rm() -> None:
     assert placed(core.do(answering(third))) == [("one", "k", "n2")]
 
 
-def test_an_answer_to_no_check_is_ignored() -> None:
-    """Unknown numbers, repeated answers and nodes outside the check are ignored."""
+def test_an_unexpected_answer_is_ignored() -> None:
+    """Unknown check numbers, repeated answers, and nodes outside of the check are ignored."""
     core = cluster()
     (check,) = asked(core.do(asks(ask("one", "k", vcore=4, predicate="p"))))
     assert core.do(AnswerPredicates(rm_id=RM, answers=[PredicateAnswer(99)])) == []
@@ -240,7 +240,7 @@ def test_an_answer_to_no_check_is_ignored() -> None:
 
 
 def test_an_rm_without_predicates_is_not_asked() -> None:
-    """Without a predicate policy asks with a predicate are placed without a check (spec § 8.11)."""
+    """Without a predicate policy of the RM, asks are placed without a check (spec § 8.11)."""
     core = Driver()
     core.do(register(ONE_LEAF), nodes(node("n1", vcore=10)), apps(app("one", "root.a")))
     effects = core.do(asks(ask("one", "k", vcore=4, predicate="p")))
@@ -266,7 +266,7 @@ def test_a_refusal_of_a_former_reservation_is_void() -> None:
 
 
 def test_unparking_an_ask_unparks_its_application(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Unparking an ask inside a parked application unparks both."""
+    """When an ask in a parked application is unparked, the application is unparked as well."""
     monkeypatch.setattr(owed, "MAX_ASSUMED", 1)
     core = cluster(1, queues="[{name: a, properties: {application.unschedasks.backoff: '1'}}]")
     asked_for = [ask("one", key, vcore=1, predicate=key) for key in ("first", "second")]
@@ -278,8 +278,8 @@ def test_unparking_an_ask_unparks_its_application(monkeypatch: pytest.MonkeyPatc
     assert parked.blocker is None
 
 
-def test_the_recount_finds_assumed_asks_without_a_check() -> None:
-    """An assumed ask whose question is closed would wait for ever."""
+def test_the_audit_finds_assumed_asks_without_a_check() -> None:
+    """An assumed ask without an open check, which would wait for ever, is a finding."""
     core = cluster()
     (check,) = asked(core.do(asks(ask("one", "k", vcore=4, predicate="p"))))
     partition = core.partition

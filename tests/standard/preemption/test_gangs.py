@@ -1,4 +1,4 @@
-"""Placeholders of a gang preempt together, or not at all."""
+"""The placeholders of a gang preempt together or not at all."""
 
 from collections.abc import Iterable
 
@@ -11,7 +11,7 @@ DELAY = 1
 
 
 def town(queues: str, *homes: tuple[str, int], **properties: str) -> Driver:
-    """Nodes by their size, and queues whose asks preempt after a second."""
+    """Nodes of these sizes, and queues whose asks preempt after a second."""
     said = {"preemption.delay": f"{DELAY}s", **properties}
     driver = Driver()
     text = ", ".join(f"{name}: '{value}'" for name, value in said.items())
@@ -26,7 +26,7 @@ def stopped(effects: Iterable[Effect]) -> list[str]:
 
 
 def gang(driver: Driver, app_id: str, queue: str, number: int, size: int = 1) -> list[Effect]:
-    """An application with this number of placeholders; returns the decisions about them."""
+    """Submit an application with this number of placeholders; returns the decisions about them."""
     driver.do(apps(app(app_id, queue, gang={"memory": number * size})))
     return wants(driver, app_id, number, size)
 
@@ -40,8 +40,8 @@ def wants(driver: Driver, app_id: str, number: int, size: int = 1) -> list[Effec
     return [*effects, *driver.wait(5)]
 
 
-def test_real_asks_with_a_promise_are_no_placeholders() -> None:
-    """A real ask and the placeholders of its application may wait for their victims at the same time."""
+def test_a_real_ask_and_placeholders_wait_for_victims_together() -> None:
+    """A real ask and placeholders of its application may wait for victims at the same time."""
     queues = "[{name: rich}, {name: poor, resources: {guaranteed: {memory: 3}}}]"
     driver = town(queues, *((f"n{n}", 1) for n in range(4)))
     driver.do(apps(app("rich", "root.rich"), app("mixed", "root.poor", gang={"memory": 2})))
@@ -51,7 +51,7 @@ def test_real_asks_with_a_promise_are_no_placeholders() -> None:
 
 
 def test_leaves_share_the_excess_of_their_parent() -> None:
-    """No victim is stopped for a gang of three if two leaves can lose two in total, not two each."""
+    """No victim is stopped for a gang of three if two leaves can lose two in total, and not two each."""
     due = "resources: {guaranteed: {memory: 4}}"
     queues = (
         f"[{{name: rich, {due}, queues: [{{name: a}}, {{name: b}}]}}, "
@@ -65,8 +65,8 @@ def test_leaves_share_the_excess_of_their_parent() -> None:
     assert len(stopped(gang(driver, "two", "root.poor", 2))) == 2
 
 
-def test_a_gang_larger_than_all_nodes_has_no_victims() -> None:
-    """Victims on a node beyond its capacity first cover the excess: their room is counted once."""
+def test_the_room_of_victims_on_an_overfull_node_is_counted_once() -> None:
+    """Victims on an overfull node first cover its excess, so a gang larger than all nodes has none."""
     queues = "[{name: rich}, {name: poor, resources: {guaranteed: {memory: 9}}}]"
     driver = town(queues, ("n1", 4), ("n2", 4), **{"reservation.max.nodes": "0"})
     driver.do(apps(app("rich", "root.rich")))

@@ -1,4 +1,4 @@
-"""Costs of preemption do not grow with the nodes, and with their allocations."""
+"""The cost of preemption does not grow with the number of nodes and allocations."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -28,29 +28,29 @@ GROWS = 1.1
 class Town:
     """Full nodes of a queue without a guarantee, and another queue below its guarantee.
 
-    The core is not checked: its calls are counted.
+    The books are not checked, because calls are counted.
     """
 
     def __init__(self, count: int, tuning: Tuning | None = None) -> None:
-        """Create this number of nodes, which no search has examined yet."""
+        """Create this number of nodes, none of which was examined by a search."""
         self._scheduler, self._now, self._made = Scheduler(tuning=tuning), START, 0
         poor = "{name: poor, resources: {guaranteed: {memory: 999}}, properties: {preemption.delay: 1ms}}"
         self.do(register(config(f"[{poor}, {{name: rich}}]", rest="nodesortpolicy: fair")))
-        # Half an allocation is left, so that nodes are the blocker and not the maximum of root.
+        # Half an allocation remains free, so that nodes block the ask and not the maximum of root.
         self.do(nodes(*[node(f"n{number:04}", memory=2 * HELD + 1) for number in range(count)]))
         self.do(apps(app("poor", "root.poor"), app("rich", "root.rich")))
         held = [ask("rich", f"r{number}", policy="s", memory=2) for number in range(HELD * count)]
         assert len(placed(self.do(asks(*held)))) == len(held)
 
     def do(self, command: Command) -> list[Effect]:
-        """Pass a command, and let the core decide until a claim is old enough."""
+        """Pass a command, and decide until the ask is old enough to preempt."""
         effects = self._scheduler.handle(command, self._now)
         for turn in self._turns():
             effects += turn()
         return effects
 
     def longest_turn(self, command: Command) -> int:
-        """Calls of the longest turn after a command."""
+        """The number of calls of the longest turn after a command."""
         self._scheduler.handle(command, self._now)
         return max(calls(turn) for turn in self._turns())
 
@@ -61,12 +61,12 @@ class Town:
             yield partial(self._scheduler.handle, Tick(), self._now)
 
     def wanted(self) -> Command:
-        """Submit another preempting ask."""
+        """Submit another ask that may preempt."""
         self._made += 1
         return asks(ask("poor", f"c{self._made}", policy="o", memory=2 * VICTIMS))
 
     def claim(self, count: int) -> None:
-        """Submit this number of preempting asks one after the other; victims are confirmed at once."""
+        """Submit this number of preempting asks one after the other, and confirm victims at once."""
         for _ in range(count):
             victims = released(self.do(self.wanted()))
             assert len(victims) == VICTIMS
@@ -83,7 +83,7 @@ class Town:
 
 @pytest.mark.parametrize("act", [Town.claim, Town.come_and_go])
 def test_a_claim_costs_the_same_for_any_number_of_nodes(act: Callable[[Town, int], None]) -> None:
-    """Neither all nodes nor all allocations in the leaf of the victims are examined for an ask."""
+    """A preempting ask examines neither all nodes nor all allocations in the leaf of its victims."""
     costs = []
     for count in (50, 2_000):
         town = Town(count)
@@ -93,8 +93,8 @@ def test_a_claim_costs_the_same_for_any_number_of_nodes(act: Callable[[Town, int
     assert many < few * GROWS
 
 
-def test_the_first_claim_examines_the_nodes_over_many_turns() -> None:
-    """A turn examines a part of them, and other RMs have their turns before the next one."""
+def test_the_first_search_examines_the_nodes_over_many_turns() -> None:
+    """A turn examines a part of the nodes, and other RMs have turns before the next part."""
     towns = [Town(count, Tuning(fill_work=40)) for count in (50, 500)]
     few, many = (town.longest_turn(town.wanted()) for town in towns)
     assert many < few * GROWS

@@ -17,7 +17,7 @@ RUNNING = 60
 
 
 class Case(NamedTuple):
-    """A cluster before and after a plan for its last request, which is the ask."""
+    """A cluster before and after a plan for its last request, which is the preempting ask."""
 
     before: Cluster
     after: Cluster
@@ -27,12 +27,12 @@ class Case(NamedTuple):
 
 
 def apart(leaf: str, ask: RequestRecord) -> list[str]:
-    """Queues of a victim without those of the ask."""
+    """The queues of a victim that are not queues of the ask."""
     return [path for path in lineage(leaf) if path not in lineage(ask.leaf)]
 
 
 def due(cluster: Cluster, path: str) -> dict[str, int]:
-    """Guarantee of a queue, without zeros."""
+    """The guarantee of a queue, without zeros."""
     return {k: v for k, v in (cluster.queue(path).guaranteed or {}).items() if v}
 
 
@@ -96,7 +96,7 @@ def law_7(case: Case) -> None:
 
 
 def is_enough(case: Case) -> None:
-    """Node and maxima have room for the ask afterwards, and all victims are running and allowed."""
+    """Afterwards node and maxima have room for the ask; the victims were running and allowed."""
     after = case.after
     (node,) = [one for one in case.before.nodes if one.name == case.plan.node.node_id]
     assert node.schedulable
@@ -112,7 +112,7 @@ def is_enough(case: Case) -> None:
 
 @pytest.mark.worlds(one_in=2)
 def test_every_plan_keeps_all_laws(part: range) -> None:
-    """All laws hold in random clusters, also if the search ran out of steps."""
+    """Plans for random clusters keep all laws, even if the search has used up its steps."""
     plans = 0
     for seed in part:
         cluster = Drawing(seed, RUNNING).cluster()

@@ -1,4 +1,4 @@
-"""Records of victims, and losses of leaves (spec § 9)."""
+"""Records of victims, and of the losses of leaves (spec § 9)."""
 
 import pickle
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ def a_queue() -> Queue:
 
 
 def record(app_id: str, key: str, time: float) -> PreemptionRecord:
-    """A victim of the enforcement of a maximum."""
+    """A victim of an enforced maximum."""
     queue = numbers_of(a_queue())
     return PreemptionRecord(
         app_id=AppId(app_id),
@@ -45,12 +45,12 @@ def record(app_id: str, key: str, time: float) -> PreemptionRecord:
 
 
 def names(records: Sequence[PreemptionRecord]) -> list[tuple[str, str, float]]:
-    """The victims, each with the time of the stop."""
+    """The names of the victims, each with the time of its stop."""
     return [(record.app_id, record.key, record.time) for record in records]
 
 
-def test_the_recorded_amounts_of_a_queue_do_not_change() -> None:
-    """Later changes of a queue do not change its record."""
+def test_the_recorded_sizes_of_a_queue_do_not_change() -> None:
+    """Later changes of a queue do not change the sizes in a record."""
     queue = a_queue()
     numbers = numbers_of(queue)
     for amounts in (queue.allocated, queue.preempting, queue.promised):
@@ -59,14 +59,14 @@ def test_the_recorded_amounts_of_a_queue_do_not_change() -> None:
     assert numbers.path == "root.a"
 
 
-def test_a_queue_without_sizes_has_none_in_its_numbers() -> None:
-    """A missing guarantee or maximum is an empty amount."""
+def test_a_queue_without_sizes_is_recorded_with_empty_amounts() -> None:
+    """A missing guarantee or maximum is an empty amount in a record."""
     numbers = numbers_of(Queue("root", None, is_leaf=True, managed=True))
     assert (numbers.guaranteed, numbers.max) == ({}, {})
 
 
-def test_the_latest_come_first() -> None:
-    """Records are listed for all victims, one application, one key, or both."""
+def test_the_latest_records_are_listed_first() -> None:
+    """Records are listed the latest first, for all victims, one application, one key, or both."""
     ledger = Ledger()
     for time, (app_id, key) in enumerate([("a", "k"), ("b", "k"), ("a", "l"), ("a", "k")]):
         ledger.note(record(app_id, key, float(time)))
@@ -86,8 +86,8 @@ def test_the_latest_come_first() -> None:
     assert names(list(ledger.latest("c"))) == []
 
 
-def test_an_ended_victim_has_its_end_time() -> None:
-    """The last record has the time of the release; later releases of the key do not count."""
+def test_an_ended_victim_has_the_time_of_its_end() -> None:
+    """The last record of a key has the time of its first release."""
     ledger = Ledger()
     ledger.note(record("a", "k", 1.0))
     ledger.released(AppId("a"), AllocationKey("k"), 2.0)
@@ -99,7 +99,7 @@ def test_an_ended_victim_has_its_end_time() -> None:
 
 
 def test_releases_of_other_allocations_are_ignored() -> None:
-    """Releases of other applications under the same key do not count."""
+    """A release under the same key in another application does not end a victim."""
     ledger = Ledger()
     ledger.note(record("a", "k", 1.0))
     ledger.released(AppId("b"), AllocationKey("k"), 2.0)
@@ -108,7 +108,7 @@ def test_releases_of_other_allocations_are_ignored() -> None:
 
 
 def test_a_ledger_keeps_ten_thousand_records() -> None:
-    """One record beyond the bound drops the oldest."""
+    """A record beyond the bound of ten thousand drops the oldest one."""
     ledger = Ledger()
     for number in range(KEPT + 1):
         ledger.note(record("a", f"k{number}", float(number)))
@@ -121,8 +121,8 @@ def test_a_ledger_keeps_ten_thousand_records() -> None:
     st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("kl"), st.booleans())),
     st.integers(1, 5),
 )
-def test_a_ledger_has_the_last_records(steps: list[tuple[str, str, bool]], kept: int) -> None:
-    """After any notes and releases the ledger equals a list of the last records."""
+def test_a_ledger_equals_a_list_of_the_last_records(steps: list[tuple[str, str, bool]], kept: int) -> None:
+    """After any records and releases the ledger equals a list of the last records."""
     ledger = Ledger(kept)
     plain: list[list[object]] = []
     for time, (app_id, key, noted) in enumerate(steps, start=1):
@@ -142,8 +142,8 @@ def test_a_ledger_has_the_last_records(steps: list[tuple[str, str, bool]], kept:
         assert ([] if found is None else [[found.time]]) == [entry[2:3] for entry in last]
 
 
-def test_a_walk_continues_while_records_change() -> None:
-    """A walk does not show later records, and ends at dropped ones."""
+def test_a_reader_continues_while_records_change() -> None:
+    """A reader gets no records that are added later, and ends at dropped ones."""
     ledger = Ledger(3)
     for time in range(3):
         ledger.note(record("a", f"k{time}", float(time)))
@@ -159,7 +159,7 @@ def test_a_walk_continues_while_records_change() -> None:
 
 
 def test_losses_count_for_an_hour() -> None:
-    """Each loss expires after an hour, and is subtracted exactly."""
+    """A loss expires after an hour, and is subtracted exactly."""
     losses, leaf = Losses(), QueuePath("root.b")
     assert losses.next_change(leaf, 0.0) is None
     losses.add(leaf, loss_of((("vcore", 3),), 0.1), 0.0)
@@ -173,7 +173,7 @@ def test_losses_count_for_an_hour() -> None:
 
 
 def test_losses_of_removed_leaves_expire() -> None:
-    """Losses of removed dynamic queues expire as well."""
+    """The losses of removed dynamic queues expire after an hour as well."""
     losses, only = Losses(), Losses()
     for number in range(100):
         losses.add(QueuePath(f"root.gone-{number}"), loss_of((("vcore", 1),), 5.0), 1.0)
@@ -187,8 +187,8 @@ def test_losses_of_removed_leaves_expire() -> None:
     [("", {}), ("preemption.loss.limit: memory=99000", {"memory": 5000})],
     ids=["no limit", "limit"],
 )
-def test_losses_count_where_there_is_a_limit(properties: str, lost: dict[str, int]) -> None:
-    """One victim has run for 5 s at its stop; without a limit nothing is recorded."""
+def test_losses_are_recorded_where_there_is_a_limit(properties: str, lost: dict[str, int]) -> None:
+    """A victim that ran for 5 s is recorded in a leaf with a loss limit, and not in one without."""
     driver = Driver()
     queues = "[{name: rich, properties: {%s}}, {name: poor, resources: {guaranteed: {memory: 1}}}]"
     text = config(queues % properties)

@@ -1,4 +1,4 @@
-"""Law 6: ask and victim are compared as children of their meeting queue (spec §§ 4.10, 4.11)."""
+"""Law 6: ask and victim are compared as children of their lowest common queue (spec §§ 4.10, 4.11)."""
 
 from itertools import product
 from typing import Any
@@ -24,11 +24,11 @@ PLACES = ("root", "root.up", "root.up.both", RICH, POOR)
 
 
 def scene(where: str, offset: int, fence: bool, priority: int) -> Cluster:
-    """Poor asks for as much as one allocation of rich has; one queue has the settings."""
+    """An ask of `poor` for the amount of one allocation of `rich`; one queue has these settings."""
     settings: dict[str, Any] = {"priority_offset": offset, "priority_fence": fence}
 
     def made(path: str) -> QueueRecord:
-        """The queue, with the settings if its path is theirs."""
+        """The queue, with these settings if its path is theirs."""
         here = settings if path == where else {}
         if path == POOR:
             return queue(path, {"vcore": 4}, **here)
@@ -50,7 +50,7 @@ def scene(where: str, offset: int, fence: bool, priority: int) -> Cluster:
 
 
 def first_served(where: str, offset: int, fence: bool, priority: int) -> set[str]:
-    """The first ask served if both queues wait for the only place, whatever the names."""
+    """The ask that is placed if both queues wait for the only place, whatever the names of the queues are."""
     found: set[str] = set()
     for rich, poor in (("a", "b"), ("b", "a")):
         names = {RICH: rich, POOR: poor, "root.up": "up", "root.up.both": "both", "root": "root"}
@@ -81,23 +81,23 @@ def first_served(where: str, offset: int, fence: bool, priority: int) -> set[str
 def test_settings_of_common_ancestors_do_not_count(
     where: str, offset: int, fence: bool, priority: int
 ) -> None:
-    """Offset and fence of the parent, the grandparent or root are ignored: 3 and 8 stop 3, and 0 never."""
+    """Offset and fence of common ancestors have no effect: an ask of 8 stops 3, one of 3 stops 3, 0 never."""
     expected = [f"{RICH}-1"] if priority >= VICTIM else Law.NO_VICTIMS
     assert victims(scene(where, offset, fence, priority), f"{POOR}-w1") == expected
 
 
 @pytest.mark.parametrize("where", PLACES)
 @pytest.mark.parametrize(("offset", "fence", "priority"), TABLE)
-def test_no_ask_preempts_for_a_place_that_it_would_not_get(
+def test_an_ask_preempts_only_if_it_precedes_in_the_order_of_queues(
     where: str, offset: int, fence: bool, priority: int
 ) -> None:
-    """An ask preempts if and only if the order of queues does not put it second."""
+    """An ask preempts exactly if the order of queues does not put it behind the victim."""
     stops = victims(scene(where, offset, fence, priority), f"{POOR}-w1") == [f"{RICH}-1"]
     assert stops == ("poor" in first_served(where, offset, fence, priority))
 
 
 def test_an_ask_of_the_highest_priority_preempts_all_priorities() -> None:
-    """An ask of the highest priority may preempt all priorities."""
+    """An ask of the highest priority may preempt allocations of every priority."""
     top = 2**31 - 1
     world = cluster(
         [
@@ -112,14 +112,14 @@ def test_an_ask_of_the_highest_priority_preempts_all_priorities() -> None:
 
 
 def test_a_refusal_has_both_compared_priorities() -> None:
-    """Priorities are compared in the meeting queue, with the settings below it."""
+    """Priorities are compared in the lowest common queue, with the settings of the queues below it."""
     world = scene(RICH, 5, False, 0)
     (found,) = refusal(world, f"{POOR}-w1").spared
     assert found == ("root.up.both", 0, 8)
 
 
 def test_explain_has_both_compared_priorities() -> None:
-    """A refusal names the compared priorities, and the queue of the comparison."""
+    """The explanation of a refusal has both compared priorities, and the queue of the comparison."""
     driver = Driver()
     queues = "[{name: rich, properties: {priority.policy: fence, priority.offset: '7'}}, %s]"
     poor = "{name: poor, resources: {guaranteed: {memory: 4}}, properties: {priority.offset: '2'}}"

@@ -1,4 +1,4 @@
-"""An RM that judges nodes or victims is asked before victims are stopped (spec §§ 9.2, 9.4)."""
+"""An RM that judges nodes or victims is asked before any victim is stopped (spec §§ 9.2, 9.4)."""
 
 from collections.abc import Iterable
 
@@ -51,7 +51,7 @@ ON_HOLD = SetHold(rm_id=RmId(RM), hold=Hold.DRAINING, on=True)
 
 
 def town(policy: PredicatePolicy) -> Driver:
-    """Many nodes, each full with a rich allocation, and a poor application without any."""
+    """Many nodes, each full with an allocation of `rich`, and an application of `poor` without any."""
     driver = Driver()
     rich = "{name: rich, resources: {guaranteed: {memory: 1}}}"
     poor = "{name: poor, resources: {guaranteed: {memory: 9000}}, properties: {%s}}"
@@ -67,17 +67,17 @@ def town(policy: PredicatePolicy) -> Driver:
 
 
 def poor(key: str, predicate: str = "x") -> Ask:
-    """An ask that may preempt others, and whose nodes or victims the RM judges."""
+    """An ask of `poor` that may preempt, and whose nodes or victims the RM judges."""
     return ask("poor", key, memory=1, predicate=predicate, policy="so")
 
 
 def unlike(count: int) -> list[Ask]:
-    """Asks of poor, each of a different class."""
+    """Asks of `poor`, each of a different class."""
     return [poor(f"p{number}", f"x{number}") for number in range(count)]
 
 
 def stopped(effects: Iterable[Effect]) -> list[str]:
-    """Keys of the allocations that the RM is asked to stop."""
+    """The keys of the allocations that the RM is asked to stop."""
     return [key for _, key, *_ in released(effects)]
 
 
@@ -85,23 +85,23 @@ def stopped(effects: Iterable[Effect]) -> list[str]:
 
 
 def questions(effects: Iterable[Effect]) -> list[AskedPreemption]:
-    """The questions about victims, in order."""
+    """The checks of victims, in order."""
     return [check for effect in effects if isinstance(effect, PreemptionsAsked) for check in effect.checks]
 
 
 def named(question: AskedPreemption) -> list[str]:
-    """The nodes of a question."""
+    """The nodes of a check."""
     return [asked.node_id for asked in question.nodes]
 
 
 def answer(question: AskedPreemption, *agreed: str) -> AnswerPreemptions:
-    """The RM accepts these nodes, and refuses the others."""
+    """Let the RM accept these nodes, and refuse the others."""
     needed = {NodeId(name): 0 for name in agreed}
     return AnswerPreemptions(rm_id=RmId(RM), answers=[PreemptionAnswer(question.check, needed)])
 
 
-def test_refused_nodes_are_excluded() -> None:
-    """After a refusal the RM is asked about the next best nodes; after all, the RM is the obstacle."""
+def test_refused_nodes_are_not_named_again_in_a_search() -> None:
+    """After a refusal the next best nodes are checked; if all are refused, explain names the RM."""
     scene = cluster(
         [queue(A, {"vcore": 4}), queue(B)],
         *[runs(B, number, node=f"n{number}") for number in (1, 2, 3)],
@@ -121,8 +121,8 @@ def test_refused_nodes_are_excluded() -> None:
     assert last.law is Law.RM_REFUSED
 
 
-def test_each_node_is_asked_about_once() -> None:
-    """Ten nodes are named at a time; once all are refused, the RM is not asked for a while."""
+def test_each_node_is_checked_once() -> None:
+    """A check names ten nodes; once all are refused, the RM is not asked again for a while."""
     driver = town(VICTIMS_JUDGED)
     driver.do(asks(poor("p")))
     (first,) = questions(driver.wait(5))
@@ -133,7 +133,7 @@ def test_each_node_is_asked_about_once() -> None:
 
 
 def test_refusals_for_one_ask_do_not_apply_to_the_next() -> None:
-    """Refusals of the first ask are void for the next one, as victims were stopped meanwhile."""
+    """Refusals for the first ask do not apply to the next one, because victims were stopped meanwhile."""
     driver = town(VICTIMS_JUDGED)
     driver.do(asks(poor("p1"), poor("p2")))
     (first,) = questions(driver.wait(5))
@@ -144,15 +144,15 @@ def test_refusals_for_one_ask_do_not_apply_to_the_next() -> None:
     assert (third.key, named(third)) == ("p2", named(first))
 
 
-def test_searches_beyond_the_bound_of_a_turn_follow_in_later_turns() -> None:
+def test_a_leaf_continues_its_searches_in_later_turns() -> None:
     """A leaf has ten searches in a turn, and turns continue until every ask had one."""
     driver = town(VICTIMS_JUDGED)
     driver.do(asks(*unlike(35)))
     assert len(questions(driver.wait(5))) == 35
 
 
-def test_open_questions_about_victims_are_bounded() -> None:
-    """Further asks wait for the answer, or for its deadline."""
+def test_open_checks_of_victims_are_bounded() -> None:
+    """Beyond the bound, further asks wait for an answer or its deadline."""
     driver = town(VICTIMS_JUDGED)
     driver.do(asks(*unlike(MOST_QUESTIONS + 2)))
     opened = questions(driver.wait(5))
@@ -162,8 +162,8 @@ def test_open_questions_about_victims_are_bounded() -> None:
     assert [question.key for question in questions(driver.wait(10))] == [f"p{MOST_QUESTIONS + 1}"]
 
 
-def test_the_score_of_a_plan_includes_victims_chosen_by_the_rm() -> None:
-    """Each further victim on the node counts as one more; without any the plan is as found."""
+def test_the_score_of_a_plan_includes_victims_added_by_the_rm() -> None:
+    """Each victim that the RM adds on a node counts in the score; without any the plan is unchanged."""
     scene = cluster([queue(A, {"vcore": 4}), queue(B)], runs(B, *range(12)), waits(A, 1))
     built = build(scene)
     app, request = built.request(f"{A}-w1")
@@ -182,14 +182,14 @@ ONE_AT_A_TIME = POOR.replace("}}}", "}}, maxapplications: 1}")
 
 
 def judged(poor: str = POOR, enabled: str = "true") -> str:
-    """A rich and a poor queue, whose asks preempt others after 5 s."""
+    """A `rich` and a `poor` queue, whose asks preempt after 5 s."""
     queues = f"[{{name: rich}}, {poor}]"
     text = config(queues, rest=f"preemption: {{enabled: {enabled}}}")
     return text.replace("submitacl: '*'", "submitacl: '*', properties: {preemption.delay: 5s}")
 
 
 def asking(poor: str = POOR) -> tuple[Driver, AskedPreemption]:
-    """A full cluster, and the question about the victims for poor's ask p1."""
+    """A full cluster, and the check of victims for `p1`, the ask of `poor`."""
     driver = Driver()
     driver.do(register(judged(poor), predicates=VICTIMS_JUDGED))
     driver.do(nodes(node("n1", memory=4), node("n2", memory=100)))
@@ -202,8 +202,8 @@ def asking(poor: str = POOR) -> tuple[Driver, AskedPreemption]:
     return driver, question
 
 
-def test_an_unchanged_answer_is_carried_out() -> None:
-    """Without changes since the question, the answer of the RM is carried out."""
+def test_a_plan_is_carried_out_as_the_rm_has_answered() -> None:
+    """Without changes since the check, the victims in the RM's answer are stopped."""
     driver, question = asking()
     assert len(stopped(driver.do(answer(question, "n1")))) == 1
 
@@ -217,8 +217,8 @@ def test_an_unchanged_answer_is_carried_out() -> None:
     ],
     ids=["hold", "limit", "max applications"],
 )
-def test_no_victims_for_an_ask_that_may_not_run(poor: str, change: Command) -> None:
-    """No victim is stopped for an ask that another check blocks now."""
+def test_a_blocked_ask_has_no_victims_stopped(poor: str, change: Command) -> None:
+    """No victim is stopped for an ask that another check blocks when the RM answers."""
     driver, question = asking(poor)
     driver.do(change)
     assert stopped(driver.do(answer(question, "n1"))) == []
@@ -229,22 +229,22 @@ def test_no_victims_for_an_ask_that_may_not_run(poor: str, change: Command) -> N
     [judged(enabled="false"), judged(POOR.replace("4", "3"))],
     ids=["switched off", "another guarantee"],
 )
-def test_an_answer_under_other_settings_is_ignored(text: str) -> None:
+def test_an_answer_is_void_after_a_change_of_settings(text: str) -> None:
     """An answer is void after a change of the settings that allowed preemption."""
     driver, question = asking()
     driver.do(reload(text))
     assert stopped(driver.do(answer(question, "n1"))) == []
 
 
-def test_after_a_reload_the_rm_is_asked_again() -> None:
-    """An open question does not delay a question of another ask."""
+def test_the_rm_is_asked_again_after_a_reload() -> None:
+    """An open check does not delay the check for another ask."""
     driver, before = asking()
     (question,) = questions(driver.do(reload(judged(POOR.replace("4", "3")))))
     assert question.check != before.check
     assert len(stopped(driver.do(answer(question, "n1")))) == 1
 
 
-def test_a_released_ask_does_not_delay_the_next_question() -> None:
+def test_a_released_ask_does_not_delay_the_next_check() -> None:
     """An answer about a released ask delays no other ask."""
     driver, question = asking()
     driver.do(asks(ask("poor", "p2", policy="o", predicate="x", memory=1)))
@@ -257,12 +257,12 @@ def test_a_released_ask_does_not_delay_the_next_question() -> None:
 
 
 def refuse(check: AskedCheck, *names: str) -> Command:
-    """The RM refuses these nodes of a check, and accepts the others."""
+    """Let the RM refuse these nodes of a check, and accept the others."""
     return answering(check, [NodeRefusal(node_id=NodeId(name), reason="taint") for name in names])
 
 
 def one_asked(driver: Driver) -> AskedCheck:
-    """The question about nodes for an ask of poor that has waited long enough."""
+    """The check of nodes for an ask of `poor` that has waited long enough."""
     driver.do(asks(poor("p")))
     effects = driver.wait(5)
     assert released(effects) == []
@@ -271,8 +271,8 @@ def one_asked(driver: Driver) -> AskedCheck:
     return check
 
 
-def test_no_victim_is_stopped_before_the_rm_accepts_the_node() -> None:
-    """One question names the best ten nodes; the best that it accepts is cleared."""
+def test_victims_are_stopped_on_the_best_accepted_node() -> None:
+    """One check names the best ten nodes, and victims are stopped on the best accepted one."""
     driver = town(NODES_JUDGED)
     check = one_asked(driver)
     assert check.nodes == [f"n{number:02}" for number in range(10)]
@@ -280,8 +280,8 @@ def test_no_victim_is_stopped_before_the_rm_accepts_the_node() -> None:
     assert stopped(effects) == ["r2"]
 
 
-def test_the_next_nodes_follow_those_that_are_refused() -> None:
-    """No node is in two questions; without an accepted node no victim is stopped."""
+def test_the_next_nodes_follow_refused_ones() -> None:
+    """No node is in two checks, and without an accepted node no victim is stopped."""
     driver = town(NODES_JUDGED)
     check = one_asked(driver)
     effects = driver.do(refuse(check, *check.nodes))
@@ -291,8 +291,8 @@ def test_the_next_nodes_follow_those_that_are_refused() -> None:
     assert (released(effects), asked(effects)) == ([], [])
 
 
-def test_an_accepted_node_is_not_asked_about_again() -> None:
-    """For a second equal ask the best node is already accepted: its victim is stopped at once."""
+def test_an_accepted_node_is_not_checked_again() -> None:
+    """For a second equal ask on an accepted node, the victim is stopped at once."""
     driver = town(NODES_JUDGED)
     driver.do(asks(poor("p"), poor("q")))
     (check,) = asked(driver.wait(5))
@@ -306,8 +306,8 @@ def test_an_accepted_node_is_not_asked_about_again() -> None:
     [(FailMode.OPEN, ["r0"]), (FailMode.CLOSED, [])],
     ids=["open", "closed"],
 )
-def test_silence_counts_by_the_fail_mode(fail_mode: FailMode, gone: list[str]) -> None:
-    """A missing answer counts by the fail mode: as consent, or as no result."""
+def test_a_missing_answer_counts_by_the_fail_mode(fail_mode: FailMode, gone: list[str]) -> None:
+    """A missing answer counts as an acceptance with the open fail mode, and else as no result."""
     driver = town(PredicatePolicy(deadline=10, fail_mode=fail_mode))
     check = one_asked(driver)
     effects = driver.wait(10)
@@ -319,8 +319,8 @@ def test_silence_counts_by_the_fail_mode(fail_mode: FailMode, gone: list[str]) -
         assert again.nodes == check.nodes
 
 
-def test_acceptance_of_a_changed_node_is_void() -> None:
-    """A change of the node voids the answer: the RM is asked again before any stop."""
+def test_an_acceptance_of_a_changed_node_is_void() -> None:
+    """After a change of the node the RM is asked again before any stop."""
     driver = town(NODES_JUDGED)
     check = one_asked(driver)
     for action in (NodeAction.DRAIN_NODE, NodeAction.DRAIN_TO_SCHEDULABLE):
@@ -331,15 +331,15 @@ def test_acceptance_of_a_changed_node_is_void() -> None:
 
 
 def test_nothing_is_stopped_while_the_rm_is_on_hold() -> None:
-    """No victim is stopped while the RM is on hold, though it has agreed."""
+    """No victim is stopped while the RM is on hold, even after it has accepted."""
     driver = town(NODES_JUDGED)
     check = one_asked(driver)
     driver.do(ON_HOLD)
     assert released(driver.do(answering(check))) == []
 
 
-def test_the_next_ask_follows_a_released_one_at_once() -> None:
-    """With stored results, the victim is stopped at once."""
+def test_an_ask_uses_the_results_for_a_released_one() -> None:
+    """With the stored results for a released ask, the victim of the next one is stopped at once."""
     driver = town(NODES_JUDGED)
     driver.do(asks(poor("p"), poor("q")))
     (check,) = asked(driver.wait(5))
@@ -348,8 +348,8 @@ def test_the_next_ask_follows_a_released_one_at_once() -> None:
     assert stopped(effects) == ["r0"]
 
 
-def test_open_questions_about_nodes_are_bounded() -> None:
-    """Asks of other classes wait for the answer, of any kind."""
+def test_open_checks_of_nodes_are_bounded() -> None:
+    """Beyond the bound, asks of other classes wait for any answer."""
     driver = town(NODES_JUDGED)
     driver.do(asks(*unlike(MOST_QUESTIONS + 2)))
     opened = asked(driver.wait(5))

@@ -30,7 +30,7 @@ def full(
     policy: PredicatePolicy | None = None,
     root: str = "preemption.delay: 5s",
 ) -> Driver:
-    """Nodes full of this number of rich allocations; asks of poor preempt others after 5 s."""
+    """Nodes full of this number of allocations of `rich`; asks of `poor` preempt after 5 s."""
     driver = Driver()
     text = config(f"[{{name: rich, properties: {{{properties}}}}}, {POOR}]")
     text = text.replace("submitacl: '*'", f"submitacl: '*', properties: {{{root}}}")
@@ -43,14 +43,14 @@ def full(
 
 
 def crowded(properties: str = "") -> Driver:
-    """Rich has all 4, at priority 5, and poor is one application."""
+    """`rich` has all 4, at priority 5, and `poor` has one application."""
     driver = full(properties=properties, priority=5)
     driver.do(apps(app("poor", "root.poor")))
     return driver
 
 
 def noted(driver: Driver, key: str) -> int:
-    """The number of searches in vain in the ask's log."""
+    """The number of failed searches in the ask's log."""
     shown = listed(driver.views.asks(DEFAULT, "poor"))
     (log,) = [item.allocation_log for item in shown if item.ask.key == key]
     return sum(entry.count for entry in log if "Preemption" in entry.message)
@@ -64,7 +64,7 @@ def explained(driver: Driver, key: str) -> PreemptionCheck:
 
 
 def test_a_failed_search_is_not_repeated_before_a_change() -> None:
-    """Time alone changes nothing here; another allocation may."""
+    """A failed search is repeated after a change such as a new allocation, not after time alone."""
     driver = crowded()
     driver.do(asks(ask("poor", "p", policy="o", memory=1)))
     driver.wait(200)
@@ -76,7 +76,7 @@ def test_a_failed_search_is_not_repeated_before_a_change() -> None:
 
 
 def test_another_ask_of_the_group_has_its_own_search() -> None:
-    """An ask of higher priority may stop other victims, once it is old enough."""
+    """An ask of higher priority in the group has a search of its own once it is old enough."""
     driver = crowded()
     driver.do(asks(ask("poor", "low", policy="o", memory=1)))
     driver.wait(19)
@@ -84,8 +84,8 @@ def test_another_ask_of_the_group_has_its_own_search() -> None:
     assert len(released(driver.wait(20))) == 1
 
 
-def test_an_incomplete_search_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A search is repeated if allocations that it did not examine may become old enough."""
+def test_a_search_is_repeated_when_allocations_become_old_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search is repeated if allocations that it excluded may become old enough."""
     monkeypatch.setattr(search, "MOST_COUNTED", 0)
     driver = crowded("preemption.minimum.runtime: 100s")
     driver.do(asks(ask("poor", "p", policy="o", priority=5, memory=1)))
@@ -93,14 +93,14 @@ def test_an_incomplete_search_is_repeated(monkeypatch: pytest.MonkeyPatch) -> No
     assert len(released(driver.wait(20))) == 1
 
 
-def test_a_young_reservation_yields_in_time() -> None:
+def test_an_old_enough_reservation_yields() -> None:
     """The only node is reserved for an ask of lower priority, until that reservation is old enough."""
     other = waits(B, 1, hold=Hold(node="n1", time=NOW - 1), priority=-1)
     world = cluster([queue(A, {"vcore": 5}), queue(B)], runs(B, *range(12)), other, waits(A, 1))
     assert refusal(world, f"{A}-w1").until == NOW + 3
 
 
-def test_the_last_search_is_reported() -> None:
+def test_explain_reports_the_last_search() -> None:
     """An explanation starts no search, and reports the last one."""
     driver = crowded()
     driver.do(asks(ask("poor", "p", policy="o", memory=1), ask("poor", "q", policy="o", memory=1)))
@@ -113,15 +113,15 @@ def test_the_last_search_is_reported() -> None:
     assert explained(driver, "q").text == "for p, which comes before it: " + refused.text
 
 
-def test_before_a_search_nothing_is_reported() -> None:
-    """The ask may preempt already, and is tried in the next turn."""
+def test_explain_before_the_first_search() -> None:
+    """Before its first search an ask that may preempt is reported as waiting for its next turn."""
     driver = crowded()
     driver.send(asks(ask("poor", "p", policy="o", created=START - 60, memory=1)))
     assert explained(driver, "p").code == "PREEMPTION_NOT_YET_TRIED"
 
 
-def test_an_ask_with_victims_reports_the_wait_for_their_end() -> None:
-    """An ask with victims waits for their end, not for room."""
+def test_explain_of_an_ask_with_victims() -> None:
+    """An ask with victims is reported as waiting for their end, and not for room."""
     driver = crowded()
     driver.do(asks(ask("poor", "p", policy="o", priority=5, memory=1)))
     assert [key for _, key, *_ in released(driver.wait(5))] == ["r000"]
@@ -129,11 +129,11 @@ def test_an_ask_with_victims_reports_the_wait_for_their_end() -> None:
     assert summary == "node n0 is kept for it, and waits for the end of rich/r000"
 
 
-# Nodes that are kept: a search that fails for them alone is made again when one is given up
+# A search that fails only because of reserved nodes is repeated when a reservation ends.
 
 
 def poor(driver: Driver, count: int, *, many_apps: bool, predicate: str | None = None) -> None:
-    """This number of equal asks, of one application or of one each."""
+    """Asks of equal size, in one application or in one each."""
     names = [f"poor{number:03}" if many_apps else "poor" for number in range(count)]
     driver.do(apps(*[app(name, "root.poor") for name in dict.fromkeys(names)]))
     wanted = [
@@ -144,7 +144,7 @@ def poor(driver: Driver, count: int, *, many_apps: bool, predicate: str | None =
 
 
 def serve(driver: Driver, effects: list[Effect]) -> int:
-    """Confirm until no stop is requested any more; return the total number of placements."""
+    """Confirm stops until none is requested any more; returns the number of all placements."""
     count = 0
     why = TerminationType.PREEMPTED_BY_SCHEDULER
     while told := released(effects):
@@ -155,7 +155,7 @@ def serve(driver: Driver, effects: list[Effect]) -> int:
 
 @pytest.fixture
 def searches(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The asks for which victims are searched for."""
+    """The asks for which victims are searched."""
     made: list[str] = []
     find = PreemptionSearch.find
 
@@ -170,8 +170,8 @@ def searches(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.mark.parametrize("many_apps", [False, True], ids=["one application", "one each"])
 @pytest.mark.parametrize("nodes_of", [1, 3])
-def test_concurrent_asks_do_not_wait_for_each_others_pause(nodes_of: int, many_apps: bool) -> None:
-    """All are placed in the time that the victims take, and no clock moves."""
+def test_concurrent_asks_do_not_delay_each_others_searches(nodes_of: int, many_apps: bool) -> None:
+    """All asks are placed once their victims have ended, without any pause of the clock."""
     driver = full(4, nodes_of=nodes_of)
     poor(driver, 4 * nodes_of, many_apps=many_apps)
     assert serve(driver, driver.wait(5)) == 4 * nodes_of
@@ -180,10 +180,10 @@ def test_concurrent_asks_do_not_wait_for_each_others_pause(nodes_of: int, many_a
 @pytest.mark.pure
 @pytest.mark.parametrize("many_apps", [False, True], ids=["one application", "one each"])
 @pytest.mark.parametrize("count", [20, 200])
-def test_searches_for_a_place_are_bounded_for_any_number_of_asks(
+def test_searches_are_bounded_for_any_number_of_equal_asks(
     count: int, many_apps: bool, searches: list[str]
 ) -> None:
-    """One search for the next beneficiary of the node; equal asks make none of their own."""
+    """One search finds the next beneficiary of the node, and equal asks make no search of their own."""
     driver = full(10, root=ALONE)
     poor(driver, count, many_apps=many_apps)
     assert serve(driver, driver.wait(5)) == 10
@@ -192,8 +192,8 @@ def test_searches_for_a_place_are_bounded_for_any_number_of_asks(
 
 
 @pytest.mark.pure
-def test_a_search_that_fails_for_another_reason_pauses(searches: list[str]) -> None:
-    """The node is reserved for the second of three, and there is no other victim."""
+def test_a_search_without_other_victims_pauses(searches: list[str]) -> None:
+    """If the node is reserved for another ask, and no other victim exists, the search pauses."""
     driver = full(2, root=ALONE)
     poor(driver, 3, many_apps=False)
     assert serve(driver, driver.wait(5)) == 2
@@ -202,8 +202,8 @@ def test_a_search_that_fails_for_another_reason_pauses(searches: list[str]) -> N
     assert len(searches) == 4
 
 
-def test_after_the_interval_victims_are_searched_for_in_any_case() -> None:
-    """After the interval, the node is still reserved, but another node is available."""
+def test_victims_are_searched_again_after_the_interval() -> None:
+    """After the interval another node is found, although the first one is still reserved."""
     driver = full(1)
     poor(driver, 2, many_apps=True)
     assert len(released(driver.wait(5))) == 1
@@ -215,7 +215,7 @@ def test_after_the_interval_victims_are_searched_for_in_any_case() -> None:
 
 
 def test_an_ask_with_a_reserved_node_does_not_wait_for_reserved_nodes() -> None:
-    """An ask that has a node reserved does not wait for such nodes, although similar asks ahead of it do."""
+    """An ask that has a node reserved does not wait for nodes reserved for similar asks ahead of it."""
     driver = full(2, nodes_of=2)
     driver.do(nodes(node("small", memory=1)))
     driver.do(asks(ask("rich", "s", policy="s", on_node="small", memory=1)))
@@ -226,8 +226,8 @@ def test_an_ask_with_a_reserved_node_does_not_wait_for_reserved_nodes() -> None:
     assert len(released(effects)) == 4
 
 
-def test_explain_reports_reserved_nodes_to_all_waiting_asks() -> None:
-    """The reason is that of all waiting asks, not only of the ask for which the search was made."""
+def test_explain_names_reserved_nodes_to_all_waiting_asks() -> None:
+    """All waiting asks have the reason of the search, not only the ask for which it was made."""
     driver = full(4, root=ALONE)
     poor(driver, 3, many_apps=True)
     driver.wait(5)
@@ -237,8 +237,8 @@ def test_explain_reports_reserved_nodes_to_all_waiting_asks() -> None:
         assert "for p" not in shown.checks[-1].message()
 
 
-def test_an_ask_that_lost_its_node_searches_again_at_once() -> None:
-    """The RM is asked for all asks at once, and accepts the same node for all."""
+def test_an_ask_that_loses_its_node_searches_again_at_once() -> None:
+    """If the RM accepts one node for several asks, those that do not get it search again at once."""
     driver = full(policy=PredicatePolicy(deadline=100, judges_victims=True))
     poor(driver, 4, many_apps=True, predicate="x")
     effects = let_happen(driver, seconds=5)
@@ -247,8 +247,8 @@ def test_an_ask_that_lost_its_node_searches_again_at_once() -> None:
     assert len(placed(effects)) == 4
 
 
-def test_the_interval_ends_even_if_its_asks_are_removed() -> None:
-    """The waiting asks were removed, and one without a right to preempt remains: the core is idle."""
+def test_the_interval_ends_without_its_asks() -> None:
+    """After the waiting asks are removed, and one without a right to preempt remains, the core is idle."""
     driver = full(2)
     poor(driver, 2, many_apps=False)
     driver.do(asks(ask("poor", "meek", memory=1)))

@@ -15,7 +15,7 @@ DAEMONS = "root.daemons"
 
 
 def daemon_victims(*requests: list[RequestRecord], vcore: int = 1, **ask: Any) -> list[str]:
-    """Victims on a node of twelve cores for a daemon, whose queue has no guarantee."""
+    """The victims on a node of twelve cores for a daemon, whose queue has no guarantee."""
     wanted = waits(DAEMONS, 1, vcore=vcore, required_node="n1", **ask)
     world = cluster([queue(DAEMONS), queue(B, {"vcore": 12})], *requests, wanted)
     built = build(world)
@@ -24,13 +24,13 @@ def daemon_victims(*requests: list[RequestRecord], vcore: int = 1, **ask: Any) -
     return keys(required_node_victims(app, request, node, built.applications, built.search.units()))
 
 
-def test_guarantees_do_not_protect() -> None:
-    """A daemon preempts in a queue that is within its guarantee; the youngest is stopped first."""
+def test_guarantees_do_not_protect_from_a_daemon() -> None:
+    """A daemon preempts in a queue within its guarantee, and stops the youngest allocation first."""
     assert daemon_victims(runs(B, *range(12))) == [f"{B}-11"]
 
 
-def test_regular_ones_then_opted_out_then_originators() -> None:
-    """The criteria are the kind, then the lower priority, then the younger, then the smaller."""
+def test_the_order_of_victims_for_a_daemon() -> None:
+    """Victims are ordered by kind, then by lower priority, then younger before older, then smaller."""
     gone = daemon_victims(
         runs(B, 1, 2),
         runs(B, 3, priority=-1),
@@ -44,8 +44,8 @@ def test_regular_ones_then_opted_out_then_originators() -> None:
     assert gone == [f"{B}-{number}" for number in (3, 2, 1, 7, 4, 6, 5)]
 
 
-def test_of_equal_age_the_smaller_goes_first() -> None:
-    """Sizes are added up over the types of the ask."""
+def test_of_victims_of_equal_age_the_smaller_is_first() -> None:
+    """The sizes of victims are added up over the types of the ask."""
     same = {"created": 5.0, "started": 5.0}
     small = [_aged(one, same) for one in runs(B, 1, 2)]
     large = [_aged(one, same) for one in runs(B, 0, vcore=10)]
@@ -57,7 +57,7 @@ def _aged(one: RequestRecord, times: dict[str, float]) -> RequestRecord:
 
 
 def test_higher_priorities_and_present_victims_are_excluded() -> None:
-    """Allocations of higher priority and present victims are no victims."""
+    """Allocations of higher priority, and those that are being stopped, are no victims."""
     gone = daemon_victims(
         runs(B, *range(4), priority=1),
         runs(B, 4, 5),
@@ -68,14 +68,14 @@ def test_higher_priorities_and_present_victims_are_excluded() -> None:
     assert gone == [f"{B}-5", f"{B}-4"]
 
 
-def test_no_victims_without_enough_room() -> None:
-    """There are no victims if all of them would not free enough room."""
+def test_a_daemon_has_no_victims_if_they_free_too_little() -> None:
+    """A daemon has no victims if all of them together would not free enough room."""
     assert daemon_victims(runs(B, *range(10), priority=1), runs(B, 10, 11), vcore=3) == []
 
 
 @pytest.mark.parametrize(("larger", "is_vain"), [(4, True), (5, False)])
-def test_no_victims_while_the_cluster_remains_overfull(larger: int, is_vain: bool) -> None:
-    """Another node is beyond its capacity: even without the victims, the total is too small."""
+def test_a_daemon_has_no_victims_while_the_cluster_is_overfull(larger: int, is_vain: bool) -> None:
+    """If another node is overfull, the total is too small even without the victims."""
     nodes = (
         NodeRecord(name="n1", capacity={"vcore": 12}),
         NodeRecord(name="n2", capacity={"vcore": larger}),
@@ -91,15 +91,15 @@ def test_no_victims_while_the_cluster_remains_overfull(larger: int, is_vain: boo
     assert stays_too_full(app.leaf.lineage[-1], request, node, victims) is is_vain
 
 
-def test_no_further_victims_if_present_ones_suffice() -> None:
-    """Present victims already free enough room."""
+def test_present_victims_that_suffice_are_the_only_ones() -> None:
+    """If present victims free enough room, no further one is stopped."""
     going = runs(B, 0, state=RequestState.PREEMPTING)
     assert daemon_victims(going, runs(B, *range(1, 12))) == []
     assert daemon_victims(going, runs(B, *range(1, 12)), vcore=2) == [f"{B}-11", f"{B}-10"]
 
 
 @pytest.mark.parametrize(("size", "wanted"), [({"gpu": 1}, []), ({"vcore": 1}, [f"{B}-3"])])
-def test_victims_share_a_type(size: dict[str, int], wanted: list[str]) -> None:
-    """An allocation without a type of the ask is no victim."""
+def test_a_victim_has_a_type_of_the_ask(size: dict[str, int], wanted: list[str]) -> None:
+    """An allocation without any type of the ask is no victim."""
     many = runs(B, 1, 2, vcore=4)
     assert daemon_victims(many, runs(B, 3, vcore=4), size=size) == wanted

@@ -10,7 +10,7 @@ from support.preemption.asking import NOW, A, B, cluster, parent, plans, queue, 
 from support.preemption.records import Hold, LossRecord, NodeRecord
 
 
-def test_a_full_parent_is_a_fence() -> None:
+def test_an_ask_in_a_full_parent_preempts_its_siblings_only() -> None:
     """An ask without room in its parent preempts its siblings only, on any node."""
     world = cluster(
         [
@@ -33,8 +33,8 @@ def test_a_full_parent_is_a_fence() -> None:
 
 
 @pytest.mark.row(142)
-def test_exactly_at_its_guarantee_a_queue_gives_nothing() -> None:
-    """Only amounts above the guarantee may be stopped."""
+def test_a_queue_exactly_at_its_guarantee_loses_nothing() -> None:
+    """Only amounts above the guarantee of a queue may be preempted."""
     world = cluster([queue(A, {"vcore": 5}), queue(B, {"vcore": 12})], runs(B, *range(12)), waits(A, 1))
     refused = refusal(world, f"{A}-w1")
     assert (refused.law, refused.out[Out.BELOW_GUARANTEE]) == (Law.NO_VICTIMS, 1)
@@ -42,7 +42,7 @@ def test_exactly_at_its_guarantee_a_queue_gives_nothing() -> None:
 
 @pytest.mark.row(142)
 @pytest.mark.parametrize(("memory", "goes"), [(4, Law.NO_VICTIMS), (5, [f"{B}-2"])])
-def test_at_its_guarantee_a_queue_gives_no_other_type_either(memory: int, goes: Any) -> None:
+def test_a_queue_at_its_guarantee_loses_no_other_type(memory: int, goes: Any) -> None:
     """An allocation without the guaranteed type is a victim only if its queue exceeds that guarantee."""
     world = cluster(
         [queue(A, {"vcore": 5, "memory": 5}), queue(B, {"memory": 4})],
@@ -54,8 +54,8 @@ def test_at_its_guarantee_a_queue_gives_no_other_type_either(memory: int, goes: 
     assert victims(world, f"{A}-w1") == goes
 
 
-def test_promised_amounts_count_as_used() -> None:
-    """A queue asks for no more victims than its guarantee is good for."""
+def test_promised_amounts_count_as_usage() -> None:
+    """A queue preempts no more than its guarantee allows, with promised amounts as usage."""
     promised = waits(A, 9, triggered=True, hold=Hold(node="n1", time=NOW))
     nodes = tuple(NodeRecord(name=f"n{n}", capacity={"vcore": 6}) for n in (1, 2))
     world = cluster(
@@ -70,8 +70,8 @@ def test_promised_amounts_count_as_used() -> None:
     assert (refused.law, refused.settled) == (Law.OVER_GUARANTEE, {"vcore": 1})
 
 
-def test_spare_victims_are_offered_where_the_rm_judges() -> None:
-    """After its necessary victims, a plan has those that could legally be stopped as well."""
+def test_a_plan_lists_spare_victims_for_the_rm() -> None:
+    """After its necessary victims, a plan has further allocations that could legally be stopped."""
     world = cluster(
         [queue(A, {"vcore": 5}), queue(B, {"vcore": 8})],
         runs(B, *range(10)),
@@ -87,7 +87,7 @@ def test_spare_victims_are_offered_where_the_rm_judges() -> None:
 # Restraint: minimum runtimes, loss limits, and victims by their cost
 
 
-def test_too_young_victims_are_left_until_they_have_run() -> None:
+def test_victims_have_a_minimum_runtime() -> None:
     """The minimum runtime is that of the victims' leaf, and the refusal has its end."""
     world = cluster(
         [queue(A, {"vcore": 5}), queue(B, preemption_minimum_runtime=995.0)],
@@ -102,7 +102,7 @@ def test_too_young_victims_are_left_until_they_have_run() -> None:
 
 
 def test_a_recovered_allocation_runs_since_its_creation() -> None:
-    """Otherwise all allocations would be young after a recovery."""
+    """The runtime of a recovered allocation counts from its creation, not from the recovery."""
     (old,) = runs(B, 0, vcore=12)
     for brought, wanted in ((True, [old.key]), (False, Law.NO_VICTIMS)):
         world = cluster(
@@ -113,8 +113,8 @@ def test_a_recovered_allocation_runs_since_its_creation() -> None:
         assert victims(world, f"{A}-w1") == wanted
 
 
-def test_the_losses_of_a_leaf_in_an_hour_are_bounded() -> None:
-    """Losses are amounts times seconds; those of the last hour and of the same plan add up."""
+def test_the_loss_of_a_leaf_in_an_hour_is_bounded() -> None:
+    """Losses, as amounts times seconds, are summed over the last hour and the same plan."""
     limited = queue(B, preemption_loss_limit=(("vcore", 2000),))
     world = cluster([queue(A, {"vcore": 9}), limited], runs(B, *range(12)), waits(A, 1), waits(A, 2, vcore=3))
     assert victims(world, f"{A}-w1") == [f"{B}-11"]

@@ -26,14 +26,14 @@ from support.seeds import lively
 
 
 @pytest.mark.worlds(size=100)
-def test_the_best_plans_equal_exhaustive_search(part: range) -> None:
-    """The best plan, the best three, and the law in the way are the same ones."""
+def test_the_best_plans_equal_an_exhaustive_search(part: range) -> None:
+    """The best plan, the best three plans, and the blocking law equal those of an exhaustive search."""
     assert sum(map(plans_compared, part)) > lively(len(part)) // 10
 
 
 @pytest.mark.worlds(first=500_000, size=100)
-def test_the_best_plans_with_elastic_gangs_equal_exhaustive_search(part: range) -> None:
-    """Steps and whole gangs are stopped together, growth before all others, and no member twice."""
+def test_the_best_plans_with_elastic_gangs_equal_an_exhaustive_search(part: range) -> None:
+    """With units of gangs, growth is stopped first, whole, and no member twice."""
     grown = sum(
         plans_compared(seed, elastic=True, what=lambda plans: any(plan.step for plan in plans))
         for seed in part
@@ -42,8 +42,8 @@ def test_the_best_plans_with_elastic_gangs_equal_exhaustive_search(part: range) 
 
 
 @pytest.mark.worlds(first=600_000, size=100)
-def test_the_best_plans_up_to_a_fair_share_equal_exhaustive_search(part: range) -> None:
-    """Fair shares entitle asks, bound fences and spare allocations, with or without guarantees."""
+def test_the_best_plans_up_to_a_fair_share_equal_an_exhaustive_search(part: range) -> None:
+    """With fair shares, the plans equal those of an exhaustive search, with or without guarantees."""
     reclaimed = [
         plans_compared(seed, elastic=seed % 5 == 0, reclaims=True, what=_is_for_share) for seed in part
     ]
@@ -61,8 +61,8 @@ def _is_for_share(plans: list[VictimPlan]) -> bool:
         pytest.param(244, False, id="node reserved for an ask of the same priority"),
     ],
 )
-def test_the_best_plans_in_rare_worlds(seed: int, elastic: bool) -> None:
-    """The same holds in rare worlds, where wrong laws show."""
+def test_the_best_plans_in_rare_worlds_equal_an_exhaustive_search(seed: int, elastic: bool) -> None:
+    """The plans equal an exhaustive search in rare worlds, in which wrong laws are detected."""
     plans_compared(seed, elastic=elastic)
 
 
@@ -73,7 +73,7 @@ def plans_compared(
     reclaims: bool = False,
     what: Callable[[list[VictimPlan]], bool] = lambda _: True,
 ) -> int:
-    """Compare the plans of a world with exhaustive search; returns how many searches found such plans."""
+    """Compare the plans of a world with exhaustive search; returns the number of searches with a plan."""
     found_some = 0
     cluster = Drawing(seed, elastic=elastic, reclaims=reclaims).cluster()
     for most, first_nodes in ((1, 32), (1, 0), (3, 1)):
@@ -85,8 +85,8 @@ def plans_compared(
 
 
 @pytest.mark.worlds(size=100)
-def test_a_plan_stands_if_it_is_legal(part: range) -> None:
-    """The check determines for any victims on any node whether they are a legal plan, by any claim."""
+def test_the_check_of_a_plan_knows_whether_it_is_legal(part: range) -> None:
+    """The check of any victims on any node says whether they are a legal plan, for any right to preempt."""
     standing = 0
     for seed in part:
         cluster = Drawing(seed, elastic=seed % 3 == 0, reclaims=seed % 4 == 1).cluster()
@@ -123,7 +123,7 @@ def test_a_plan_stands_if_it_is_legal(part: range) -> None:
 
 @pytest.mark.worlds(one_in=4)
 def test_found_plans_are_legal(part: range) -> None:
-    """A plan is legal on its books, with all the spare victims as well."""
+    """A plan that was found is legal by the books, even with all its spare victims."""
     for seed in part:
         cluster = Drawing(seed, elastic=seed % 2 == 0).cluster()
         built = build(cluster)
@@ -135,8 +135,8 @@ def test_found_plans_are_legal(part: range) -> None:
 
 
 @pytest.mark.worlds(one_in=4)
-def test_a_search_changes_nothing(part: range) -> None:
-    """Queues, nodes and applications are the same before and after, and the work only rises."""
+def test_a_search_changes_no_state(part: range) -> None:
+    """A search leaves queues, nodes and applications unchanged, and only increases the work."""
     for seed in part:
         built = build(Drawing(seed).cluster())
         app, request = built.request(ASK)
@@ -150,8 +150,8 @@ def test_a_search_changes_nothing(part: range) -> None:
 
 
 @pytest.mark.worlds(one_in=2)
-def test_without_steps_left_the_answer_is_greedy_and_legal(part: range) -> None:
-    """With hardly any steps, a plan is found nearly as often, and it is a legal one."""
+def test_a_search_with_few_steps_finds_legal_plans(part: range) -> None:
+    """With hardly any steps, a legal plan is found nearly as often as with many."""
     exact = greedy = 0
     for seed in part:
         cluster = Drawing(seed).cluster()
@@ -170,7 +170,7 @@ def test_without_steps_left_the_answer_is_greedy_and_legal(part: range) -> None:
 
 
 def _check_minimal(cluster: Cluster, tried: BruteForce, plan: VictimPlan) -> None:
-    """The plan is legal and sufficient, and insufficient without any one of its victims."""
+    """Check that a plan is legal and sufficient, and insufficient without any one of its victims."""
     (node,) = [one for one in cluster.nodes if one.name == plan.node.node_id]
     keys = {victim.request.key for victim in plan.victims}
     gone = tuple(one for one in tried.rules.candidates if one.first.key in keys)
@@ -181,8 +181,8 @@ def _check_minimal(cluster: Cluster, tried: BruteForce, plan: VictimPlan) -> Non
         assert not tried.is_enough(node, tuple(one for one in gone if one is not spared))
 
 
-def test_keys_decide_between_equal_victims() -> None:
-    """The order of creation does not affect the result."""
+def test_equal_victims_are_ordered_by_key() -> None:
+    """The order in which equal allocations were created does not change the result."""
     for seed in range(60):
         cluster = Drawing(seed).cluster()
         backwards = replace(cluster, requests=cluster.requests[::-1], nodes=cluster.nodes[::-1])
@@ -226,13 +226,13 @@ def _books(built: Built) -> list[object]:
     return [queues, nodes, requests]
 
 
-# Data kept from search to search
+# Data cached between searches
 
 
 @pytest.mark.worlds(one_in=2)
 @pytest.mark.parametrize("first_nodes", [0, 1, 32])
-def test_a_cached_search_equals_a_fresh_one(part: range, first_nodes: int) -> None:
-    """After any additions, removals, resizes and stops, every answer is that of a fresh search."""
+def test_a_cached_search_equals_a_new_one(part: range, first_nodes: int) -> None:
+    """After any additions, removals, resizes and stops, a cached search equals a new one."""
     plans = 0
     for seed in part:
         built = build(Drawing(seed, 14).cluster(), first_nodes)
@@ -253,7 +253,7 @@ def test_a_cached_search_equals_a_fresh_one(part: range, first_nodes: int) -> No
 
 
 @pytest.mark.worlds(one_in=4)
-def test_the_order_of_a_leaf_is_kept(part: range, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_leaf_lists_its_candidates_in_order(part: range, monkeypatch: pytest.MonkeyPatch) -> None:
     """After any bookings, resizes and ends, each candidate is listed once, the youngest first."""
     monkeypatch.setattr("licorne_core.standard.preemption.victims.MOST_ENDED", 2)
     went = 0
@@ -274,7 +274,7 @@ def test_the_order_of_a_leaf_is_kept(part: range, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("nodes", [50, 400])
 def test_the_cost_of_a_repeated_search_depends_on_changed_nodes_only(nodes: int) -> None:
-    """After the first search, one changed node costs little, whatever the number of nodes."""
+    """After the first search, one changed node has a small cost, whatever the number of nodes."""
     built = build(full(nodes, spare=4))
     app, request = built.request(f"{A}-w1")
     assert isinstance(built.search.find(app, request, NOW, most=1), list)
@@ -286,7 +286,7 @@ def test_the_cost_of_a_repeated_search_depends_on_changed_nodes_only(nodes: int)
 
 @pytest.mark.parametrize("nodes", [50, 400])
 def test_a_repeated_failure_costs_changed_nodes_only(nodes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """B may lose one victim and each node needs two, so no node has to be examined again."""
+    """After a failed search, in which each node needs two victims of one, no node is examined again."""
     monkeypatch.setattr(search, "MOST_COUNTED", 10)
     built = build(full(nodes, spare=1))
     app, request = built.request(f"{A}-w1")
@@ -299,7 +299,7 @@ def test_a_repeated_failure_costs_changed_nodes_only(nodes: int, monkeypatch: py
 
 
 def full(nodes: int, spare: int) -> Cluster:
-    """Full nodes of B, which may lose `spare`, and an ask of A for two victims."""
+    """Full nodes of B, which may lose `spare`, and an ask of A that needs two victims."""
     names = [f"n{number:03}" for number in range(nodes)]
     return cluster(
         [queue(A, {"vcore": 4}), queue(B, {"vcore": 2 * nodes - spare})],
@@ -309,14 +309,14 @@ def full(nodes: int, spare: int) -> Cluster:
     )
 
 
-# Work: turns end by its count
+# Work, by whose count turns end
 
 
 WIDE = 320
 
 
 def wide(guaranteed: int, *, asked: int = 1) -> Cluster:
-    """An ask of A, and many full nodes of B with this guarantee."""
+    """An ask of A, and many full nodes of B, which has this guarantee."""
     names = [f"n{number:03}" for number in range(WIDE)]
     return cluster(
         [queue(A, {"vcore": 4}), queue(B, {"vcore": guaranteed})],
@@ -327,7 +327,7 @@ def wide(guaranteed: int, *, asked: int = 1) -> Cluster:
 
 
 def worked(scene: Cluster) -> tuple[Law, int]:
-    """The reason why a search is in vain, and its cost once the nodes were examined."""
+    """The reason why a search fails, and its cost after the nodes were examined."""
     built = build(scene)
     app, request = built.request(f"{A}-w1")
     built.search.find(app, request, NOW)
@@ -338,31 +338,31 @@ def worked(scene: Cluster) -> tuple[Law, int]:
 
 
 def test_examined_nodes_without_permitted_victims_count_in_the_cost() -> None:
-    """B is above its guarantee, but has no legal victim: each node is examined."""
+    """Each node of B, which is above its guarantee but has no legal victim, counts as work."""
     law, work = worked(wide(1))
     assert law is Law.NO_VICTIMS
     assert work >= WIDE
 
 
 def test_examined_nodes_that_are_too_small_count_in_the_cost() -> None:
-    """Each node is examined before it is certain that none could be reserved."""
+    """Each node that is examined before the search fails counts as work."""
     law, work = worked(wide(1, asked=2))
     assert law is Law.NO_NODE
     assert work >= WIDE
 
 
-def test_without_a_leaf_for_victims_hardly_any_node_is_examined() -> None:
-    """B has no more than its guarantee: the leaves decide, and the nodes are not compared."""
+def test_without_a_leaf_with_victims_hardly_any_node_is_examined() -> None:
+    """If no leaf has more than its guarantee, hardly any node is examined."""
     law, work = worked(wide(WIDE))
     assert law is Law.NO_VICTIMS
     assert 2 <= work < WIDE // 4
 
 
-# By cost: the least work is lost
+# By cost: victims with the least lost work
 
 
 def loses(*jobs: tuple[str, int, float], asked: int, nodes: int = 1) -> list[str]:
-    """The victims of an ask, for jobs given by node, size and seconds of work to lose."""
+    """The victims of an ask, for jobs given by node, size, and seconds of work to lose."""
     running = [
         one
         for number, (name, size, lost) in enumerate(jobs)
@@ -384,28 +384,28 @@ def loses(*jobs: tuple[str, int, float], asked: int, nodes: int = 1) -> list[str
 
 
 def test_costs_are_compared_over_all_nodes() -> None:
-    """The victim loses 1 s, though another node is first."""
+    """The victim that loses 1 s is chosen, although another node comes first."""
     assert loses(("n0", 2, 10), ("n1", 2, 1), asked=2, nodes=2) == [f"{B}-1"]
 
 
-def test_a_cost_is_the_amount_times_the_seconds() -> None:
-    """One core for 3 s is less than three cores for 2 s."""
+def test_the_cost_is_the_amount_times_the_seconds() -> None:
+    """One core for 3 s costs less than three cores for 2 s."""
     assert loses(("n0", 3, 2), ("n0", 1, 3), asked=1) == [f"{B}-1"]
 
 
 def test_more_victims_are_stopped_if_they_lose_less() -> None:
-    """Two victims of one core and 1 s each, instead of one of two cores and 10 s."""
+    """Two victims of one core that lose 1 s each are stopped instead of one of two cores that loses 10 s."""
     assert loses(("n0", 2, 10), ("n0", 1, 1), ("n0", 1, 1), asked=2) == [f"{B}-2", f"{B}-1"]
 
 
 def test_of_equal_costs_the_fewest_victims_are_stopped() -> None:
-    """Two cores for 1 s are as much as twice one core for 1 s."""
+    """Two cores for 1 s cost as much as twice one core for 1 s, so that one victim is stopped."""
     assert loses(("n0", 1, 1), ("n0", 1, 1), ("n0", 2, 1), asked=2) == [f"{B}-2"]
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_hardly_more_is_lost_than_by_the_cheapest_legal_choice(seed: int) -> None:
-    """The loss is at most 1.05 times that of the best choice on one node, with a dozen jobs per node."""
+def test_the_loss_is_close_to_that_of_the_cheapest_legal_choice(seed: int) -> None:
+    """The loss is at most 1.05 times that of the best choice on one node, with a dozen jobs on each."""
     random = Random(seed)
     jobs = [
         (f"n{number % 6}", random.randint(1, 4), float(random.randint(1, 600))) for number in range(6 * 12)
@@ -421,7 +421,7 @@ def test_hardly_more_is_lost_than_by_the_cheapest_legal_choice(seed: int) -> Non
 
 
 def _cheapest(jobs: list[tuple[int, float]], asked: int) -> float:
-    """The least total loss of jobs, given as (size, loss), whose sizes add up to `asked` or more."""
+    """The least total loss of jobs, given as (size, loss), whose sizes sum up to at least `asked`."""
     best = [0.0, *[float("inf")] * asked]
     for size, loss in jobs:
         best = [min(best[have], best[max(0, have - size)] + loss) for have in range(asked + 1)]

@@ -42,8 +42,10 @@ WHY = TerminationType.PREEMPTED_BY_SCHEDULER
         pytest.param(0, [(5, 1), (5, 0)], [0, 0], id="nothing"),
     ],
 )
-def test_the_division_of_amounts(amount: int, siblings: list[tuple[int, int]], parts: list[int]) -> None:
-    """Guarantees first, then the remainder in proportion to them, and any excess equally among the others."""
+def test_amounts_are_divided_into_fair_shares(
+    amount: int, siblings: list[tuple[int, int]], parts: list[int]
+) -> None:
+    """Guarantees come first, the remainder follows in proportion, and any rest is divided equally."""
     wanted, due = zip(*siblings, strict=True)
     assert divided(amount, wanted, due) == parts
 
@@ -114,10 +116,10 @@ def usage(world: Cluster, asking: str, number: int = 20) -> dict[str, int]:
         ),
     ],
 )
-def test_the_stable_usage_of_queues(
+def test_a_queue_that_asks_for_everything_gets_its_fair_share(
     queues: list[QueueRecord], running: dict[str, int], rests: dict[str, int]
 ) -> None:
-    """One queue asks for all of 20 cores: it gets what is between its usage and its fair share."""
+    """A queue that asks for all of 20 cores gets those between its usage and its fair share."""
     first = next(iter(rests))
     world = cluster(
         queues,
@@ -128,8 +130,8 @@ def test_the_stable_usage_of_queues(
     assert usage(world, first) == rests
 
 
-def test_amounts_beyond_a_maximum_are_divided() -> None:
-    """C wants more than its maximum: the amount beyond it goes to the others."""
+def test_amounts_beyond_the_maximum_of_a_queue_are_divided() -> None:
+    """The amount by which the demand of C exceeds its maximum is divided among the others."""
     world = cluster(
         [fair(A), queue(B), queue(C, most={"vcore": 4})],
         *[runs(B, *range(16)), runs(C, *range(4)), waits(A, *range(20)), waits(C, *range(10))],
@@ -139,7 +141,7 @@ def test_amounts_beyond_a_maximum_are_divided() -> None:
 
 
 def test_an_allocation_larger_than_the_excess_stays() -> None:
-    """B has 10 cores in two jobs, and a share of 7: neither is stopped, though A is below its share."""
+    """B has two jobs of 10 cores in total and a share of 7: it loses neither, although A is below its share."""
     world = cluster(
         [fair(A), queue(B)],
         *[runs(B, 0, 1, vcore=5), runs(A, 0, 1, vcore=2)],
@@ -150,8 +152,8 @@ def test_an_allocation_larger_than_the_excess_stays() -> None:
     assert (found.law, found.share, found.settled) == (Law.NOT_ENOUGH, {"vcore": 7}, {"vcore": 4})
 
 
-def test_the_dominant_resource_of_a_queue_counts() -> None:
-    """B has all cores, and most memory in use; both want more. Of the cores B keeps its share."""
+def test_a_queue_keeps_its_share_of_the_decisive_resource() -> None:
+    """B, with all cores and most memory, keeps its share of the cores, its decisive resource."""
     size = {"vcore": 1, "memory": 5}
     world = cluster(
         [fair(A), queue(B)],
@@ -164,8 +166,8 @@ def test_the_dominant_resource_of_a_queue_counts() -> None:
     assert [after.settled(path, "vcore") for path in (A, B)] == [6, 6]
 
 
-def test_a_victim_has_the_counted_resource() -> None:
-    """B has more GPUs than its share, and fewer cores: jobs with only cores stay, though A wants both."""
+def test_a_victim_has_the_decisive_resource() -> None:
+    """Jobs of B without GPUs, of which alone it exceeds its share, are no victims, although A wants both."""
     world = cluster(
         [fair(A), fair(B), queue(C)],
         runs(B, *range(10), size={"vcore": 1}, node="n1"),
@@ -186,10 +188,10 @@ def test_a_victim_has_the_counted_resource() -> None:
     ]
 
 
-def test_a_gang_is_judged_by_the_share_for_all() -> None:
-    """The parent has room in its share for one of three placeholders, and its other child may not be stopped.
+def test_a_gang_preempts_only_if_its_queues_have_room_in_their_shares_for_all() -> None:
+    """The share of the parent has room for one of three placeholders, and its other child may lose nothing.
 
-    The others would find no victims, so nobody is stopped for the first.
+    No victim is stopped for the first placeholder, because the others would find none.
     """
     driver = Driver()
     p = (
@@ -207,8 +209,8 @@ def test_a_gang_is_judged_by_the_share_for_all() -> None:
     assert "its gang would not be complete" in driver.explain("g", "p0").checks[-1].message()
 
 
-def test_the_cost_of_a_share_depends_on_siblings_only() -> None:
-    """Whether a queue has its share is found without examining allocations; each node is measured once."""
+def test_the_cost_of_a_share_depends_on_the_siblings_only() -> None:
+    """Shares are computed without examining allocations, and each node is measured once."""
     costs = []
     for number in (2, 40):
         names = [f"n{one}" for one in range(number)]
@@ -236,10 +238,8 @@ def test_the_cost_of_a_share_depends_on_siblings_only() -> None:
         pytest.param([nodes(node("n2", memory=1))], 9 + 1, id="a node"),
     ],
 )
-def test_what_siblings_have_is_divided_once_for_all_and_again_after_a_change(
-    change: list[Any], work: int
-) -> None:
-    """Nine queues have their shares and want more: the division is not made for each, or every 15 seconds."""
+def test_amounts_are_divided_once_and_again_after_a_change(change: list[Any], work: int) -> None:
+    """With nine queues that want more than their shares, amounts are divided after changes only."""
     driver, leaves = Driver(), list("abcdefghi")
     queues = ", ".join(f"{{name: {leaf}}}" for leaf in leaves)
     driver.do(
@@ -264,8 +264,8 @@ def test_what_siblings_have_is_divided_once_for_all_and_again_after_a_change(
         pytest.param({"occupied": {"vcore": 4}}, 8, id="what others occupy does not"),
     ],
 )
-def test_what_can_be_used_is_divided(n2: dict[str, Any], share: int) -> None:
-    """One of two nodes with ten cores each, of which two are in use, is closed, or partly taken by others."""
+def test_usable_amounts_are_divided(n2: dict[str, Any], share: int) -> None:
+    """Of two nodes of ten cores, one with two in use is closed, or partly used by other schedulers."""
     world = cluster(
         [fair(A), queue(B)],
         runs(B, *range(8)),
@@ -304,7 +304,7 @@ ENDS, TURNS_OF_AN_END = 4, 8
 
 
 def town(rng: Random) -> tuple[Driver, list[str]]:
-    """Queues that all ask for their fair share, some with guarantees or maxima, and a few nodes."""
+    """A few nodes, and queues that all ask for their fair share, some with guarantees or maxima."""
     driver = Driver()
     leaves: list[str] = []
 
@@ -333,7 +333,7 @@ def town(rng: Random) -> tuple[Driver, list[str]]:
 
 
 def drawn_ask(rng: Random, leaf: str, key: str) -> Ask:
-    """An ask for one of both resources, or for both."""
+    """A random ask for one of both resources, or for both."""
     size = {"vcore": rng.choice([1000, 1000, 2000, 3000]), "memory": rng.choice([1, 2, 5])}
     if rng.random() < 0.3:
         del size[rng.choice(sorted(size))]
@@ -354,7 +354,7 @@ class Stubborn:
         return self._driver.do(asks(*wanted))
 
     def end(self, rng: Random, number: int) -> int:
-        """Let a job end by itself, and submit it again; returns how many were stopped."""
+        """Let a job end by itself, and submit it again; returns the number of victims."""
         running = [
             (app_.app_id, one.key)
             for app_ in self._driver.partition.applications.values()
@@ -365,7 +365,7 @@ class Stubborn:
         return self._stop(effects + self.want([_again(self._known[name], number)]), number)
 
     def turn(self, number: int) -> int:
-        """Let some time pass; returns how many were stopped."""
+        """Let some time pass; returns the number of victims."""
         return self._stop(self._driver.wait(16), number)
 
     def _stop(self, effects: list[Effect], number: int) -> int:
@@ -380,10 +380,10 @@ class Stubborn:
 
 
 @pytest.mark.worlds(first=9_400_000, size=20)
-def test_preemption_settles(part: range) -> None:
-    """Victims are submitted again at once, and all queues want everything: after a few turns stops end.
+def test_preemption_ends_after_few_turns(part: range) -> None:
+    """While all queues want everything, and victims are submitted again, stops end after a few turns.
 
-    The same holds after each job that ends by itself, though its room may cost victims.
+    The same holds after each job that ends by itself, although its room may cost victims.
     """
     stopped = 0
     for seed in part:
@@ -403,13 +403,13 @@ def test_preemption_settles(part: range) -> None:
 
 
 def _again(ask_: Ask, turn: int) -> Ask:
-    """The ask that a controller submits after the end of another."""
+    """The ask that a controller submits after the end of another one."""
     sizes = ask_.ask_class.resources
     return ask(ask_.app_id, f"{ask_.key.partition('-')[0]}-{turn}", policy="so", size=sizes)
 
 
-def test_explain_names_the_share() -> None:
-    """One more ask would exceed the queue's share; below it, no legal victim may exist."""
+def test_explain_has_the_fair_share() -> None:
+    """An explanation has the share that one more ask would exceed, or below it the missing victims."""
     driver = Driver()
     a = "{name: a, properties: {preemption.delay: 1s, preemption.reclaim: fair-share}}"
     driver.do(register(config(f"[{a}, {{name: b, properties: {{preemption.minimum.runtime: 30s}}}}]")))

@@ -1,4 +1,4 @@
-"""Asks that preempt at the same time: together they stop as few as any legal choice for all of them."""
+"""Equal asks that preempt at the same time stop as few victims as a legal choice for all of them."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -41,7 +41,7 @@ def town(queues: str, sizes: list[int], properties: str = "") -> Driver:
 
 
 def full(number: int, size: int, properties: str = "") -> Driver:
-    """This number of nodes, each full with one job, of a queue without a guarantee."""
+    """Add this number of nodes, each filled by one job of a queue without a guarantee."""
     driver = town(f"{{name: others, properties: {{{properties}}}}}", [size] * number)
     driver.do(apps(app("others", "root.others")))
     jobs = [ask("others", f"j{n}", policy="s", on_node=f"n{n}", memory=size) for n in range(number)]
@@ -50,12 +50,12 @@ def full(number: int, size: int, properties: str = "") -> Driver:
 
 
 def want(driver: Driver, *keys: str, size: int = 1) -> list[Effect]:
-    """Asks that preempt others."""
+    """Submit asks that may preempt."""
     return driver.do(asks(*[ask("mine", key, policy="o", memory=size) for key in keys]))
 
 
 def obeyed(driver: Driver, effects: list[Effect]) -> tuple[list[str], list[str]]:
-    """The victims until no stop is requested any more, each confirmed at once; and the placed asks."""
+    """Confirm stops until none is requested any more; returns the victims, and the placed asks."""
     gone, started = [], [key for _, key, _ in placed(effects)]
     while told := released(effects):
         gone += [key for _, key, *_ in told]
@@ -65,7 +65,7 @@ def obeyed(driver: Driver, effects: list[Effect]) -> tuple[list[str], list[str]]
 
 
 def test_six_small_asks_stop_one_large_job() -> None:
-    """The room that the first victim frees beyond the first ask is promised to the others."""
+    """The room that the first victim frees beyond the first ask is promised to the other asks."""
     driver = full(6, 8)
     want(driver, *"abcdef")
     gone, started = obeyed(driver, driver.wait(DELAY))
@@ -73,8 +73,8 @@ def test_six_small_asks_stop_one_large_job() -> None:
     assert sorted(started) == [*"abcdef"]
 
 
-def test_explain_names_the_victim_that_an_ask_waits_for() -> None:
-    """An ask with a promise of another victim's remaining room waits for the end of the same victim."""
+def test_explain_names_the_victim_of_a_promise() -> None:
+    """An ask with a promise in the remaining room of another's victim waits for that victim."""
     driver = full(2, 8)
     want(driver, "a", "b")
     driver.wait(DELAY)
@@ -82,8 +82,8 @@ def test_explain_names_the_victim_that_an_ask_waits_for() -> None:
     assert told == {"node n0 is kept for it, and waits for the end of others/j0"}
 
 
-def test_present_victims_count_first() -> None:
-    """Asks submitted while the victim of the first one still ends cause no further stop."""
+def test_present_victims_are_used_first() -> None:
+    """Asks submitted before the end of the first one's victim cause no further stop."""
     driver = full(3, 3)
     effects: list[Effect] = []
     for key in "abc":
@@ -95,8 +95,8 @@ def test_present_victims_count_first() -> None:
     assert sorted(started) == [*"abc"]
 
 
-def test_room_of_a_victim_is_promised_once() -> None:
-    """Beyond the promises no room is left for a third ask, which stops another job."""
+def test_the_room_of_a_victim_is_promised_once() -> None:
+    """Beyond the promises no room remains for a third ask, which has another job stopped."""
     driver = full(3, 5)
     driver.do(nodes(node("small0", memory=1), node("small1", memory=1)))
     want(driver, "a", "b", size=2)
@@ -106,8 +106,8 @@ def test_room_of_a_victim_is_promised_once() -> None:
     assert sorted(started) == ["a", "b", "c"]
 
 
-def test_other_asks_get_no_promised_room() -> None:
-    """An ask of the queue that lost its job fits beside both promises, and one more does not."""
+def test_promised_room_is_not_used_by_other_asks() -> None:
+    """One ask of the queue that lost its job fits beside both promises, and a second one does not."""
     driver = full(1, 3)
     want(driver, "a", "b")
     driver.do(asks(ask("others", "x", memory=1), ask("others", "y", memory=1)))
@@ -115,8 +115,8 @@ def test_other_asks_get_no_promised_room() -> None:
     assert sorted(started) == ["a", "b", "x"]
 
 
-def test_asks_of_applications_that_may_not_all_run_do_not_count() -> None:
-    """One of two applications may start: a small job is stopped for it, not the large one for both."""
+def test_asks_of_applications_that_may_not_run_do_not_count() -> None:
+    """If only one of two applications may start, a small job is stopped, not the large one for both."""
     driver = town("{name: others}", [2, 2, 8], ", maxapplications: 1")
     driver.do(apps(app("others", "root.others"), app("b", "root.mine"), app("c", "root.mine")))
     driver.do(
@@ -128,8 +128,8 @@ def test_asks_of_applications_that_may_not_all_run_do_not_count() -> None:
     assert obeyed(driver, driver.wait(DELAY)) == (["j0"], ["b"])
 
 
-def test_a_victim_that_may_be_spared_frees_no_room_for_others() -> None:
-    """A victim under notice may be spared: no other ask counts on its room."""
+def test_a_victim_under_notice_frees_no_room_for_others() -> None:
+    """No other ask counts on the room of a victim under notice, which may be spared."""
     driver = full(2, 8, "preemption.notice: 60s")
     want(driver, "a")
     driver.wait(DELAY)
@@ -142,7 +142,7 @@ def test_a_victim_that_may_be_spared_frees_no_room_for_others() -> None:
 
 
 @pytest.mark.parametrize(("properties", "stopped"), [("", 2), ("preemption.notice: 60s", 4)])
-def test_four_asks_share_the_room_of_two(properties: str, stopped: int) -> None:
+def test_four_asks_stop_two_jobs_of_two_cores(properties: str, stopped: int) -> None:
     """Two jobs of two cores are stopped, not four of one; under notice each ask has its own victim."""
     driver = town(f"{{name: others, properties: {{{properties}}}}}", [1, 1, 1, 1, 4])
     driver.do(apps(app("others", "root.others"), app("more", "root.mine")))
@@ -157,7 +157,7 @@ def test_four_asks_share_the_room_of_two(properties: str, stopped: int) -> None:
 
 
 def test_an_exclusive_reservation_is_not_shared() -> None:
-    """A reservation that is exclusive keeps the whole node."""
+    """An exclusive reservation keeps the whole node from the other asks."""
     driver = town("{name: others}", [8, 8], ", properties: {reservation.exclusive: 'true'}")
     driver.do(apps(app("others", "root.others")))
     driver.do(asks(*[ask("others", f"j{n}", policy="s", on_node=f"n{n}", memory=8) for n in range(2)]))
@@ -168,7 +168,7 @@ def test_an_exclusive_reservation_is_not_shared() -> None:
 
 @pytest.mark.parametrize(("tags", "stopped"), [({"licorne/started": str(int(START) - 100)}, 1), ({}, 0)])
 def test_a_reported_start_counts_for_the_minimum_runtime(tags: dict[str, str], stopped: int) -> None:
-    """A recovered allocation with a reported start has run for the minimum runtime, though reported later."""
+    """A recovered allocation whose start was reported has the runtime since that start."""
     driver = town("{name: others, properties: {preemption.minimum.runtime: 60s}}", [1])
     driver.do(apps(app("others", "root.others")))
     driver.do(asks(ask("others", "j", policy="s", on_node="n0", memory=1, tags=tags)))
@@ -177,7 +177,7 @@ def test_a_reported_start_counts_for_the_minimum_runtime(tags: dict[str, str], s
 
 
 def trio(seed: int) -> Cluster:
-    """A random cluster of regular allocations, with three equal asks."""
+    """A random cluster of regular allocations, and three equal asks."""
     drawing = Drawing(seed)
     drawing.by_cost = False
     drawn = drawing.cluster()
@@ -188,7 +188,7 @@ def trio(seed: int) -> Cluster:
 
 
 def served(cluster: Cluster, *, together: bool = True) -> tuple[int, int]:
-    """The number of the three asks that are served, one after the other, and of the victims."""
+    """The number of the three asks that are served one after the other, and of the victims."""
     starts = stopped = 0
     for number in range(EQUALS):
         built, key = build(cluster), f"ask{number}"
@@ -214,7 +214,7 @@ def served(cluster: Cluster, *, together: bool = True) -> tuple[int, int]:
 
 @pytest.mark.worlds(first=9_100_000, size=100)
 def test_equal_asks_stop_the_fewest_victims(part: range) -> None:
-    """As many are served as possible, by the fewest victims of all sets with enough room."""
+    """As many asks are served as possible, with the fewest victims of all sufficient sets."""
     better = 0
     for seed in part:
         cluster = trio(seed)
@@ -240,7 +240,7 @@ def leaf(name: str, terms: str, due: int) -> str:
 
 
 def crowd(seed: int) -> list[Step]:
-    """A full cluster, and equal preempting asks of several applications of one queue, some a bit later."""
+    """A full cluster, and equal preempting asks of several applications of one queue, some later."""
     rng = Random(seed)
     due = rng.randint(2, 9)
     kept = [rng.choice([0, rng.randint(1, 6)]) for _ in "bc"]
@@ -277,5 +277,5 @@ def crowd(seed: int) -> list[Step]:
 
 @pytest.mark.worlds(first=9_200_000, size=20)
 def test_equal_asks_are_decided_as_the_oracle_does(part: range) -> None:
-    """Cases: one application or several, maxima, guarantees, costs, and exclusive reservations."""
+    """Decisions equal those of the oracle, with maxima, guarantees, costs and exclusive reservations."""
     assert sum(compare(crowd(seed)) for seed in part) > 5 * lively(len(part))

@@ -40,34 +40,34 @@ def reserved(other: int = 1, due: int = 20) -> Driver:
 
 
 def free(core: Driver, name: str) -> list[tuple[str, str]]:
-    """Release an allocation; return the asks that are placed, with their nodes."""
+    """Release an allocation; returns the asks that are placed, with their nodes."""
     return [(key, at) for _, key, at in placed(core.do(releases(release("base", name))))]
 
 
-def test_a_claim_is_placed_before_the_reserved_ask() -> None:
-    """A claim newer than the last review is placed before the reserved ask."""
+def test_an_ask_within_its_guarantee_precedes_the_reserved_ask() -> None:
+    """An ask within its guarantee that is newer than the last review precedes the reserved ask."""
     core = reserved()
     core.do(asks(ask("due", "d", vcore=7)))
     assert free(core, "base1") == [("d", "n1")]
     assert free(core, "base2") == [("big", "n2")]
 
 
-def test_a_claim_is_placed_first_on_other_nodes_too() -> None:
-    """On another node, too, a claim is placed before the reserved ask."""
+def test_an_ask_within_its_guarantee_is_first_on_other_nodes_too() -> None:
+    """An ask within its guarantee precedes the reserved ask on other nodes as well."""
     core = reserved()
     core.do(asks(ask("due", "d", vcore=7)))
     assert free(core, "base2") == [("d", "n2")]
 
 
-def test_a_reserved_ask_uses_room_left_by_claims() -> None:
-    """Room on the node that the claim leaves is used by the reserved ask."""
+def test_the_reserved_ask_uses_the_remaining_room() -> None:
+    """Room on the node that the ask within its guarantee leaves is used by the reserved ask."""
     core = reserved()
     core.do(asks(ask("due", "d", vcore=4)))
     assert free(core, "base1") == [("d", "n1"), ("big", "n1")]
 
 
-def test_the_claim_of_highest_priority_is_first_and_then_the_oldest() -> None:
-    """Of several claims, priority and then age decide, not the order of queues."""
+def test_asks_within_their_guarantees_are_ordered_by_priority_and_age() -> None:
+    """Of several asks within guarantees, priority and then age decide, not the order of queues."""
     core = reserved()
     core.do(asks(ask("late", "old", vcore=7)))
     core.wait(0.1)
@@ -78,15 +78,15 @@ def test_the_claim_of_highest_priority_is_first_and_then_the_oldest() -> None:
 
 
 @pytest.mark.parametrize(("other", "due"), [(20, 20), (1, 3)], ids=["holder due", "nobody due"])
-def test_an_ask_above_its_guarantee_does_not_precede(other: int, due: int) -> None:
-    """A reserved ask within its guarantee is served first, and so is one facing an ask above its own."""
+def test_an_ask_above_its_guarantee_does_not_precede_the_reserved_ask(other: int, due: int) -> None:
+    """A reserved ask precedes an ask above its guarantee, and any ask if it is within its own."""
     core = reserved(other, due)
     core.do(asks(ask("due", "d", vcore=7)))
     assert free(core, "base1") == [("big", "n1")]
 
 
 def test_a_drained_node_accepts_only_the_reserved_ask() -> None:
-    """A drained node accepts the ask that has it reserved, but no claim (spec § 7.7)."""
+    """A drained node accepts the ask that has it reserved, and no other one (spec § 7.7)."""
     core = reserved()
     core.do(nodes(node("n1", NodeAction.DRAIN_NODE)))
     core.do(asks(ask("due", "d", vcore=7)))

@@ -1,4 +1,4 @@
-"""Reservations in a cluster that is full as a whole: owners, and users of the node (spec § 8.5)."""
+"""Reservations in a cluster that is full as a whole: who gets one, and who uses the node (spec § 8.5)."""
 
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ from support.core.driver import Driver, placed, reserved
 
 
 class Job(NamedTuple):
-    """An application of one ask: when it is submitted and for how long it runs, in seconds."""
+    """An application of one ask, with the times of its submission and its run in seconds."""
 
     submitted: int
     runs: int
@@ -33,7 +33,7 @@ def starts(core: Driver, jobs: dict[str, Job], seconds: int) -> dict[str, int]:
 
 
 def full(*sizes: int) -> Driver:
-    """A node of 10 for each of the sizes, with an ask of that size of `run` on it, in a full cluster."""
+    """A full cluster: for each size a node of 10 with an ask of that size of `run`."""
     core = Driver()
     core.do(register(config("[{name: a}, {name: b}]")))
     core.do(nodes(*(node(f"n{number}", vcore=10) for number in range(1, len(sizes) + 1))))
@@ -44,15 +44,15 @@ def full(*sizes: int) -> Driver:
 
 @pytest.mark.parametrize(("vcore", "kept"), [(5, {}), (6, {"a1": "n1"})])
 def test_only_a_large_ask_has_a_node_reserved(vcore: int, kept: dict[str, str]) -> None:
-    """An ask of which no node holds two would never start; smaller ones start as others end."""
+    """An ask of which no node holds two has a node reserved; smaller ones start as others end."""
     core = full(9, 9)
     core.do(asks(ask("a", "a1", vcore=vcore)))
     core.wait(3)
     assert reserved(core) == kept
 
 
-def test_no_node_is_reserved_beyond_a_maximum() -> None:
-    """No room is reserved for an ask that its queue's maximum excludes."""
+def test_an_ask_above_a_maximum_has_no_node_reserved() -> None:
+    """No room is reserved for an ask that exceeds its queue's maximum."""
     core = Driver()
     core.do(register(config("[{name: a, resources: {max: {vcore: 5m}}}, {name: b}]")))
     core.do(nodes(node("n1", vcore=10)))
@@ -62,8 +62,8 @@ def test_no_node_is_reserved_beyond_a_maximum() -> None:
     assert reserved(core) == {}
 
 
-def test_the_older_ask_starts_first_wherever_a_node_is_free() -> None:
-    """On nodes of 16, g waits for a whole node for longer than k waits for half of one."""
+def test_the_older_ask_starts_first_on_any_free_node() -> None:
+    """On nodes of 16, g, which waits for a whole node, precedes the younger k, for half of one."""
     core = Driver()
     core.do(register(config("[{name: a}]")))
     core.do(nodes(*(node(f"n{number}", vcore=16) for number in (1, 2, 3))))
@@ -81,8 +81,8 @@ def test_the_older_ask_starts_first_wherever_a_node_is_free() -> None:
     assert (began["g"], began["k"]) == (113, 133)
 
 
-def test_the_node_goes_to_the_first_ask_of_its_size_in_order() -> None:
-    """The queue with the smaller share is first; the reserved ask keeps its reservation, and is next."""
+def test_a_reserved_node_is_used_by_the_first_ask_of_its_size() -> None:
+    """The first ask in the order of queues gets the room, and the reservation's own ask is next."""
     core = full(10, 10)
     core.do(asks(ask("a", "a1", vcore=10)))
     core.wait(3)
@@ -93,7 +93,7 @@ def test_the_node_goes_to_the_first_ask_of_its_size_in_order() -> None:
     assert placed(core.do(releases(release("b", "b1")))) == [("a", "a1", "n1")]
 
 
-def test_a_reservation_in_a_full_cluster_protects_no_victims() -> None:
+def test_a_queue_preempts_on_a_node_reserved_in_a_full_cluster() -> None:
     """A queue reclaims its guarantee on a node that is reserved in a full cluster."""
     core = Driver()
     queues = (

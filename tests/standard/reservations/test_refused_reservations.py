@@ -23,7 +23,7 @@ from support.core.driver import Driver, asked, placed, released, reserved
 
 
 class Fickle:
-    """An RM that accepts every reservation, and refuses every allocation of asks of one class."""
+    """An RM that accepts every reservation, and refuses every allocation of one class of asks."""
 
     def __init__(self) -> None:
         """Two nodes of 10, each with 4 of an ask of `base`."""
@@ -38,7 +38,7 @@ class Fickle:
         self.refused = 0
 
     def hear(self, effects: list[Effect]) -> list[tuple[str, str, str]]:
-        """Answer all checks and confirm all stops; return all placed asks."""
+        """Answer all checks and confirm all stops; returns all placed asks."""
         made = placed(effects)
         for app_id, key, *_ in released(effects):
             made += self.hear(self.core.do(releases(release(app_id, key))))
@@ -53,13 +53,13 @@ class Fickle:
         return [made for _ in range(round(seconds * 10)) for made in self.hear(self.core.wait(0.1))]
 
     def reserved(self) -> list[str]:
-        """The nodes that are reserved."""
+        """The reserved nodes."""
         return list(reserved(self.core).values())
 
 
 @pytest.mark.parametrize("required", ["", "n1"], ids=["any node", "one node"])
-def test_a_node_is_not_kept_for_an_ask_that_the_rm_refuses_there(required: str) -> None:
-    """A reservation whose allocation the RM refuses ends, and other asks get the room."""
+def test_a_reservation_ends_when_the_rm_refuses_the_allocation(required: str) -> None:
+    """A reservation whose allocation the RM refuses ends, and other asks use the room."""
     rm = Fickle()
     big = ask("a", "big", vcore=7, predicate="p", required_node=required or None)
     rm.hear(rm.core.do(asks(big)))
@@ -73,8 +73,8 @@ def test_a_node_is_not_kept_for_an_ask_that_the_rm_refuses_there(required: str) 
     assert placed(rm.core.do(asks(ask("b", "other", vcore=9)))) == [("b", "other", "n1")]
 
 
-def test_room_freed_in_vain_is_for_others() -> None:
-    """A reservation of a required node is idle once the RM refuses the room of its victims."""
+def test_room_of_victims_that_the_rm_refuses_is_used_by_others() -> None:
+    """The reservation of a required node is idle once the RM refuses the room of its victims."""
     rm = Fickle()
     rm.core.do(asks(ask("b", "victim", vcore=6, policy="s", on_node="n1")))
     daemon = ask("a", "daemon", vcore=5, predicate="p", required_node="n1", policy="o")
@@ -85,8 +85,8 @@ def test_room_freed_in_vain_is_for_others() -> None:
     assert rm.reserved() == []
 
 
-def test_a_changed_node_is_tried_again() -> None:
-    """After a change of the node, an ask that requires it is tried there again."""
+def test_a_changed_node_is_tried_again_after_a_refusal() -> None:
+    """After a change of a refused node, an ask that requires it is tried there again."""
     rm = Fickle()
     rm.hear(rm.core.do(asks(ask("a", "big", vcore=7, predicate="p", required_node="n1"))))
     rm.hear(rm.core.do(releases(release("base", "base1"))))

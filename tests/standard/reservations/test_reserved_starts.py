@@ -24,7 +24,7 @@ ONE_EACH = "limits: [{limit: one, users: ['*'], maxapplications: 1}]"
 
 
 def reserving(text: str, *app_ids: str) -> Driver:
-    """Two nodes more than half full, one of them reserved for the first application."""
+    """Two nodes more than half full, one of which is reserved for the first application."""
     driver = Driver()
     driver.do(register(text), nodes(node("n1", vcore=10), node("n2", vcore=10)))
     driver.do(apps(app("fill", "root.f", user="bob")))
@@ -37,7 +37,7 @@ def reserving(text: str, *app_ids: str) -> Driver:
 
 
 def test_a_displaced_starting_application_can_be_removed() -> None:
-    """A starting application that a reserved one has displaced can be removed, with its timer."""
+    """The removal of a starting application that a reserved one displaced cancels its timer."""
     driver = reserving(AWARE, "big", "older")
     assert placed(driver.do(asks(ask("older", "o1", created=START - 100, vcore=1))))
     driver.wait(1)
@@ -49,7 +49,7 @@ def test_a_displaced_starting_application_can_be_removed() -> None:
 
 
 def test_an_application_displaced_by_an_assumed_ask_can_be_removed() -> None:
-    """The same for an application that an assumed ask has displaced."""
+    """The removal of an application that an assumed ask has displaced succeeds."""
     driver = Driver()
     driver.do(register(AWARE, predicates=PredicatePolicy(deadline=60.0)))
     driver.do(nodes(node("n1", vcore=9), node("n2", vcore=9)))
@@ -82,8 +82,8 @@ def test_a_removed_application_has_no_deadline_for_ages() -> None:
     assert driver.wait(10) == []
 
 
-def test_a_reserved_ask_starts_no_application_too_many() -> None:
-    """A limit on applications stops a reserved ask until another application of the user is removed."""
+def test_a_reserved_ask_respects_the_maximum_of_applications() -> None:
+    """A maximum of applications blocks a reserved ask until another application of the user is removed."""
     driver = reserving(config("[{name: a}, {name: f}]", rest=ONE_EACH), "big", "small")
     driver.do(asks(ask("small", "s", vcore=1)))
     effects = driver.do(releases(release("fill", "f1"), release("fill", "f2")))
@@ -96,7 +96,7 @@ def test_a_reserved_ask_starts_no_application_too_many() -> None:
 
 
 def test_the_end_of_a_reservation_lets_another_application_start() -> None:
-    """An application counts in its queues until its reservation ends (§ 4.12)."""
+    """An application with a reservation counts in its queues until that ends (§ 4.12)."""
     text = config("[{name: a, maxapplications: 1}, {name: f}]")
     driver = reserving(text, "big", "small")
     assert placed(driver.do(asks(ask("small", "s", vcore=1)))) == []
@@ -105,7 +105,7 @@ def test_the_end_of_a_reservation_lets_another_application_start() -> None:
 
 
 def test_an_application_that_backs_off_can_be_removed() -> None:
-    """An application that backs off can be removed, with its reservation (§ 8.3a)."""
+    """An application in a back-off can be removed, together with its reservation (§ 8.3a)."""
     properties = "{application.unschedasks.backoff: '1', application.unschedasks.backoff.delay: 9s}"
     driver = reserving(config(f"[{{name: a, properties: {properties}}}, {{name: f}}]"), "big")
     driver.do(asks(ask("big", "huge", vcore=9, priority=2), ask("big", "small", vcore=1)))
@@ -124,7 +124,7 @@ def test_a_reserved_ask_is_tried_again_when_its_application_runs() -> None:
     assert [key for _, key, _ in placed(effects)] == ["placed", "big"]
 
 
-def test_a_higher_limit_lets_a_reserved_ask_through() -> None:
+def test_a_raised_maximum_wakes_a_reserved_ask() -> None:
     """A raised limit wakes a reserved ask."""
     driver = reserving(config("[{name: a}, {name: f}]", rest=ONE_EACH), "big", "small")
     driver.do(asks(ask("small", "s", vcore=1)))

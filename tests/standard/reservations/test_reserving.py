@@ -30,7 +30,7 @@ def fragmented(queues: str = "[{name: a}]", *, reservations: bool = True) -> Dri
 
 
 def waiting(queues: str = "[{name: a}]") -> Driver:
-    """The same, with n1 reserved for an ask of 8."""
+    """The same nodes, with n1 reserved for an ask of 8."""
     core = fragmented(queues)
     core.do(asks(ask("big", "b", vcore=8)))
     core.wait(3)
@@ -40,15 +40,15 @@ def waiting(queues: str = "[{name: a}]") -> Driver:
 
 @pytest.mark.row(126)
 def test_a_reserved_ask_is_placed_on_another_node_with_earlier_room() -> None:
-    """A reserved ask is placed on another node that has room first, and its reservation ends."""
+    """A reserved ask is placed on the first node with room, and its reservation ends."""
     core = waiting()
     assert placed(core.do(releases(release("small", "s2")))) == [("big", "b", "n2")]
     assert reserved(core) == {}
     assert placed(core.do(asks(ask("small", "s9", vcore=6)))) == [("small", "s9", "n1")]
 
 
-def test_a_reservation_ends_after_an_hour_and_may_be_made_anew() -> None:
-    """A reservation ends after an hour, and the ask may have a better node reserved."""
+def test_a_reservation_ends_after_an_hour() -> None:
+    """A reservation ends after an hour, and the ask may then have a better node reserved."""
     core = waiting()
     core.do(nodes(node("n3", vcore=9, action=NodeAction.CREATE_DRAIN)))
     core.do(asks(ask("small", "f", vcore=2, on_node="n3")))
@@ -60,8 +60,8 @@ def test_a_reservation_ends_after_an_hour_and_may_be_made_anew() -> None:
     assert reserved(core) == {"b": "n3"}
 
 
-def test_reservations_can_be_switched_off() -> None:
-    """With reservations switched off, the ask is pending and every node remains open."""
+def test_reservations_can_be_disabled() -> None:
+    """With reservations disabled the ask stays pending, and every node is available to others."""
     core = fragmented(reservations=False)
     core.do(asks(ask("big", "b", vcore=8)))
     core.wait(10)
@@ -86,15 +86,15 @@ def test_a_reservation_ends_with_its_ask_application_or_node(end: Command) -> No
     assert "n1" not in reserved(core).values()
 
 
-def test_a_drained_node_keeps_its_reservation_and_takes_its_ask() -> None:
-    """A drained node still accepts the ask that has it reserved (spec § 7.7)."""
+def test_a_drained_node_takes_its_reserved_ask() -> None:
+    """A drained node keeps its reservation, and accepts the reserved ask (spec § 7.7)."""
     core = waiting()
     core.do(nodes(node("n1", NodeAction.DRAIN_NODE)))
     assert reserved(core) == {"b": "n1"}
     assert placed(core.do(releases(release("small", "s1")))) == [("big", "b", "n1")]
 
 
-def test_a_reserved_ask_that_is_resized_keeps_its_node_if_that_can_hold_it() -> None:
+def test_a_resized_ask_keeps_a_reserved_node_that_is_large_enough() -> None:
     """A resized ask keeps its reserved node if the node can hold the new size (spec § 8.9)."""
     core = waiting()
     core.do(asks(ask("big", "b", vcore=7)))
@@ -103,7 +103,7 @@ def test_a_reserved_ask_that_is_resized_keeps_its_node_if_that_can_hold_it() -> 
     assert reserved(core) == {}
 
 
-def test_an_accepted_application_with_a_reservation_counts_as_about_to_run() -> None:
+def test_an_accepted_application_with_a_reservation_counts_as_running() -> None:
     """An accepted application with a reservation counts against the running limit (spec § 4.12)."""
     core = waiting("[{name: a, maxapplications: 2}]")
     assert placed(core.do(asks(ask("third", "t", vcore=1)))) == []
@@ -112,7 +112,7 @@ def test_an_accepted_application_with_a_reservation_counts_as_about_to_run() -> 
 
 
 @pytest.mark.row(124)
-def test_an_ask_reserves_the_full_node_that_it_requires_at_once() -> None:
+def test_an_ask_reserves_its_required_node_at_once() -> None:
     """Asks of any age and size reserve their required node at once, several on one node."""
     core = fragmented()
     core.do(asks(*(ask("big", f"d{size}", vcore=size, required_node="n1") for size in (7, 8))))
@@ -122,8 +122,8 @@ def test_an_ask_reserves_the_full_node_that_it_requires_at_once() -> None:
 
 
 @pytest.mark.row(128)
-def test_an_ask_that_fits_its_required_node_takes_it_in_spite_of_a_reservation() -> None:
-    """An ask that fits on its required node is placed there despite a reservation of another ask."""
+def test_an_ask_that_fits_on_its_required_node_is_placed_beside_a_reservation() -> None:
+    """An ask that fits on its required node is placed there, despite a reservation of another ask."""
     core = waiting()
     made = core.do(asks(ask("third", "d", vcore=1, required_node="n1")))
     assert placed(made) == [("third", "d", "n1")]

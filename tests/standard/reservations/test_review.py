@@ -23,7 +23,7 @@ from support.core.driver import Driver, placed, reserved
 
 
 def cluster(queues: str, count: int = 2, *, properties: str = MANY_RESERVED) -> Driver:
-    """Nodes of 10, each with 4 used by an ask of `base`; applications are named like queues.
+    """Nodes of 10, each with 4 used by an ask of `base`; applications are named like their queues.
 
     These allocations can be released under the keys ``base1``, ``base2`` and so on.
     """
@@ -43,7 +43,7 @@ FULL = "[{name: base}, {name: full, resources: {max: {vcore: 12m}}}, {name: due}
 
 
 def held_in_vain() -> Driver:
-    """Node n1 is reserved for an ask of 7, which the maximum of its queue blocks from now on."""
+    """Node n1 is reserved for an ask of 7, which the maximum of its queue now blocks."""
     core = cluster(FULL)
     core.do(asks(ask("full", "big", vcore=7)))
     core.wait(3)
@@ -54,7 +54,7 @@ def held_in_vain() -> Driver:
 
 
 @pytest.mark.row(125)
-def test_no_node_is_kept_for_an_ask_that_its_queues_maximum_stops() -> None:
+def test_a_reservation_blocked_by_a_maximum_ends() -> None:
     """After the idle time-out and a review, the node accepts another pending ask."""
     core = held_in_vain()
     core.do(asks(ask("due", "waits", vcore=5), ask("due", "too", vcore=6)))
@@ -64,8 +64,8 @@ def test_no_node_is_kept_for_an_ask_that_its_queues_maximum_stops() -> None:
     assert "big" not in reserved(core)
 
 
-def test_a_short_obstacle_ends_no_reservation() -> None:
-    """An obstacle that lasts for less than the time-out ends no reservation."""
+def test_a_short_blockage_ends_no_reservation() -> None:
+    """A check that blocks the reserved ask for less than the time-out ends no reservation."""
     core = held_in_vain()
     core.wait(1.5)
     core.do(releases(release("full", "more")))
@@ -74,8 +74,8 @@ def test_a_short_obstacle_ends_no_reservation() -> None:
     assert placed(core.do(releases(release("base", "base1")))) == [("full", "big", "n1")]
 
 
-def test_the_time_out_can_be_set() -> None:
-    """`reservation.idle.timeout` sets the time until an idle reservation ends."""
+def test_the_idle_time_out_is_configurable() -> None:
+    """`reservation.idle.timeout` sets the time after which an idle reservation ends."""
     patient = FULL.replace("{name: full,", "{name: full, properties: {reservation.idle.timeout: 20s},")
     core = cluster(patient)
     core.do(asks(ask("full", "big", vcore=7)))
@@ -88,8 +88,8 @@ def test_the_time_out_can_be_set() -> None:
 
 
 @pytest.mark.row(125)
-def test_an_ask_that_may_run_again_has_a_node_reserved_at_once() -> None:
-    """An ask whose reservation ended reserves a node again as soon as it may run, in its old rank."""
+def test_an_unblocked_ask_reserves_a_node_again_at_once() -> None:
+    """An ask whose reservation ended reserves a node again as soon as it may run, at its old place."""
     core = held_in_vain()
     core.do(asks(ask("due", "younger", vcore=8)))
     core.wait(4)
@@ -114,8 +114,8 @@ REASONS = {
 
 @pytest.mark.parametrize("queues", REASONS.values(), ids=REASONS.keys())
 @pytest.mark.parametrize("required", [False, True], ids=["any node", "one node"])
-def test_whatever_stops_the_ask_ends_its_reservation(queues: str, required: bool) -> None:
-    """Each check that stops a reserved ask in the pass makes its reservation idle."""
+def test_every_blocking_check_ends_a_reservation(queues: str, required: bool) -> None:
+    """Each check that blocks a reserved ask in the pass makes its reservation idle."""
     core = Driver()
     core.do(register(config(queues, properties=MANY_RESERVED)))
     core.do(nodes(node("n1", vcore=10), node("n2", vcore=10)))
@@ -132,7 +132,7 @@ def test_whatever_stops_the_ask_ends_its_reservation(queues: str, required: bool
     assert reserved(core) == {"big": "n1"}
 
 
-def test_a_cluster_that_is_full_as_a_whole_keeps_its_reservations() -> None:
+def test_a_full_cluster_ends_no_reservation() -> None:
     """A full cluster makes no reservation idle."""
     core = cluster("[{name: base}, {name: a}]")
     core.do(asks(ask("a", "big", vcore=7)))
@@ -159,15 +159,15 @@ def lent(queues: str = DUE) -> Driver:
     return core
 
 
-def test_a_reservation_yields_to_a_queue_below_its_guarantee() -> None:
-    """A reservation above its queue's guarantee ends if an ask within its own guarantee fits there."""
+def test_a_reservation_yields_to_an_ask_within_its_guarantee() -> None:
+    """A reservation above its queue's guarantee ends if an ask within its guarantee fits there."""
     core = lent()
     assert placed(core.do(asks(ask("due", "small", vcore=2)))) == []
     assert placed(core.wait(1)) == [("due", "small", "n1")]
 
 
 def test_a_reservation_yields_as_soon_as_there_is_room() -> None:
-    """Freed room on the node is used by the claim, not by the reserved ask."""
+    """Freed room on the node is used by the ask within its guarantee, not by the reserved one."""
     core = lent()
     core.do(asks(ask("base", "f1", vcore=5, on_node="n1"), ask("due", "d", vcore=9)))
     core.wait(2)
@@ -177,8 +177,8 @@ def test_a_reservation_yields_as_soon_as_there_is_room() -> None:
 
 
 @pytest.mark.parametrize("end", ["stays", "is cancelled", "is due nothing more"])
-def test_a_claim_ends_with_its_ask(end: str) -> None:
-    """A claim ends no reservation once its ask is removed or its queue has its guarantee."""
+def test_a_reservation_yields_to_no_removed_or_satisfied_ask(end: str) -> None:
+    """A reservation stays if the other ask was removed, or its queue has its guarantee."""
     core = lent()
     core.do(nodes(node("n3", NodeAction.CREATE_DRAIN, vcore=20)))
     core.do(asks(ask("base", "f1", vcore=5, on_node="n1"), ask("due", "d", vcore=5)))
@@ -195,7 +195,7 @@ def test_a_claim_ends_with_its_ask(end: str) -> None:
 
 @pytest.mark.parametrize("guaranteed", [2, 12])
 def test_no_reservation_yields_to_an_ask_above_its_guarantee(guaranteed: int) -> None:
-    """No reservation yields to an ask above its guarantee, or if its own ask is within it."""
+    """A reservation stays if the other ask exceeds its guarantee, or its own ask is within its own."""
     own = "resources: {guaranteed: {vcore: 90m}}" if guaranteed == 12 else ""
     core = lent(
         f"[{{name: base}}, {{name: other, {own}}},"
@@ -207,7 +207,7 @@ def test_no_reservation_yields_to_an_ask_above_its_guarantee(guaranteed: int) ->
 
 
 def test_other_asks_are_placed_beside_the_reserved_amount() -> None:
-    """A reservation keeps its amounts of each type; other asks may use the rest of the node."""
+    """A reservation keeps its amounts of each type; other asks may use the remaining room of the node."""
     core = Driver()
     core.do(register(config("[{name: a}]", properties=MANY_RESERVED)))
     core.do(nodes(node("n1", vcore=10, gpu=2)), apps(app("a", "root.a")))
@@ -222,7 +222,7 @@ def test_other_asks_are_placed_beside_the_reserved_amount() -> None:
 
 
 def test_a_reload_of_exclusive_reservations_applies_at_once() -> None:
-    """A changed `reservation.exclusive` applies to existing reservations at once, in both directions."""
+    """A reload of `reservation.exclusive` applies to existing reservations at once, in both directions."""
     queues = "[{{name: a, properties: {{reservation.exclusive: '{}'}}}}, {{name: b}}]"
     shared, exclusive = (config(queues.format(text), properties=MANY_RESERVED) for text in ("false", "true"))
     core = Driver()
@@ -238,7 +238,7 @@ def test_a_reload_of_exclusive_reservations_applies_at_once() -> None:
 
 
 def test_an_exclusive_reservation_keeps_the_whole_node() -> None:
-    """With `reservation.exclusive: true` the node accepts no other ask, however small (spec § 8.4)."""
+    """With `reservation.exclusive: true` a reserved node accepts no other ask, however small (spec § 8.4)."""
     core = Driver()
     exclusive = "[{name: a, properties: {reservation.exclusive: 'true'}}, {name: b}]"
     core.do(register(config(exclusive, properties=MANY_RESERVED)))
@@ -264,7 +264,7 @@ def test_an_exclusive_reservation_keeps_the_whole_node() -> None:
     ids=["default", "partition", "half for an application", "queue", "application", "none"],
 )
 def test_reserved_nodes_are_bounded(properties: str, leaf: str, most: int) -> None:
-    """Reserved nodes are bounded by application, queue and partition; an end allows another one."""
+    """Reserved nodes are bounded by application, queue and partition; an end of one allows another."""
     core = cluster(f"[{{name: base}}, {{name: a, properties: {{{leaf}}}}}]", 5, properties=properties)
     core.do(asks(*(ask("a", f"k{number}", vcore=8) for number in range(5))))
     core.wait(10)
@@ -277,7 +277,7 @@ def test_reserved_nodes_are_bounded(properties: str, leaf: str, most: int) -> No
 
 
 def test_a_tenth_of_the_nodes_may_be_reserved() -> None:
-    """A tenth of the nodes may be reserved, apart from those of asks that require their node."""
+    """A tenth of the nodes may be reserved, not counting those of asks that require their node."""
     core = cluster("[{name: base}, {name: a}, {name: b}]", 19, properties="")
     core.do(asks(*(ask("base", f"d{n}", vcore=9, required_node=f"n{n}") for n in range(1, 4))))
     core.do(asks(ask("a", "k1", vcore=8), ask("b", "k2", vcore=8)))
@@ -288,8 +288,8 @@ def test_a_tenth_of_the_nodes_may_be_reserved() -> None:
     assert {key for key in reserved(core) if key.startswith("k")} == {"k1", "k2"}
 
 
-def test_a_raised_bound_counts_at_once() -> None:
-    """A raised bound applies at once after a reload of the configuration."""
+def test_a_raised_bound_on_reservations_applies_at_once() -> None:
+    """A raised bound applies at once after a reload."""
     core = cluster("[{name: base}, {name: a}]", 3, properties="")
     core.do(asks(ask("a", "k1", vcore=8), ask("a", "k2", vcore=8)))
     core.wait(5)
@@ -316,15 +316,15 @@ def test_a_partition_whose_passes_never_end_is_reviewed() -> None:
     assert "big" not in reserved(core)
 
 
-def test_claims_are_served_though_passes_never_end() -> None:
-    """A claim gets the room of a reservation even where passes never end."""
+def test_asks_within_guarantees_are_served_though_passes_never_end() -> None:
+    """An ask within its guarantee gets the room of a reservation even if passes never end."""
     core = lent()
     core.do(asks(ask("due", "small", vcore=2)))
     assert busy(core, 7) == [("due", "small", "n1")]
 
 
-def test_no_claim_is_placed_on_a_drained_node() -> None:
-    """A drained node accepts the ask that has it reserved, and no claim (spec § 7.7)."""
+def test_a_drained_node_accepts_no_ask_but_the_reserved_one() -> None:
+    """A drained node accepts the ask that has it reserved, and no ask within a guarantee (spec § 7.7)."""
     core = lent()
     core.do(nodes(node("n1", NodeAction.DRAIN_NODE)))
     core.do(asks(ask("due", "small", vcore=2)))
@@ -332,7 +332,7 @@ def test_no_claim_is_placed_on_a_drained_node() -> None:
     assert reserved(core)["big"] == "n1"
 
 
-def test_an_application_may_have_more_nodes_reserved_as_the_cluster_grows() -> None:
+def test_the_default_bound_of_an_application_grows_with_the_cluster() -> None:
     """The default bound of an application is half of root's, which grows with the nodes."""
     core = cluster("[{name: base}, {name: a}]", 10, properties="")
     core.do(asks(*(ask("a", f"k{number}", vcore=8) for number in range(3))))
@@ -342,8 +342,8 @@ def test_an_application_may_have_more_nodes_reserved_as_the_cluster_grows() -> N
     assert len(reserved(core)) == 2
 
 
-def test_a_review_covers_a_bounded_number_of_claims(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The number of claims in a review is bounded, whatever the number of leaves."""
+def test_a_review_considers_a_bounded_number_of_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The number of asks in a review is bounded, whatever the number of leaves."""
     monkeypatch.setattr(review, "MOST_CLASSES", 2)
     due = "resources: {guaranteed: {vcore: 99m}}"
     leaves = ", ".join(f"{{name: d{n}, {due}}}" for n in range(5))

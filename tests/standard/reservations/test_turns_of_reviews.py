@@ -34,11 +34,11 @@ def kept(core: Driver) -> dict[str, Reservation]:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_every_reservation_is_reviewed_in_its_turn(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_reservation_is_reviewed_in_turn(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each reservation waits for at most as many reviews as all present ones take.
 
-    A review shows that the ask yields, as its queue has no guarantee. Asks are removed more often once they
-    were reviewed, so that later ones move up.
+    The ask of a reviewed reservation yields, as its queue has no guarantee. Asks are removed more often after
+    their review, so that later ones move up.
     """
     monkeypatch.setattr(review, "MOST_REVIEWED", MOST)
     rng = Random(seed)
