@@ -1,4 +1,4 @@
-"""Extensions: each is a folder that nothing else names, and without which the remainder works as before."""
+"""Each extension is a folder that nothing else names, and everything else works without it."""
 
 import os
 import re
@@ -66,23 +66,23 @@ TABLES_OF_ONE = ("handlers", "keys", "reports", "rules", "shared")
 
 
 def test_every_field_of_an_answer_is_filled() -> None:
-    """This holds with all extensions; a missing one leaves its fields empty."""
+    """With all extensions every field of an answer is filled; without one its fields are empty."""
     assert EMPTY == []
 
 
-def test_every_extension_has_its_names() -> None:
-    """The search for names has names of each extension of the table, in its order."""
+def test_the_search_for_names_covers_every_extension() -> None:
+    """The table of names has every extension, in the order of the extensions."""
     assert tuple(WORDS) == NAMES
 
 
 def test_the_number_of_points_is_bounded() -> None:
-    """A feature that needs a further point replaces one instead."""
+    """The number of points is bounded, so that a feature that needs a further one replaces another."""
     assert sorted(name for names in POINTS.values() for name in names) == sorted([*METHODS, *TABLES_OF_ONE])
     assert len(POINTS) <= 12
 
 
 def test_a_point_calls_only_extensions_that_override_it() -> None:
-    """Work is requested by a timer; every other point has a tuple of the extensions with its method."""
+    """Every point has a tuple of the extensions that override its method; work is requested by a timer."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")))
     partition = driver.partition
@@ -105,8 +105,8 @@ def test_nothing_else_names_an_extension(name: str) -> None:
     assert [one for one in found if one not in TABLES] == []
 
 
-def test_extensions_import_one_another_as_stated() -> None:
-    """Each pair is a folder that cannot be read, or removed, alone: four at the most."""
+def test_extensions_that_import_each_other_are_listed() -> None:
+    """At most four pairs of extensions import one another, and can only be removed together."""
     folders = ROOT / "core/licorne_core/extensions"
     found = {
         (own, other)
@@ -121,11 +121,11 @@ def test_extensions_import_one_another_as_stated() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("names", [*((name,) for name in NAMES), NAMES], ids=[*NAMES, "all"])
-def test_the_remainder_works_without_extensions(names: tuple[str, ...], tmp_path: Path) -> None:
-    """Without the folders of extensions and their lines in the table, scenarios of the others pass.
+def test_everything_else_works_without_extensions(names: tuple[str, ...], tmp_path: Path) -> None:
+    """Without the folders of extensions and their lines in the table, scenarios of others pass.
 
-    Without one of them, those that draw others; the rest without any. The server can do without any but
-    budgets.
+    Without one of them the scenarios that use others are played, and the remaining ones without any. The
+    server needs budgets only.
     """
     copy = tmp_path / "copy"
     for package in ("core/licorne_core", "server/licorne_server"):
@@ -154,7 +154,7 @@ def test_the_remainder_works_without_extensions(names: tuple[str, ...], tmp_path
 
 
 def _drawing_others(name: str) -> list[str]:
-    """The scenarios that cannot be played without other extensions, and can be without this one."""
+    """The scenarios that need other extensions, and not this one."""
     texts = {path.stem: path.read_text(encoding="utf-8") for path in SCENARIOS.glob("*.txt")}
     drawn = {stem: DRAWN.search(text) for stem, text in texts.items()}
     return [stem for stem, found in drawn.items() if found and name not in found[1].split(", ")]

@@ -1,4 +1,4 @@
-"""The recount of each extension finds a planted error in its books. Others have theirs beside their tests."""
+"""The recount of each extension finds an error in its books. Some have a test of it in their own folder."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +19,7 @@ Slip = Callable[[Partition, Any], object]
 
 
 def busy(properties: str, **tags: str) -> Driver:
-    """One application of a leaf with these properties runs an ask, and another one waits."""
+    """An application of a leaf with these properties runs an ask, and another one waits."""
     driver = Driver()
     driver.do(
         register(config(f"[{{name: a, properties: {{{properties}}}}}]")),
@@ -32,14 +32,14 @@ def busy(properties: str, **tags: str) -> Driver:
 
 
 def preempting() -> Driver:
-    """A victim is under notice."""
+    """A core with a victim under notice."""
     driver = town()
     assert wanted(driver, "needs") == ["young"]
     return driver
 
 
 def bounded() -> Driver:
-    """A budget has usage."""
+    """A core with a budget that has usage."""
     driver = busy("")
     driver.do(SetBudgets(budgets=(Budget(name="company", limit={"vcore": 9}, members=(BudgetPattern(),)),)))
     return driver
@@ -86,8 +86,8 @@ SLIPS: dict[str, tuple[Callable[[], Driver], Slip, str]] = {
 
 
 @pytest.mark.parametrize("name", SLIPS)
-def test_a_fault_in_the_books_of_an_extension_is_noticed(name: str) -> None:
-    """The audit is silent before the error, and names the difference after it."""
+def test_a_fault_in_the_books_of_an_extension_is_detected(name: str) -> None:
+    """The audit has no finding before the error, and the difference after it."""
     scene, slip, said = SLIPS[name]
     driver = scene()
     check_invariants(driver.scheduler)

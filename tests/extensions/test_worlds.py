@@ -1,4 +1,4 @@
-"""Random worlds that do not draw an extension are decided alike with and without it."""
+"""Random worlds that do not use an extension are decided alike with and without it."""
 
 import os
 import shutil
@@ -25,7 +25,7 @@ MOST_OF_ALL = 300
 
 @cache
 def recorded(number: int) -> bytes:
-    """The world of that number, with all extensions."""
+    """The recorded world of this number, with all extensions."""
     driver = Driver(sweep=1_000_000)
     driver.scheduler = core = replayed.Recorder()
     driver.views = core.views
@@ -36,7 +36,7 @@ def recorded(number: int) -> bytes:
 
 
 def worlds(most: int) -> Iterator[bytes]:
-    """This number of worlds, a line each."""
+    """The text of this number of worlds, one in each line."""
     for number in range(most):
         yield recorded(number) + b"\n"
 
@@ -44,10 +44,10 @@ def worlds(most: int) -> Iterator[bytes]:
 @pytest.mark.slow
 @pytest.mark.pure
 @pytest.mark.parametrize("names", [*((name,) for name in NAMES), NAMES], ids=[*NAMES, "all"])
-def test_worlds_are_decided_as_before_without_extensions(
+def test_worlds_are_decided_alike_without_an_extension(
     names: tuple[str, ...], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    """Half of `--worlds` are played, of worlds that do not draw the extension; fewer draw none at all."""
+    """Worlds that do not use the extension have equal decisions without it; half of `--worlds` are played."""
     place = tmp_path / "licorne_core"
     shutil.copytree(ROOT / "core/licorne_core", place, ignore=shutil.ignore_patterns("*.so"))
     table = place / "extensions/__init__.py"

@@ -373,7 +373,7 @@ DECIDING = (
         "GangSearch._note_short",
         never("MOST_SHORT_GANGS"),
         "nodes are spread while a gang waits that the whole cluster has no room for",
-        ("extensions/topology/test_topology_gangs::test_racks_are_packed_while_a_gang_waits_for_one",),
+        ("extensions/topology/test_topology_gangs::test_domains_are_packed_while_a_gang_waits_for_one",),
     ),
     Defect(
         "two-orders-at-once",

@@ -1,4 +1,4 @@
-"""Ageing: the order follows the oldest ask, up and down and to its bound, and nothing else does."""
+"""Ageing: the order follows the age of the oldest ask, up to the bound, and nothing else does."""
 
 from mutants.defect import Defect
 from mutants.operators import drop, swap

@@ -34,7 +34,7 @@ LEAVES = "[{{name: a, properties: {{{0}}}}}, {{name: b}}]"
 
 
 def waiting(properties: str, *, queue: str = "root.a", slots: int = 1) -> Driver:
-    """A full cluster, and an application `old` with an ask of priority 0 in a leaf with the properties."""
+    """A full cluster, and an application `old` with an ask of priority 0, in a leaf with these properties."""
     driver = Driver(reservations=False)
     driver.do(
         register(config(LEAVES.format(properties))),
@@ -47,14 +47,14 @@ def waiting(properties: str, *, queue: str = "root.a", slots: int = 1) -> Driver
 
 
 def served(driver: Driver, seconds: float, rival: str = "young", priority: int = 2) -> list[str]:
-    """Keys in the order of placement, after another application was submitted and everything released."""
+    """The keys in the order of placement, after another application was submitted and all others released."""
     driver.wait(seconds)
     driver.do(asks(ask(rival, "y", vcore=1, priority=priority)))
     return keys(driver.do(releases(release("run", "r"))))
 
 
 def bonus(driver: Driver, app_id: str = "old") -> int:
-    """The bonus that the age of the application adds to its priority."""
+    """The bonus by which age raises the application's priority."""
     return driver.partition.applications[AppId(app_id)].bonus
 
 
@@ -73,13 +73,15 @@ def bonus(driver: Driver, app_id: str = "old") -> int:
         ("ageing: off", 600.0, 2, "y"),
     ],
 )
-def test_an_old_ask_precedes_younger_ones(properties: str, seconds: float, priority: int, first: str) -> None:
-    """After this time, and not before, the ask passes a priority, up to the bound and never beyond."""
+def test_an_old_ask_precedes_an_ask_of_higher_priority(
+    properties: str, seconds: float, priority: int, first: str
+) -> None:
+    """After this time, and not before, an old ask precedes a priority, up to the bound."""
     assert served(waiting(properties), seconds, priority=priority) == [first]
 
 
-def test_reports_have_the_bonus() -> None:
-    """The report of the application and the explanation of its ask have the age bonus."""
+def test_reports_have_the_age_bonus() -> None:
+    """The report of an application and the explanation of its ask have the age bonus."""
     driver = waiting(AGEING)
     driver.wait(180.0)
     report, explained = driver.app("old"), driver.views.explain(DEFAULT, "old", "o")
@@ -91,14 +93,14 @@ def test_reports_have_the_bonus() -> None:
     ("more", "priority", "first"),
     [("", 2, "o"), ("", 4, "y"), ("priority.offset: '10'", 12, "o"), ("priority.policy: fence", 1, "y")],
 )
-def test_queues_above_have_the_aged_priority(more: str, priority: int, first: str) -> None:
-    """The leaf precedes its sibling with the aged priority, under its offset; a fence hides it."""
+def test_queues_above_have_the_priority_with_the_bonus(more: str, priority: int, first: str) -> None:
+    """A leaf precedes its sibling by the bonus, within its offset; a fence hides the bonus."""
     driver = waiting(", ".join(filter(None, (AGEING, more))))
     assert served(driver, 180.0, rival="other", priority=priority) == [first]
 
 
-def test_the_bonus_is_that_of_the_oldest_ask_left() -> None:
-    """Once the oldest ask is placed, its application falls back in the same turn."""
+def test_the_bonus_is_that_of_the_oldest_pending_ask() -> None:
+    """Once its oldest ask is placed, an application loses the bonus in the same turn."""
     driver = waiting(AGEING, slots=3)
     driver.wait(240.0)
     driver.do(asks(ask("old", "p", vcore=1)))
@@ -106,8 +108,8 @@ def test_the_bonus_is_that_of_the_oldest_ask_left() -> None:
     assert bonus(driver) == 0
 
 
-def test_the_wait_counts_from_the_creation_of_the_ask() -> None:
-    """An ask that an RM replays after a restart keeps its age, also on hold and after a move."""
+def test_age_counts_from_the_creation_of_the_ask() -> None:
+    """An ask keeps its age when an RM replays it after a restart, during a hold, and after a move."""
     driver = Driver(reservations=False)
     driver.do(
         register(config(LEAVES.format(AGEING))),
@@ -125,8 +127,8 @@ def test_the_wait_counts_from_the_creation_of_the_ask() -> None:
     assert served(driver, 0.0) == ["o"]
 
 
-def test_a_priority_of_an_operator_ages_too() -> None:
-    """The bonus is added to the priority that an operator gives an application."""
+def test_the_bonus_is_added_to_the_priority_of_an_operator() -> None:
+    """The bonus is added to the priority that an operator gives to an application."""
     driver = waiting(AGEING)
     driver.do(change("old", priority=-10))
     assert served(driver, 120.0, priority=-7) == ["y"]
@@ -136,7 +138,7 @@ def test_a_priority_of_an_operator_ages_too() -> None:
 
 
 def test_a_reload_of_ageing_takes_effect_at_once() -> None:
-    """Turned on, changed and turned off: asks have their true age, and without ageing no state is kept."""
+    """After a reload asks have their true age at once, and without ageing no state is kept."""
     driver = waiting("")
     partition = driver.partition
     driver.wait(200.0)
@@ -150,7 +152,7 @@ def test_a_reload_of_ageing_takes_effect_at_once() -> None:
 
 
 def preempting(priority: int) -> Driver:
-    """A queue below its guarantee waits; running allocations have priority 3, and may be stopped."""
+    """A queue below its guarantee with a waiting ask; running allocations of priority 3 may be preempted."""
     driver = Driver()
     leaves = "[{name: rich}, {name: poor, resources: {guaranteed: {vcore: 1}}, properties: {%s}}]"
     driver.do(
@@ -164,7 +166,7 @@ def preempting(priority: int) -> Driver:
 
 
 def test_a_removed_partition_leaves_no_ageing_state() -> None:
-    """After the removal of a partition, no state of an application and no deadline remains."""
+    """A removed partition leaves no state of an application and no deadline."""
     driver = waiting(AGEING)
     partition = driver.partition
     assert TIMER in partition.timers
@@ -172,8 +174,8 @@ def test_a_removed_partition_leaves_no_ageing_state() -> None:
     assert TIMER not in partition.timers
 
 
-def test_age_gives_no_right_to_preempt() -> None:
-    """An ask with an aged rank of 300 preempts nobody of priority 3, as its own priority is 0."""
+def test_the_bonus_gives_no_right_to_preempt() -> None:
+    """An ask of priority 0 with a bonus of 300 preempts no allocation of priority 3."""
     driver = preempting(0)
     assert released(driver.wait(120.0)) == []
     assert bonus(driver, "poor") == 300
@@ -181,8 +183,8 @@ def test_age_gives_no_right_to_preempt() -> None:
     assert stopped[:2] == ("rich", "r")
 
 
-def test_age_protects_from_no_preemption() -> None:
-    """An allocation placed by its age is stopped for a younger ask of higher priority."""
+def test_the_bonus_protects_from_no_preemption() -> None:
+    """An allocation that was placed by its age is stopped for a younger ask of higher priority."""
     driver = Driver(reservations=False)
     leaves = "[{name: a, properties: {%s}}, {name: b, resources: {guaranteed: {vcore: 1}}, properties: {%s}}]"
     driver.do(
@@ -204,8 +206,8 @@ def test_age_protects_from_no_preemption() -> None:
     st.floats(-(2.0**33), 2.0**33),
     st.floats(0.0, 1e6),
 )
-def test_each_step_comes_at_the_announced_time(every: float, created: float, waited: float) -> None:
-    """The next step is later than now, and adds exactly one gain, whatever the rounding of times."""
+def test_the_bonus_rises_at_the_announced_time(every: float, created: float, waited: float) -> None:
+    """The next rise is later than now and adds exactly one gain, however times are rounded."""
     terms = Ageing(2, every, 2**31 - 1)
     now = created + waited
     have, at = terms.bonus(created, now)
@@ -223,6 +225,6 @@ def test_each_step_comes_at_the_announced_time(every: float, created: float, wai
         ("Off", None),
     ],
 )
-def test_terms(text: str, terms: Ageing | None) -> None:
-    """A gain, a duration and a bound; without a bound a hundred gains."""
+def test_the_property_has_gain_duration_and_bound(text: str, terms: Ageing | None) -> None:
+    """The property has a gain, a duration and a bound, which is a hundred gains by default."""
     assert settings_of({"ageing": text}).of("ageing") == terms

@@ -1,4 +1,4 @@
-"""Asks that wait for a larger cluster: each of them is reported, once, and no other."""
+"""Asks that wait for a larger cluster: each of them is reported once, and no other ask."""
 
 from mutants.defect import Defect
 from mutants.operators import swap, without

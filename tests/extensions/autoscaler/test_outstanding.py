@@ -1,4 +1,4 @@
-"""Reports of asks that quotas admit and no node takes, for the autoscaler (spec § 8.12)."""
+"""Reports of asks that are within quota and fit on no node, for an autoscaler (spec § 8.12)."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -34,7 +34,7 @@ from support.core.steps import last, lines_of_core
 
 
 def told(effects: Iterable[Effect]) -> list[str]:
-    """Asks that were reported to the RM, all with the same reason."""
+    """The asks that were reported to the RM, all with the same reason."""
     states = [s for e in effects if isinstance(e, ContainerStatesChanged) for s in e.states]
     assert {state.reason for state in states} <= {REASON}
     return [f"{state.app_id}/{state.key}" for state in states]
@@ -50,7 +50,7 @@ def cluster(queues: str = "[{name: a}]", rest: str = "") -> Driver:
 
 @pytest.mark.row(129)
 def test_each_waiting_ask_is_reported_once_after_a_second() -> None:
-    """Each ask beyond the cluster's size is reported once, a second after its arrival."""
+    """Each ask beyond the size of the cluster is reported once, a second after its arrival."""
     core = cluster()
     wanted = [ask("one", f"k{number}", vcore=4) for number in range(4)]
     assert told(core.do(asks(*wanted))) == []
@@ -63,7 +63,7 @@ def test_each_waiting_ask_is_reported_once_after_a_second() -> None:
 
 
 def test_a_resized_ask_is_not_reported_again() -> None:
-    """A resized ask is not reported again (spec § 5.3.5)."""
+    """An ask that was reported and is then resized is not reported again (spec § 5.3.5)."""
     core = cluster()
     assert told(core.do(asks(ask("one", "k", vcore=11)))) == []
     assert told(core.wait(2)) == ["one/k"]
@@ -72,7 +72,7 @@ def test_a_resized_ask_is_not_reported_again() -> None:
 
 
 def test_an_ask_beyond_its_queues_maximum_is_not_reported() -> None:
-    """An ask beyond its queue's maximum is reported only after the maximum is raised."""
+    """An ask beyond its queue's maximum is reported only once the maximum is raised."""
     core = cluster("[{name: a, resources: {max: {vcore: 15m}}}]")
     core.do(asks(*(ask("one", f"k{number}", vcore=5) for number in range(5))))
     assert told(core.wait(2)) == ["one/k2"]
@@ -81,7 +81,7 @@ def test_an_ask_beyond_its_queues_maximum_is_not_reported() -> None:
 
 
 def test_an_ask_beyond_its_users_limit_is_not_reported() -> None:
-    """The limits of users count like the maxima of queues."""
+    """An ask beyond a limit of its user is not reported."""
     limits = "limits: [{limit: all, users: ['*'], maxresources: {vcore: 12m}}]"
     core = cluster(rest=limits)
     core.do(asks(*(ask("one", f"k{number}", vcore=6) for number in range(3))))
@@ -89,7 +89,7 @@ def test_an_ask_beyond_its_users_limit_is_not_reported() -> None:
 
 
 def test_asks_that_require_a_node_are_not_reported() -> None:
-    """Asks that require a node are not reported."""
+    """An ask that requires a node is not reported."""
     core = cluster()
     core.do(asks(ask("one", "k", vcore=20, required_node="n1"), ask("one", "j", vcore=20)))
     assert told(core.wait(5)) == ["one/j"]
@@ -114,8 +114,8 @@ def test_an_untried_ask_is_not_reported() -> None:
     assert told(core.run()) == ["one/large"]
 
 
-def test_outstanding_asks_are_reported_after_a_reload() -> None:
-    """A report after a reload covers the new queues."""
+def test_asks_in_new_queues_are_reported_after_a_reload() -> None:
+    """A report after a reload includes asks in the new queues."""
     core = cluster("[{name: a, resources: {max: {vcore: 50m}}}]")
     core.do(asks(ask("one", "large", vcore=20)))
     core.send(reload(config("[{name: a, resources: {max: {vcore: 40m}}}]")))
@@ -131,8 +131,8 @@ def asking() -> Driver:
     return core
 
 
-def test_an_ask_that_was_assumed_meanwhile_is_not_reported_again() -> None:
-    """An ask that was assumed since its report is not reported again."""
+def test_an_ask_that_was_assumed_after_its_report_is_not_reported_again() -> None:
+    """An ask that was assumed after its report is not reported again."""
     core = asking()
     (check,) = asked(core.do(asks(ask("one", "k", vcore=1, predicate="p"))))
     core.do(refusing(check))
@@ -144,17 +144,17 @@ def test_an_ask_that_was_assumed_meanwhile_is_not_reported_again() -> None:
 
 @pytest.mark.row(129)
 def test_an_ask_with_an_unanswered_check_is_not_reported() -> None:
-    """An ask with an open or unanswered check is not reported."""
+    """An ask whose check is open or was not answered is not reported."""
     core = asking()
     core.do(asks(*(ask("one", f"k{n}", vcore=1, predicate=f"p{n}") for n in range(15))))
-    # Ten are assumed, and five have no room beside them.
+    # Ten asks are assumed, and five have no room beside them.
     effects = core.wait(0.4)
     assert told([*effects, *core.wait(60)]) == []
 
 
 @pytest.mark.row(129)
-def test_an_ask_that_waits_for_its_turn_is_not_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An ask that is not tried because of owed answers is not reported."""
+def test_an_ask_blocked_by_open_checks_is_not_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An ask that is not tried because of too many open checks is not reported."""
     monkeypatch.setattr(owed, "MAX_ASSUMED", 2)
     core = Driver(reservations=False)
     core.do(register(config("[{name: a}]"), predicates=PredicatePolicy(deadline=30)))
@@ -164,7 +164,7 @@ def test_an_ask_that_waits_for_its_turn_is_not_reported(monkeypatch: pytest.Monk
 
 
 def test_asks_of_applications_that_may_not_start_are_not_reported() -> None:
-    """An application that waits for another one's start is not reported."""
+    """An ask of an application that waits for the start of another one is not reported."""
     core = cluster("[{name: a, properties: {application.sort.policy: stateaware}}]")
     core.do(apps(app("two", "root.a")))
     core.do(asks(ask("two", "k", vcore=20, created=core.now - 10)))
@@ -172,8 +172,8 @@ def test_asks_of_applications_that_may_not_start_are_not_reported() -> None:
     assert told(core.wait(3)) == ["one/k"]
 
 
-def test_many_asks_are_reported_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A turn reports a part of the asks only, and all parts report each ask once."""
+def test_many_asks_are_reported_in_several_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A turn reports some of the asks, and all turns together report each ask once."""
     monkeypatch.setattr(outstanding, "PART", 3)
     core = cluster()
     core.do(asks(*(ask("one", f"k{number}", vcore=20 + number % 4) for number in range(20))))
@@ -190,10 +190,10 @@ def _tick(core: Driver, effects: list[Effect]) -> None:
 
 
 @pytest.mark.pure
-def test_reports_of_asks_of_one_class_cost_the_same_for_each(
+def test_the_cost_of_a_report_is_linear_in_the_asks_of_a_class(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Four times the asks of one class cost four times the lines, and no more in a turn."""
+    """Four times the asks of a class cost four times the lines, and no more in one turn."""
     monkeypatch.setattr(outstanding, "PART", 20)
     totals, largest = [], []
     for count in (200, 800):
@@ -213,10 +213,10 @@ def test_reports_of_asks_of_one_class_cost_the_same_for_each(
     assert largest[1] <= 1.1 * largest[0]
 
 
-def test_many_applications_without_asks_take_several_turns(
+def test_applications_without_asks_count_as_work_of_a_report(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Applications without asks count towards the part of a turn."""
+    """Many applications without asks make a report take several turns."""
     monkeypatch.setattr(outstanding, "PART", 10)
     core = cluster()
     core.do(apps(*(app(f"idle-{number}", "root.a") for number in range(30))))
@@ -226,12 +226,12 @@ def test_many_applications_without_asks_take_several_turns(
     while (deadline := core.scheduler.next_deadline()) is not None and deadline <= core.now:
         turns.append(told(core.send(Tick())))
     assert [turn for turn in turns if turn] == [["one/k"]]
-    # Each application is looked at twice: for limits of its user, and for what it asks for.
+    # Each application is examined twice: for the limits of its user, and for its asks.
     assert len(turns) >= 2 * 31 // 10
 
 
 def test_entries_for_reports_are_bounded_by_pending_asks() -> None:
-    """Entries kept for the reports of a group are bounded by its pending asks."""
+    """The entries that a group keeps for its reports are at most as many as its pending asks."""
     group = AskGroup(None, (AskClass.of({"vcore": 1}), "", False))
     requests = [Request(ask("one", f"k{number}", vcore=1), 0.0, number) for number in range(300)]
     group.push(requests[0].place)
@@ -245,7 +245,7 @@ def test_entries_for_reports_are_bounded_by_pending_asks() -> None:
 
 
 def test_an_rm_without_the_callback_gets_no_reports() -> None:
-    """An RM without the callback gets no reports, while views show the state (row 129)."""
+    """An RM without the callback gets no reports, but views show the state (row 129)."""
     core = Driver()
     core.do(replace(register(config("[{name: a}]")), container_states=False))
     core.do(nodes(node("n1", vcore=10)), apps(app("one", "root.a")))
@@ -256,7 +256,7 @@ def test_an_rm_without_the_callback_gets_no_reports() -> None:
 
 
 def test_asks_of_queues_that_share_a_maximum_are_counted_together() -> None:
-    """Asks of queues below one maximum share its headroom."""
+    """Asks of queues below one maximum share its headroom in a report."""
     queues = "[{name: p, resources: {max: {vcore: 30m}}, queues: [{name: a}, {name: b}]}]"
     core = Driver()
     core.do(register(config(queues)), nodes(node("n1", vcore=10)))

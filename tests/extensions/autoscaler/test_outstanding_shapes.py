@@ -1,4 +1,4 @@
-"""Shortage of a cluster, by size of the waiting asks."""
+"""The shortage of a cluster, by size of the waiting asks."""
 
 from licorne_core.extensions.autoscaler.reports import OutstandingShape, outstanding_shapes
 from licorne_core.extensions.autoscaler.scan import Outstanding
@@ -15,7 +15,7 @@ B = Queue("b", ROOT, is_leaf=True, managed=True)
 
 
 def found(leaf: Queue, count: int, predicate: str | None = None, **size: int) -> Outstanding:
-    """This number of asks of one size in one application."""
+    """Submit this number of asks of one size in one application."""
     owner = Application(AppId("app"), leaf.path, UserGroup("ann"), {}, 0.0)
     return Outstanding(
         leaf, owner, AskGroup(owner, (AskClass.of(size, predicate=predicate), "", False)), count
@@ -23,12 +23,12 @@ def found(leaf: Queue, count: int, predicate: str | None = None, **size: int) ->
 
 
 def shapes_of(what: list[Outstanding]) -> list[OutstandingShape]:
-    """The sizes, without the pauses."""
+    """The sizes, with the pauses skipped."""
     return [shape for shape in outstanding_shapes(what) if shape is not None]
 
 
-def test_sizes_are_counted_by_queue() -> None:
-    """Asks of one size are one shape wherever they wait, and however their RM judges nodes."""
+def test_asks_are_counted_by_size_and_queue() -> None:
+    """Asks of one size have one entry, in whichever queue they wait, and however the RM judges nodes."""
     shapes = shapes_of(
         [found(A, 3, vcore=1), found(B, 2, "gpu only", vcore=1), found(A, 4, vcore=1, memory=0)]
     )
@@ -37,8 +37,8 @@ def test_sizes_are_counted_by_queue() -> None:
     assert (shape.count, shape.queues) == (9, {"root.a": 7, "root.b": 2})
 
 
-def test_the_reader_may_pause_during_long_work() -> None:
-    """There is a pause for each group found and for each run of sizes to be sorted."""
+def test_a_reader_of_sizes_may_pause() -> None:
+    """There is a pause for each group, and for each part of sizes that is sorted."""
     what = [found(A, number % 7, vcore=1 + number) for number in range(2_500)]
     steps = list(outstanding_shapes(what))
     pauses = [step for step in steps if step is None]

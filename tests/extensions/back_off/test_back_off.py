@@ -1,4 +1,4 @@
-"""Applications in back-off, from its begin to its end (spec § 8.3a)."""
+"""Applications in a back-off, from its beginning to its end (spec § 8.3a)."""
 
 import pytest
 
@@ -13,7 +13,7 @@ PROPERTIES = "{application.unschedasks.backoff: '1', application.unschedasks.bac
 
 
 def backing_off() -> Driver:
-    """A core in which an application backs off, as its first ask fits nowhere."""
+    """A core with an application that backs off, because its first ask fits nowhere."""
     core = Driver()
     core.do(
         register(config(f"[{{name: a, properties: {PROPERTIES}}}]")),
@@ -25,12 +25,12 @@ def backing_off() -> Driver:
 
 
 def end_of(core: Driver) -> object:
-    """The end of the back-off, as a report has it."""
+    """The end of the back-off in a report."""
     return core.app("app").extended["backoff_until"]
 
 
 def test_a_back_off_ends_at_its_time() -> None:
-    """No ask of the application is tried before, and a fitting one is placed then."""
+    """During a back-off no ask of the application is tried, and at its end a fitting one is placed."""
     core = backing_off()
     assert end_of(core) == core.now + 9
     assert keys(core.do(nodes(node("n3", vcore=11)))) == []
@@ -40,7 +40,7 @@ def test_a_back_off_ends_at_its_time() -> None:
 
 
 def test_a_removed_application_has_no_back_off() -> None:
-    """After the removal of the application, its partition has no deadline."""
+    """A removed application leaves no deadline of its back-off."""
     core = backing_off()
     partition = core.partition
     assert partition.timers.deadline(TIMER) == core.now + 9
@@ -48,7 +48,7 @@ def test_a_removed_application_has_no_back_off() -> None:
     assert partition.timers.deadline(TIMER) is None
 
 
-def test_a_lost_end_is_found() -> None:
+def test_a_back_off_without_an_end_is_detected() -> None:
     """The audit reports an application whose back-off would never end."""
     core = backing_off()
     partition = core.partition

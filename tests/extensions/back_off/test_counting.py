@@ -1,4 +1,4 @@
-"""Which asks cause a back-off of their application, and which are exempt from it (spec § 8.3a)."""
+"""Asks that cause a back-off of their application, and those that do not (spec § 8.3a)."""
 
 from collections.abc import Iterable
 
@@ -18,7 +18,7 @@ from support.core.driver import Driver, keys
 def application(
     stuck: Iterable[int], others: Iterable[int] = (), *, predicate: str | None = None
 ) -> Application:
-    """An application with asks of these arrivals, stuck or not; groups alternate by arrival."""
+    """An application with asks in this order of arrival, blocked or not, in alternating groups."""
     made = Application(AppId("app"), QueuePath("root.a"), UserGroup("ann", ()), {}, 0.0)
     made.leaf = Queue("a", None, is_leaf=True, managed=True)
     for arrival in sorted([*stuck, *others]):
@@ -33,31 +33,31 @@ def application(
 
 
 def exceeds(group: AskGroup) -> bool:
-    """Whether a quota of its application blocks the group."""
+    """Whether a quota of the application blocks the group."""
     return first_exceeded(group.app.quotas, group.ask_class.items) is not None
 
 
 def is_other(group: AskGroup) -> bool:
-    """Whether the asks of the group are not stuck."""
+    """Whether the asks of the group can be placed."""
     return group.ask_class.items == (("vcore", 9),)
 
 
 def found(made: Application, arrival: int) -> bool:
-    """Whether the application backs off, with two asks, when that ask could be placed."""
+    """Whether the application of two asks backs off when this ask could be placed."""
     place = next(r.place for r in made.requests.values() if r.arrival == arrival)
     return backs_off(made, 2, place, exceeds, asking=True)
 
 
-def test_the_threshold_of_stuck_asks_before_another_ask() -> None:
-    """The asks may be of several classes; those after the found ask do not count."""
+def test_only_asks_before_the_first_placeable_one_count() -> None:
+    """Blocked asks of any class count up to the first placeable ask, and not after it."""
     assert found(application([1, 2], [3]), 3)
     assert found(application([1, 3], [5]), 5)
     assert not found(application([1, 4], [3]), 3)
     assert not found(application([4, 5, 6], [3]), 3)
 
 
-def test_without_a_placeable_ask_one_more_stuck_ask_is_needed() -> None:
-    """The last of the stuck asks is not blocked by itself; a further ask is needed."""
+def test_without_a_placeable_ask_one_more_blocked_ask_is_needed() -> None:
+    """The last blocked ask delays no other ask, so a further one is needed."""
     assert not backs_off(application([1, 2]), 2, None, exceeds, asking=True)
     assert backs_off(application([1, 2, 3]), 2, None, exceeds, asking=True)
     assert backs_off(application([1, 2], [3]), 2, None, exceeds, asking=True)
@@ -66,15 +66,15 @@ def test_without_a_placeable_ask_one_more_stuck_ask_is_needed() -> None:
 
 
 @pytest.mark.parametrize(("asking", "expected"), [(True, True), (False, False)])
-def test_asks_whose_checks_are_postponed_do_not_count(*, asking: bool, expected: bool) -> None:
-    """Asks that need an answer of the RM are not tried while too many wait for answers."""
+def test_asks_blocked_by_open_checks_do_not_count(*, asking: bool, expected: bool) -> None:
+    """Asks that need an answer of the RM are not tried, and do not count, at too many open checks."""
     made = application([1, 2, 3], predicate="p")
     assert backs_off(made, 2, None, exceeds, asking=asking) is expected
     assert backs_off(application([1, 2, 3]), 2, None, exceeds, asking=asking)
 
 
 def test_asks_that_now_exceed_a_quota_do_not_count() -> None:
-    """No node had room for them; by now their user's quota excludes them, whatever the nodes."""
+    """Asks without a node do not count once their user's quota blocks them."""
     made = application([1, 2, 3])
     quota = Tracker("user", "ann", QueuePath("root"))
     quota.max = {"vcore": 2}
@@ -84,8 +84,8 @@ def test_asks_that_now_exceed_a_quota_do_not_count() -> None:
     assert not backs_off(made, 2, None, exceeds, asking=True)
 
 
-def test_a_back_off_does_not_stop_asks_with_a_reserved_node() -> None:
-    """A node was found for them; the other asks of the application are not tried (spec § 8.6)."""
+def test_a_back_off_does_not_block_asks_with_a_reserved_node() -> None:
+    """Asks with a reserved node are placed in a back-off, and other asks are not tried (spec § 8.6)."""
     properties = "{application.unschedasks.backoff: '1', application.unschedasks.backoff.delay: 9s}"
     core = Driver()
     core.do(

@@ -38,17 +38,17 @@ EVERYTHING = (BudgetPattern(),)
 
 
 def budget(name: str = "all", members: tuple[BudgetPattern, ...] = EVERYTHING, **limit: int) -> Budget:
-    """A budget of everything, by default."""
+    """A budget for all RMs, partitions and queues, by default."""
     return Budget(name=name, limit=limit, members=members)
 
 
 def budgets(*all_of_them: Budget, floating: tuple[str, ...] = ()) -> SetBudgets:
-    """Budgets in place of all others."""
+    """Set these budgets in place of all others."""
     return SetBudgets(budgets=all_of_them, floating=frozenset(floating))
 
 
 def joined(*rms: str, queues: str = QUEUES, tuning: Tuning | None = None, sweep: int = 1) -> Driver:
-    """RMs with a large node, and an application in root.a, of the same names each."""
+    """RMs with a large node and an application in root.a, under the same names each."""
     driver = Driver(tuning=tuning, sweep=sweep)
     for rm in rms:
         driver.do(register(queues, rm=rm), nodes(node("n", memory=100), rm=rm))
@@ -57,17 +57,17 @@ def joined(*rms: str, queues: str = QUEUES, tuning: Tuning | None = None, sweep:
 
 
 def wants(driver: Driver, rm: str, *names: str, app_id: str = "app", **size: int) -> list[str]:
-    """The keys of all allocations that follow when an RM asks for some."""
+    """Submit asks of an RM; returns the keys of all allocations that follow."""
     return keys(driver.do(asks(*(ask(app_id, name, size=size) for name in names), rm=rm)))
 
 
 def ends(driver: Driver, rm: str, *names: str, app_id: str = "app") -> list[str]:
-    """The keys of all allocations that follow when an RM releases some."""
+    """Release allocations of an RM; returns the keys of all allocations that follow."""
     return keys(driver.do(releases(*(release(app_id, name) for name in names), rm=rm)))
 
 
 def checks(driver: Driver, rm: str, key: str, app_id: str = "app") -> list[BudgetCheck]:
-    """The checks of budgets of an ask."""
+    """The checks of budgets in the explanation of an ask."""
     found = last(driver.views.explain(PartitionName(f"[{rm}]default"), app_id, key))
     return [check for check in found.checks if isinstance(check, BudgetCheck)]
 
@@ -78,7 +78,7 @@ def report(driver: Driver, name: str = "all") -> BudgetReport:
 
 
 def test_a_budget_bounds_all_rms_together() -> None:
-    """Usage of one RM is not available to another, and a release of one wakes the other's ask."""
+    """Usage of one RM is not available to another, and its release wakes the other's ask."""
     driver = joined("one", "two")
     driver.do(budgets(budget(memory=3)))
     assert wants(driver, "one", "k1", "k2", memory=1) == ["k1", "k2"]
@@ -88,7 +88,7 @@ def test_a_budget_bounds_all_rms_together() -> None:
 
 
 def test_the_check_of_a_budget_names_its_largest_users() -> None:
-    """The check has the budget, the shortage, and the RMs that use it, the largest first."""
+    """The check has the budget, the shortage, and the RMs that use the budget, the largest first."""
     driver = joined("one", "two", "idle")
     driver.do(budgets(budget(memory=3)))
     wants(driver, "one", "k1", "k2", memory=1)
@@ -102,16 +102,16 @@ def test_the_check_of_a_budget_names_its_largest_users() -> None:
     assert census.pending == {("root.a", BUDGET_EXCEEDED): 1}
 
 
-def test_only_named_types_are_bounded() -> None:
-    """A type that the budget does not name is not limited by it, and zero of a named one is nothing."""
+def test_a_budget_bounds_its_own_types_only() -> None:
+    """A type without a limit in the budget is not bounded, and a limit of zero forbids its type."""
     driver = joined("one")
     driver.do(budgets(budget(memory=0)), nodes(node("m", vcore=10), rm="one"))
     assert wants(driver, "one", "k1", vcore=10) == ["k1"]
     assert wants(driver, "one", "k2", memory=1) == []
 
 
-def test_a_child_counts_in_its_parents() -> None:
-    """An ask stays within its budget and all its ancestors; siblings share the parent."""
+def test_usage_counts_in_the_budgets_above() -> None:
+    """An ask stays within its budget and all budgets above, which siblings share."""
     driver = joined("one")
     leaf = (BudgetPattern(queue="root.b"),)
     other = (BudgetPattern(queue="root.a"),)
@@ -133,7 +133,7 @@ def test_a_child_counts_in_its_parents() -> None:
 
 
 def test_members_are_matched_by_patterns() -> None:
-    """RM, partition and queue all have to match; a queue includes its descendants."""
+    """RM, partition and queue must all match a pattern, and a queue includes those below it."""
     driver = joined("one", "two")
     driver.do(*(apps(app("below", "root.b.c"), rm=rm) for rm in ("one", "two")))
     own, spare = BudgetPattern(rm="t*", queue="root.b"), BudgetPattern(partition="spare")
@@ -145,7 +145,7 @@ def test_members_are_matched_by_patterns() -> None:
 
 
 def test_new_budgets_count_existing_usage() -> None:
-    """Usage from before a budget counts; no allocation above it is stopped, and no new ask starts."""
+    """Usage from before a budget counts: allocations above it continue, and no new ask starts."""
     driver = joined("one", "two")
     wants(driver, "one", "k1", "k2", "k3", memory=1)
     assert driver.do(budgets(budget(memory=2))) == []
@@ -157,7 +157,7 @@ def test_new_budgets_count_existing_usage() -> None:
 
 
 def test_a_higher_or_removed_limit_wakes_waiting_asks() -> None:
-    """Asks of all RMs are tried again when a limit rises, and when the budget is removed."""
+    """Asks of all RMs are tried again when a limit rises, and when its budget is removed."""
     driver = joined("one", "two")
     driver.do(budgets(budget(memory=0)))
     for rm in ("one", "two"):
@@ -168,7 +168,7 @@ def test_a_higher_or_removed_limit_wakes_waiting_asks() -> None:
 
 
 def test_invalid_budgets_change_nothing() -> None:
-    """Budgets without their parents are refused, and the former ones stay in force."""
+    """A budget without its parent is refused, and the former budgets stay in force."""
     driver = joined("one")
     driver.do(budgets(budget(memory=1)))
     with pytest.raises(ConfigError, match="no budget 'a' comes before"):
@@ -178,8 +178,8 @@ def test_invalid_budgets_change_nothing() -> None:
     assert wants(driver, "one", "k1", "k2", memory=1) == ["k1"]
 
 
-def test_slices_bound_each_rm_by_itself() -> None:
-    """With slices an RM has its own, none for other types or RMs, and moving a slice wakes asks."""
+def test_a_slice_bounds_its_rm() -> None:
+    """An RM is bounded by its slice, has nothing of other slices, and a moved slice wakes its asks."""
     driver = joined("one", "two", "three")
     slices = {RmId("one"): {"memory": 2}, RmId("two"): {"memory": 1}}
     driver.do(budgets(Budget(name="all", limit={"memory": 3}, members=EVERYTHING, slices=slices)))
@@ -200,7 +200,7 @@ def test_slices_bound_each_rm_by_itself() -> None:
 
 
 def test_wanted_amounts_exclude_the_remaining_budget() -> None:
-    """An RM wants the amounts that its blocked asks need beyond the remaining budget, each ask counted."""
+    """An RM wants the amounts that its blocked asks need beyond the remaining budget, for each ask."""
     driver = joined("one")
     driver.do(budgets(budget(memory=5)))
     wants(driver, "one", "k1", "k2", memory=2)
@@ -209,7 +209,7 @@ def test_wanted_amounts_exclude_the_remaining_budget() -> None:
 
 
 def test_a_replay_above_the_budget_is_an_overdraft() -> None:
-    """Existing allocations are charged and never refused; nothing new starts above the budget."""
+    """Replayed allocations above the budget are charged and never refused; nothing new starts."""
     driver = joined("one", "two")
     driver.do(budgets(budget(memory=1)))
     there = [ask("app", f"k{number}", on_node="n", memory=1) for number in range(3)]
@@ -221,7 +221,7 @@ def test_a_replay_above_the_budget_is_an_overdraft() -> None:
 
 @pytest.mark.parametrize("leaves", [True, False])
 def test_usage_is_removed_with_its_rm(leaves: bool) -> None:
-    """When an RM leaves or registers again, its usage is removed at once, and others are woken."""
+    """When an RM leaves or registers again its usage is removed at once, and other RMs are woken."""
     driver = joined("one", "two")
     driver.do(budgets(budget(memory=2)))
     wants(driver, "one", "k1", "k2", memory=1)
@@ -235,7 +235,7 @@ def test_usage_is_removed_with_its_rm(leaves: bool) -> None:
 
 
 def test_a_removed_partition_frees_its_budget() -> None:
-    """A partition that an RM's configuration leaves out loses its usage."""
+    """A partition that is missing in an RM's new configuration loses its usage of the budget."""
     driver = Driver()
     both = QUEUES + config("[{name: a}]", name="second").removeprefix("partitions:\n")
     driver.do(register(both, rm="one"), budgets(budget(memory=1)))
@@ -247,8 +247,8 @@ def test_a_removed_partition_frees_its_budget() -> None:
     assert keys(driver.do(reload(QUEUES, rm="one"))) == ["k2"]
 
 
-def test_waiting_asks_are_woken_while_a_former_partition_is_dismantled() -> None:
-    """An RM registers again while its asks wait for a budget: more room wakes them."""
+def test_asks_of_a_new_registration_are_woken() -> None:
+    """More room wakes asks of an RM that registered again while its former partition was dismantled."""
     driver = joined("one", "two", sweep=50)
     driver.do(budgets(budget(memory=1)))
     assert wants(driver, "two", "k1", memory=1) == ["k1"]
@@ -265,7 +265,7 @@ def test_waiting_asks_are_woken_while_a_former_partition_is_dismantled() -> None
 
 
 def test_a_removed_application_frees_its_budget() -> None:
-    """The removal of an application wakes asks of another RM that wait for its budget."""
+    """The removal of an application wakes asks of another RM that wait for the budget."""
     driver = joined("one", "two")
     driver.do(budgets(budget(memory=2)))
     wants(driver, "one", "k1", "k2", memory=1)
@@ -273,8 +273,8 @@ def test_a_removed_application_frees_its_budget() -> None:
     assert keys(driver.do(remove_apps("app", rm="one"))) == ["k1", "k2"]
 
 
-def test_many_partitions_are_woken_in_turn() -> None:
-    """However many RMs wait, one command wakes some of them, and the ticks wake the others."""
+def test_many_partitions_are_woken_over_several_ticks() -> None:
+    """One command wakes some of very many waiting RMs, and the next ticks the others."""
     rms = [f"rm{number}" for number in range(70)]
     driver = joined("one", *rms, sweep=50)
     driver.do(budgets(budget(memory=70)))
@@ -286,7 +286,7 @@ def test_many_partitions_are_woken_in_turn() -> None:
     assert len(placed(driver.run())) == 70
 
 
-def test_members_are_counted_in_slices() -> None:
+def test_members_of_a_budget_are_counted_in_slices() -> None:
     """A change of budgets takes several ticks; limits apply at once to the members counted so far."""
     driver = joined("one", tuning=Tuning(slice_size=1))
     driver.do(apps(*(app(f"app-{n}", "root.b.c") for n in range(20)), rm="one"))
@@ -303,8 +303,8 @@ def test_members_are_counted_in_slices() -> None:
     assert wants(driver, "one", "more", memory=1) == []
 
 
-def test_former_members_count_until_the_end_of_a_change() -> None:
-    """During the recount a budget has both former and new members, and never less than either."""
+def test_former_members_count_until_all_new_ones_are_counted() -> None:
+    """During a change a budget counts its former and its new members, and never fewer than either."""
     driver = joined("one", tuning=Tuning(slice_size=1))
     driver.do(apps(app("below", "root.b.c"), rm="one"))
     driver.do(budgets(budget(members=(BudgetPattern(queue="root.a"),), memory=4)))
@@ -319,8 +319,8 @@ def test_former_members_count_until_the_end_of_a_change() -> None:
     assert seen.index(3) < seen.index(1)
 
 
-def test_placeholders_count_and_are_replaced_within_the_budget() -> None:
-    """A gang uses its budget with its placeholders, and a replacement of the same size needs no more."""
+def test_placeholders_use_the_budget_of_their_gang() -> None:
+    """Placeholders use the budget of the gang, and replacements of the same size need no more."""
     driver = joined("one", "two")
     driver.do(budgets(budget(memory=2)))
     driver.do(apps(app("gang", "root.a", gang={"memory": 2}, timeout=60), rm="one"))
@@ -342,7 +342,7 @@ GUARANTEED = config(
 
 
 def test_an_ask_blocked_by_a_budget_does_not_preempt() -> None:
-    """A budget is no reason to stop others, nor does one that would block the ask afterwards allow it."""
+    """An ask does not preempt if a budget blocks it now, or would block it afterwards."""
     driver = Driver()
     driver.do(register(GUARANTEED), nodes(node("n", memory=10)))
     driver.do(apps(app("app", "root.a"), app("greedy", "root.b")))
@@ -359,7 +359,7 @@ def test_an_ask_blocked_by_a_budget_does_not_preempt() -> None:
 
 @pytest.mark.parametrize("leaves", [True, False])
 def test_freed_amounts_of_victims_are_reserved_in_their_budget(leaves: bool) -> None:
-    """What a victim leaves in a common budget is for the ask, against all RMs, until its RM leaves."""
+    """The room of victims in a common budget is reserved for the ask against all RMs, until its RM leaves."""
     driver = Driver()
     driver.do(register(GUARANTEED), nodes(node("n", memory=2)), budgets(budget(memory=3)))
     driver.do(register(GUARANTEED, rm="two"), nodes(node("n", memory=9), rm="two"))
@@ -375,7 +375,7 @@ def test_freed_amounts_of_victims_are_reserved_in_their_budget(leaves: bool) -> 
 
 
 def test_an_ask_that_a_budget_blocks_reserves_no_node() -> None:
-    """A node is reserved only for an ask that nodes alone block."""
+    """An ask that a budget blocks has no node reserved, even if nodes block it as well."""
     driver = joined("rm1")
     driver.do(nodes(node("m", memory=100)), budgets(budget(memory=150)))
     driver.do(asks(*(ask("app", f"big{n}", required_node=n, memory=70) for n in ("n", "m"))))
@@ -387,8 +387,8 @@ def test_an_ask_that_a_budget_blocks_reserves_no_node() -> None:
     assert list(reserved(driver)) == ["k"]
 
 
-def test_later_applications_are_members_too() -> None:
-    """An application is in the budgets of its queue from its first moment, in dynamic queues as well."""
+def test_new_applications_belong_to_the_budgets_of_their_queue() -> None:
+    """An application belongs to its queue's budgets at once, in dynamic queues as well."""
     driver = Driver()
     rules = "placementrules: [{name: provided, create: true}]"
     driver.do(register(config("[{name: p, parent: true}]", rest=rules)), nodes(node("n", memory=9)))
@@ -398,16 +398,16 @@ def test_later_applications_are_members_too() -> None:
 
 
 def test_amounts_freed_by_a_deadline_count_in_the_same_turn() -> None:
-    """A tick that ends an assumption of one partition lets the ask of another pass in its turn."""
+    """When a tick ends an assumption, another partition's ask is placed in its turn of the same tick."""
     driver = joined("two")
     policy = PredicatePolicy(deadline=2.0)
     driver.do(register(QUEUES, rm="one", predicates=policy), nodes(node("n", memory=100), rm="one"))
     driver.do(apps(app("app", "root.a"), rm="one"), budgets(budget(memory=1)))
     driver.do(asks(ask("app", "asked", predicate="p", memory=1), rm="one"))
     driver.do(asks(ask("app", "k", memory=1), rm="two"))
-    # The next turn is not this RM's.
+    # The next turn belongs to another RM.
     driver.do(asks(ask("app", "other", memory=1000), rm="one"))
     driver.now += 2.0
-    # Something else makes a turn due.
+    # Another ask makes a turn due.
     driver.send(asks(ask("app", "huge", memory=1000), rm="two"))
     assert keys(driver.send(Tick())) == ["k"]

@@ -21,7 +21,7 @@ BOUND = SetBudgets(budgets=(Budget(name="all", limit={"memory": 3}, members=(Bud
 
 
 def limited(memory: int) -> str:
-    """A leaf in which each user may have this amount of memory."""
+    """A leaf in which each user may use this amount of memory."""
     limit = f"{{limit: l, users: ['*'], maxresources: {{memory: {memory}}}}}"
     return config(f"[{{name: a, limits: [{limit}]}}]")
 
@@ -34,14 +34,14 @@ def waiting(memory: int) -> Driver:
 
 
 def told(driver: Driver) -> list[str]:
-    """Messages about asks since the last call."""
+    """The messages about asks since the previous call."""
     found = [one.message for one in records(driver) if one.type is EventType.REQUEST and one.message]
     driver.facts.clear()
     return found
 
 
-def test_an_ask_too_large_for_a_budget_is_reported_once_until_it_fits() -> None:
-    """The event has the budget, and the amount that remains of it over all RMs."""
+def test_an_ask_above_a_budget_has_one_event_until_it_fits() -> None:
+    """The event has the budget and the amount that remains of it over all RMs."""
     driver = waiting(20)
     driver.do(BOUND, apps(app("app", "root.a")), asks(ask("app", "k1", memory=2)))
     driver.do(asks(ask("app", "k2", memory=2)), nodes(node("n2", memory=1)))
@@ -52,8 +52,8 @@ def test_an_ask_too_large_for_a_budget_is_reported_once_until_it_fits() -> None:
     assert told(driver) == ["Request 'k2' fits in budget 'all'"]
 
 
-def test_limits_of_users_are_reported_before_budgets() -> None:
-    """Of two obstacles, the event names the limit of the user; after that, the budget again."""
+def test_limits_of_users_have_events_before_budgets() -> None:
+    """Of two blockers the event names the user's limit, and after its end the budget."""
     driver = waiting(20)
     driver.do(BOUND, apps(app("app", "root.a")), asks(ask("app", "k1", memory=2)))
     driver.do(asks(ask("app", "k2", memory=2)))

@@ -1,4 +1,4 @@
-"""Floating resources: licences that no node has, bounded by budgets and maxima alone."""
+"""Floating resources: licences that no node has, which only budgets and maxima bound."""
 
 from licorne_core.extensions.budgets.messages import Budget, BudgetPattern, SetBudgets
 from licorne_core.messages.commands import NodeAction
@@ -13,7 +13,7 @@ LICENCES = Budget(name="all", limit={"licence": 2}, members=(BudgetPattern(),))
 
 
 def floats(*budgets: Budget) -> SetBudgets:
-    """Licences float, bounded by these budgets."""
+    """A configuration of budgets in which licences float."""
     return SetBudgets(budgets=budgets, floating=frozenset({"licence"}))
 
 
@@ -27,12 +27,12 @@ def joined(*rms: str, queues: str = config("[{name: a}]")) -> Driver:
 
 
 def wants(driver: Driver, rm: str, *names: str, **size: int) -> list[str]:
-    """The keys of all allocations that follow when an RM asks for some."""
+    """Submit asks of an RM; returns the keys of all allocations that follow."""
     return keys(driver.do(asks(*(ask("app", name, size=size) for name in names), rm=rm)))
 
 
-def test_a_floating_type_is_on_no_node() -> None:
-    """Licences are bounded by the budget alone, from the time on at which they float."""
+def test_a_floating_type_needs_no_node() -> None:
+    """Licences are bounded by the budget only, from the time at which they float."""
     driver = joined("one", "two")
     assert wants(driver, "one", "early", memory=1, licence=1) == []
     assert keys(driver.do(floats(LICENCES))) == ["early"]
@@ -42,7 +42,7 @@ def test_a_floating_type_is_on_no_node() -> None:
 
 
 def test_no_report_of_nodes_shows_a_floating_type() -> None:
-    """Nodes, partitions and root have the reported amounts; usage of queues has floating types too."""
+    """Nodes, partitions and root report the RM's amounts; the usage of queues includes floating types."""
     driver = joined("one")
     driver.do(floats(LICENCES))
     assert wants(driver, "one", "k", memory=1, licence=1) == ["k"]
@@ -57,7 +57,7 @@ def test_no_report_of_nodes_shows_a_floating_type() -> None:
 
 
 def test_a_resized_node_still_has_floating_types() -> None:
-    """An update of a node's capacity does not mention licences, and a repetition changes nothing."""
+    """An update of a node's capacity, or its repetition, does not change its floating types."""
     driver = joined("one")
     driver.do(floats(LICENCES), nodes(node("n", NodeAction.UPDATE, memory=50), rm="one"))
     assert wants(driver, "one", "k", memory=1, licence=1) == ["k"]
@@ -67,15 +67,15 @@ def test_a_resized_node_still_has_floating_types() -> None:
 
 
 def test_a_maximum_may_bound_a_floating_type() -> None:
-    """A queue's maximum of licences applies as well, and is displayed."""
+    """A queue's maximum of licences applies besides the budget, and is reported."""
     driver = joined("one", queues=config("[{name: a, resources: {max: {licence: 1}}}]"))
     driver.do(floats())
     assert wants(driver, "one", "k1", "k2", memory=1, licence=1) == ["k1"]
     assert driver.views.queue(DEFAULT, "root.a").max == {"licence": 1}
 
 
-def test_a_type_that_no_longer_floats_is_on_no_node() -> None:
-    """Allocations continue, and new asks wait for a node that has it."""
+def test_a_type_that_no_longer_floats_needs_a_node() -> None:
+    """Allocations continue, and new asks wait for a node with the type."""
     driver = joined("one")
     driver.do(floats())
     assert wants(driver, "one", "k1", memory=1, licence=1) == ["k1"]

@@ -1,4 +1,4 @@
-"""The tree of budgets: its text with every problem at its place, and the rules for lists of them."""
+"""The tree of budgets: its text, the place of every problem, and the rules for lists of budgets."""
 
 import pytest
 
@@ -20,14 +20,14 @@ budgets:
 
 
 def complaints(text: str) -> list[str]:
-    """The problems of a text, each in a line."""
+    """The problems of a text, one in each line."""
     with pytest.raises(ConfigError) as caught:
         load_budgets(text)
     return [str(problem) for problem in caught.value.problems]
 
 
-def test_a_tree_is_a_list_with_parents_first() -> None:
-    """Names are paths from the top, quantities are those of queues, and a missing pattern means all."""
+def test_a_tree_is_parsed_to_a_list() -> None:
+    """Names are paths, parents come first, quantities are those of queues, and a missing pattern is `*`."""
     tree = load_budgets(TREE)
     assert tree.floating == {"licence/matlab"}
     assert tree.budgets == (
@@ -90,26 +90,26 @@ def test_a_text_without_budgets_removes_all(text: str) -> None:
     ],
 )
 def test_a_problem_has_its_place(text: str, problem: str) -> None:
-    """An invalid text is refused, with line, column, path and the reason."""
+    """An invalid text is refused with line, column, path and reason."""
     assert complaints(text) == [problem]
 
 
-def test_levels_are_bounded() -> None:
+def test_the_levels_of_budgets_are_bounded() -> None:
     """A ninth level is refused with its place."""
     text = "budgets: [" + "{name: a, budgets: [" * 9 + "]}" * 9 + "]"
     (problem,) = complaints(text)
     assert problem.endswith("9 levels of budgets, at most 8 are allowed")
 
 
-def test_budgets_are_bounded() -> None:
-    """A budget beyond the cap ends the reading."""
+def test_the_number_of_budgets_is_bounded() -> None:
+    """Reading ends at the first budget beyond the cap."""
     text = "budgets:\n" + "".join(f"- name: b{number}\n" for number in range(1001))
     (problem,) = complaints(text)
     assert problem.endswith("1001 budgets, at most 1000 are allowed")
 
 
-def test_wildcards_are_bounded() -> None:
-    """The members with which each new leaf is compared have a lower bound than members in general."""
+def test_the_number_of_wildcard_members_is_bounded() -> None:
+    """Members that each new leaf is compared with have a lower bound than members in general."""
     member = "{queue: 'root.*'}"
     budgets = "".join(f"- {{name: b{n}, members: [{', '.join([member] * 91)}]}}\n" for n in range(11))
     (problem,) = complaints(f"budgets:\n{budgets}")
@@ -117,7 +117,7 @@ def test_wildcards_are_bounded() -> None:
 
 
 def test_members_at_their_bounds_are_accepted() -> None:
-    """The longest pattern is accepted, and any number of members for all queues."""
+    """The longest pattern is accepted, and so is any number of members for all queues."""
     budgets = [Budget(name=f"b{number}", limit={}, members=(BudgetPattern(),) * 91) for number in range(11)]
     check_budgets([*budgets, Budget(name="a", limit={}, members=(BudgetPattern(rm="r" * 1024),))])
 
@@ -144,14 +144,14 @@ def test_members_at_their_bounds_are_accepted() -> None:
     ],
 )
 def test_budgets_of_an_operator_obey_the_rules_of_the_file(budgets: list[Budget], problem: str) -> None:
-    """Budgets of an operator obey the rules of the file; the problem names the field."""
+    """Budgets of an operator obey the rules of the file; a problem names the field."""
     with pytest.raises(ConfigError) as caught:
         check_budgets(budgets)
     assert [str(one) for one in caught.value.problems] == [problem]
 
 
-def test_slices_are_checked_alone() -> None:
-    """Slices moved by the escrow are in range, whichever their RM."""
+def test_slices_are_in_range() -> None:
+    """Slices that the escrow moves must be in range, for whichever RM."""
     check_slices({RmId("r"): {"x": 0}})
     with pytest.raises(ConfigError, match=r"slices\[r\]: x of -1"):
         check_slices({RmId("r"): {"x": -1}})
@@ -173,13 +173,13 @@ def test_slices_are_checked_alone() -> None:
         ("a**b", "ab", True),
     ],
 )
-def test_a_wildcard_stands_for_anything(pattern: str, name: str, fits: bool) -> None:
-    """A pattern describes the whole name, with any characters or none for each wildcard."""
+def test_a_wildcard_matches_any_characters(pattern: str, name: str, fits: bool) -> None:
+    """A pattern matches the whole name, with any characters or none for each wildcard."""
     assert fits_pattern(pattern, name) is fits
 
 
-def test_a_pattern_describes_partitions_in_any_case() -> None:
-    """RMs are compared as they are, partitions in any case of letters."""
+def test_a_pattern_ignores_the_case_of_partitions() -> None:
+    """RMs are compared exactly, and partitions without regard to case."""
     pattern = BudgetPattern(rm="rm*", partition="GPU")
     assert pattern.fits_partition(PartitionName("[rm1]gpu"))
     assert not pattern.fits_partition(PartitionName("[RM1]gpu"))

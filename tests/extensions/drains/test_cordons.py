@@ -1,4 +1,4 @@
-"""An operator drains a node: a flag in addition to that of the RM."""
+"""An operator cordons a node: a flag besides that of the RM."""
 
 from dataclasses import replace
 
@@ -26,7 +26,7 @@ def cluster(predicates: PredicatePolicy | None = None, reservations: bool = True
 
 
 def outcome(effects: list[Effect]) -> NodeSchedulableSet:
-    """The answer to the operator."""
+    """The answer that the operator receives."""
     (found,) = [effect for effect in effects if isinstance(effect, NodeSchedulableSet)]
     return found
 
@@ -36,8 +36,8 @@ def schedulable(driver: Driver, node_id: str = "n1") -> bool:
     return driver.node(node_id).schedulable
 
 
-def test_a_drained_node_gets_nothing_until_it_is_undrained() -> None:
-    """Its allocations continue; waiting asks are placed on it once the operator ends the drain."""
+def test_a_cordoned_node_gets_no_allocation() -> None:
+    """Allocations on a cordoned node continue, and waiting asks are placed there after the cordon."""
     driver = cluster()
     driver.do(asks(ask("app", "k1", vcore=6)))
     effects = driver.do(cordon("n1"), cordon("n2"))
@@ -47,8 +47,8 @@ def test_a_drained_node_gets_nothing_until_it_is_undrained() -> None:
     assert [key for _, key, _ in placed(driver.do(cordon("n1", schedulable=True)))] == ["k2"]
 
 
-def test_draining_twice_changes_nothing() -> None:
-    """The operator's second call is answered alike, and causes no event."""
+def test_a_second_cordon_changes_nothing() -> None:
+    """A second cordon of a node gets an answer without a change, and causes no event."""
     driver = cluster()
     assert outcome(driver.do(cordon("n1"))).changed
     driver.facts.clear()
@@ -56,8 +56,8 @@ def test_draining_twice_changes_nothing() -> None:
     assert driver.facts == []
 
 
-def test_rm_and_operator_must_both_agree() -> None:
-    """A node is schedulable only if both agree, in any order of their requests."""
+def test_a_node_is_schedulable_if_rm_and_operator_allow_it() -> None:
+    """A node is schedulable only if both allow it, in any order of their requests."""
     driver = cluster()
     driver.do(nodes(node("n1", NodeAction.DRAIN_NODE)), cordon("n1"))
     assert not schedulable(driver)
@@ -69,8 +69,8 @@ def test_rm_and_operator_must_both_agree() -> None:
     assert schedulable(driver)
 
 
-def test_a_drain_has_events() -> None:
-    """Draining and undraining cause one event each, as for the RM."""
+def test_a_cordon_has_events() -> None:
+    """A cordon and its end cause one event each, as for a drain by the RM."""
     driver = cluster()
     driver.facts.clear()
     driver.do(cordon("n1"), cordon("n1", schedulable=True))
@@ -82,8 +82,8 @@ def test_a_drain_has_events() -> None:
     ]
 
 
-def test_a_drain_outlives_its_node() -> None:
-    """A node created again is drained until an operator ends the drain, even in its absence."""
+def test_a_cordon_outlives_its_node() -> None:
+    """A node that is removed and created again is cordoned, until an operator uncordons it."""
     driver = cluster()
     driver.do(cordon("n1"), nodes(node("n1", NodeAction.DECOMISSION), node("n1", vcore=10)))
     assert not schedulable(driver)
@@ -92,8 +92,8 @@ def test_a_drain_outlives_its_node() -> None:
     assert schedulable(driver)
 
 
-def test_a_registration_brings_the_marks_of_operators() -> None:
-    """A drained node and a stopped queue of the registration have their marks from the beginning."""
+def test_a_registration_restores_the_marks_of_operators() -> None:
+    """A cordoned node and a stopped queue have their marks from the registration on."""
     driver = cluster()
     marks: Marks = {
         "drains": {(DEFAULT, NodeId("n1")): Cordon(mark=ANN)},
@@ -110,8 +110,8 @@ def test_a_registration_brings_the_marks_of_operators() -> None:
     assert (queue.state, queue.stop) == ("Active", None)
 
 
-def test_explain_says_that_nodes_are_drained() -> None:
-    """The explanation of an ask for it has the operator and the reason, apart from the RM's own drain."""
+def test_explain_names_the_operator_of_a_cordon() -> None:
+    """An explanation has operator and reason of a cordon, apart from nodes that the RM has drained."""
     driver = cluster()
     driver.do(replace(cordon("n1"), mark=ANN), nodes(node("n2", NodeAction.DRAIN_NODE)))
     driver.do(asks(ask("app", "k", vcore=1)))
@@ -121,8 +121,8 @@ def test_explain_says_that_nodes_are_drained() -> None:
     assert not driver.node("n2").closed
 
 
-def test_assumed_asks_wait_again_when_their_node_is_drained() -> None:
-    """The RM was asked about an open node: its late answer places nothing on it."""
+def test_a_cordon_rolls_back_assumed_asks() -> None:
+    """The late answer of the RM about a cordoned node places nothing there, and the ask is pending again."""
     driver = cluster(PredicatePolicy(deadline=10.0), reservations=False)
     driver.do(cordon("n2"))
     (check,) = asked(driver.do(asks(ask("app", "k", vcore=3, predicate="p"))))
@@ -134,8 +134,8 @@ def test_assumed_asks_wait_again_when_their_node_is_drained() -> None:
     assert placed(driver.do(answering(checks[0]))) == [("app", "k", "n2")]
 
 
-def test_reservations_on_a_drained_node_end() -> None:
-    """The ask of the reservation is placed on another node as soon as there is room."""
+def test_a_cordon_ends_the_reservation_of_its_node() -> None:
+    """The ask of the reservation is placed on another node as soon as that has room."""
     driver = cluster()
     driver.do(cordon("n2"), asks(ask("app", "small", vcore=5)))
     driver.do(asks(ask("app", "large", vcore=8)))
@@ -147,8 +147,8 @@ def test_reservations_on_a_drained_node_end() -> None:
     assert placed(driver.do(cordon("n2", schedulable=True))) == [("app", "large", "n2")]
 
 
-def test_asks_that_require_a_drained_node_are_placed_there() -> None:
-    """As with the RM's own drain, a daemon is placed on its required node (spec § 7.7)."""
+def test_asks_that_require_a_cordoned_node_are_placed_there() -> None:
+    """A daemon is placed on its required node although that is cordoned (spec § 7.7)."""
     driver = cluster()
     driver.do(cordon("n1"))
     wanted = asks(ask("app", "daemon", vcore=1, required_node="n1"))
@@ -159,7 +159,7 @@ def test_asks_that_require_a_drained_node_are_placed_there() -> None:
 
 
 def test_an_unknown_node_is_refused() -> None:
-    """An unknown node, or one of an unknown partition, is refused; the text names it."""
+    """An unknown node, or a node of an unknown partition, is refused by name."""
     driver = cluster()
     refused = [
         effect
@@ -173,8 +173,8 @@ def test_an_unknown_node_is_refused() -> None:
     ]
 
 
-def test_a_returning_partition_has_its_marks() -> None:
-    """A cordon and a stop since the registration apply in a returning partition; an ended one does not."""
+def test_a_partition_that_is_added_again_has_its_marks() -> None:
+    """Marks made during its absence apply in the partition, and removed ones do not."""
     both = config("[{name: a}]") + "  - name: second\n    queues: [{name: root, queues: [{name: a}]}]\n"
     second = PartitionName("[rm1]second")
     place = {(second, NodeId("n2")): Cordon(mark=ANN)}

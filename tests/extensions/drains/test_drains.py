@@ -26,7 +26,7 @@ CONFIG = config("[{name: a}]")
 
 
 def cluster(*on_node: str, config: RegisterRm | None = None) -> Driver:
-    """Node n1 with an allocation for each key, the priority of `5k` being 5; node n2 is full."""
+    """Node n1 with an allocation for each key, of which `5k` has priority 5, and the full node n2."""
     driver = Driver()
     driver.do(config or register(CONFIG), nodes(node("n1", vcore=10)), apps(app("app", "root.a")))
     for key in on_node:
@@ -36,24 +36,24 @@ def cluster(*on_node: str, config: RegisterRm | None = None) -> Driver:
 
 
 def stopped(effects: Iterable[Effect]) -> list[str]:
-    """Keys that the RM is asked to stop."""
+    """The keys that the RM is asked to stop."""
     return [key for _, key, _, _ in released(effects)]
 
 
 def progress(driver: Driver) -> DrainReport:
-    """Progress of the drain of n1."""
+    """The progress of the drain of n1."""
     report = driver.node("n1").extended["drain"]
     assert isinstance(report, DrainReport)
     return report
 
 
 def confirm(driver: Driver, *keys: str) -> list[Effect]:
-    """Confirm the stops, as the RM."""
+    """Confirm the stops in place of the RM."""
     return driver.do(releases(*(release("app", key) for key in keys)))
 
 
-def test_a_deadline_of_zero_stops_all_at_once() -> None:
-    """The RM is asked in one turn: lowest priority first, of one priority the youngest."""
+def test_a_deadline_of_zero_stops_all_allocations_at_once() -> None:
+    """All stops are requested in one turn: lowest priority first, then the youngest."""
     driver = cluster("5a", "1b", "1c", "3d")
     effects = driver.do(drain("n1"))
     (begun,) = [effect for effect in effects if isinstance(effect, NodeDrainBegun)]
@@ -64,8 +64,8 @@ def test_a_deadline_of_zero_stops_all_at_once() -> None:
     ]
 
 
-def test_a_drain_may_wait() -> None:
-    """Nothing is stopped, now or later, and nothing new is placed; it is done when the last has ended."""
+def test_a_drain_without_a_deadline_stops_nothing() -> None:
+    """A drain without a deadline stops nothing, admits nothing, and ends with the last allocation."""
     driver = cluster("a", "b")
     (begun,) = [e for e in driver.do(drain("n1", None)) if isinstance(e, NodeDrainBegun)]
     assert (begun.terms.deadline, begun.terms.allocations) == (None, 2)
@@ -77,8 +77,8 @@ def test_a_drain_may_wait() -> None:
     assert (progress(driver).remaining, progress(driver).allocations) == (0, 2)
 
 
-def test_the_priority_of_an_operator_counts() -> None:
-    """An application with a raised priority keeps its allocations longest, whatever its asks' priorities."""
+def test_a_drain_uses_the_priority_of_an_operator() -> None:
+    """An application with a raised priority keeps its allocations longest, whatever its asks have."""
     driver = cluster("1a", "1b")
     driver.do(apps(app("late", "root.a")), asks(ask("late", "low", priority=0, vcore=1)))
     driver.do(change("late", priority=7))
@@ -86,7 +86,7 @@ def test_the_priority_of_an_operator_counts() -> None:
 
 
 def test_allocations_are_stopped_evenly() -> None:
-    """Of four in 40 s one is stopped every 10 s, the first at once; none is requested twice."""
+    """Of four allocations in 40 s one is stopped every 10 s, the first at once, and each only once."""
     driver = cluster("a", "b", "c", "d")
     told = [stopped(driver.do(drain("n1", 40)))]
     told += [stopped(driver.wait(10)) for _ in range(5)]
@@ -96,8 +96,8 @@ def test_allocations_are_stopped_evenly() -> None:
     assert (report.start_time, report.deadline) == (START + 4, START + 44)
 
 
-def test_allocations_that_end_by_themselves_count() -> None:
-    """As long as the node empties fast enough, nothing is stopped."""
+def test_allocations_that_end_by_themselves_are_counted() -> None:
+    """As long as allocations end fast enough by themselves, none is stopped."""
     driver = cluster("a", "b", "c", "d")
     assert stopped(driver.do(drain("n1", 40))) == ["d"]
     confirm(driver, "d", "b", "a")
@@ -105,8 +105,8 @@ def test_allocations_that_end_by_themselves_count() -> None:
     assert stopped(driver.wait(1)) == ["c"]
 
 
-def test_a_drain_is_done_after_the_last_allocation() -> None:
-    """The node remains cordoned, and the drain is reported as done until the node is uncordoned."""
+def test_a_drain_ends_with_the_last_allocation() -> None:
+    """After the last end the node is cordoned, and the drain is reported as done until it is uncordoned."""
     driver = cluster("a")
     driver.do(replace(drain("n1"), mark=ANN))
     confirm(driver, "a")
@@ -118,8 +118,8 @@ def test_a_drain_is_done_after_the_last_allocation() -> None:
     assert (report.schedulable, report.closed, report.extended["drain"]) == (True, None, None)
 
 
-def test_an_uncordoned_node_is_drained_no_more() -> None:
-    """Allocations without a requested stop continue, and new asks are placed."""
+def test_an_uncordon_ends_a_drain() -> None:
+    """After an uncordon, allocations without a requested stop continue, and new asks are placed."""
     driver = cluster("a", "b", "c", "d")
     driver.do(drain("n1", 40), cordon("n1", schedulable=True))
     assert stopped(driver.wait(100)) == []
@@ -127,22 +127,22 @@ def test_an_uncordoned_node_is_drained_no_more() -> None:
 
 
 def test_a_cordon_does_not_end_a_drain() -> None:
-    """A node that is drained is cordoned already, and keeps its mark."""
+    """A cordon of a drained node changes nothing, and the node keeps the mark of its drain."""
     driver = cluster("a", "b")
     driver.do(replace(drain("n1", 20), mark=ANN), cordon("n1"))
     assert stopped(driver.wait(10)) == ["a"]
     assert driver.node("n1").closed == ANN
 
 
-def test_another_drain_replaces_the_first() -> None:
-    """An earlier deadline applies to the remaining allocations."""
+def test_a_second_drain_replaces_the_first() -> None:
+    """An earlier deadline of a second drain applies to the remaining allocations."""
     driver = cluster("a", "b", "c", "d")
     driver.do(drain("n1", 4000))
     assert stopped(driver.do(drain("n1"))) == ["c", "b", "a"]
 
 
-def test_a_drain_that_waits_may_be_given_a_deadline_and_lose_it() -> None:
-    """Requested stops are final, but no further one is requested."""
+def test_a_drain_may_gain_and_lose_a_deadline() -> None:
+    """After a drain without a deadline replaces one with it, requested stops remain, and no more follow."""
     driver = cluster("a", "b", "c", "d")
     driver.do(drain("n1", None))
     assert stopped(driver.do(drain("n1", 40))) == ["d"]
@@ -151,7 +151,7 @@ def test_a_drain_that_waits_may_be_given_a_deadline_and_lose_it() -> None:
     assert stopped(driver.do(drain("n1"))) == ["c", "b", "a"]
 
 
-def test_exempt_allocations_stay() -> None:
+def test_exempt_allocations_are_not_stopped() -> None:
     """Foreign allocations and those of asks that require the node are exempt, and counted."""
     driver = cluster("a")
     driver.do(asks(ask("app", "daemon", required_node="n1", vcore=1)))
@@ -162,7 +162,7 @@ def test_exempt_allocations_stay() -> None:
 
 
 def test_placeholders_are_stopped_first() -> None:
-    """Placeholders do no work; allocations that opted out of preemption, and originators, are last."""
+    """Placeholders are stopped first; allocations that opted out of preemption, and originators, last."""
     driver = cluster()
     for one in (
         ask("app", "9a", priority=9, vcore=1),
@@ -176,14 +176,14 @@ def test_placeholders_are_stopped_first() -> None:
 
 
 def test_an_allocation_added_to_a_drained_node_is_stopped() -> None:
-    """An allocation that the RM placed there itself is stopped at once after the deadline."""
+    """An allocation that the RM adds to a drained node after the deadline is stopped at once."""
     driver = cluster("a")
     driver.do(drain("n1"))
     assert stopped(driver.do(asks(ask("app", "late", on_node="n1", vcore=1)))) == ["late"]
 
 
 def test_a_drain_outlives_a_registration() -> None:
-    """Its terms are restored with the marks; after the replay it continues on schedule."""
+    """A registration restores deadline and start of a drain, which continues after the replay."""
     driver = cluster("a", "b", "c", "d")
     (begun,) = [e for e in driver.do(drain("n1", 40)) if isinstance(e, NodeDrainBegun)]
     there = {(DEFAULT, NodeId("n1")): Cordon(mark=ANN, drain=begun.terms)}
@@ -200,15 +200,15 @@ def test_a_drain_outlives_a_registration() -> None:
 
 
 def test_a_returning_node_is_still_drained() -> None:
-    """Only an operator ends a drain: a removed node has no next stop, and gets one when it returns."""
+    """Only an operator ends a drain: it has no next stop without its node, and one when that returns."""
     driver = cluster("a")
     driver.do(drain("n1", 40), nodes(node("n1", NodeAction.DECOMISSION), node("n1", vcore=10)))
     assert stopped(driver.wait(20)) == []
     assert stopped(driver.do(asks(ask("app", "late", on_node="n1", vcore=1)))) == ["late"]
 
 
-def test_every_report_has_the_reason() -> None:
-    """Explanations, events and the ledger name the drain."""
+def test_every_report_of_a_victim_names_the_drain() -> None:
+    """Explanations, events and the ledger name the drain as the rule."""
     driver = cluster("a")
     driver.facts.clear()
     driver.do(replace(drain("n1"), mark=ANN))
@@ -226,8 +226,8 @@ def test_every_report_has_the_reason() -> None:
     assert (record.rule.value, record.beneficiary_app_id, record.beneficiary_queue) == ("drain", "", None)
 
 
-def test_a_victim_counts_as_others_do() -> None:
-    """Its queue counts it as preempting until the RM confirms."""
+def test_a_victim_of_a_drain_counts_as_preempting() -> None:
+    """The queue of a victim counts it as preempting until the RM confirms."""
     driver = cluster("a")
     driver.do(drain("n1"))
     assert driver.queue("root.a").preempting == {"vcore": 1}
@@ -237,30 +237,30 @@ def test_a_victim_counts_as_others_do() -> None:
 
 @pytest.mark.parametrize("name", ["nowhere", ""])
 def test_an_unknown_node_cannot_be_drained(name: str) -> None:
-    """The operator gets an error."""
+    """The drain of an unknown node is refused."""
     (refused,) = cluster().do(drain(name))
     assert isinstance(refused, OperatorRefused)
 
 
 def no_time(own: Drains) -> None:
-    """No timer although allocations are to be stopped."""
+    """Remove the timer of a drain with allocations to stop."""
     for timer in own.timers.names():
         own.timers.cancel(timer)
 
 
 def time_for_nothing(own: Drains) -> None:
-    """A time is set for a node that is not drained."""
+    """Set a time for a node that is not drained."""
     own.timers.set(Timer(Due.EXTENSION_WORK, node_id=NodeId("n2"), name=NAME), START)
 
 
 def open_again(own: Drains) -> None:
-    """The node has a drain, and is not closed."""
+    """Let a node have a drain without being closed."""
     del own.context.node_book.closed[NodeId("n1")]
 
 
 @pytest.mark.parametrize("slip", [no_time, time_for_nothing, open_again])
-def test_a_fault_in_the_books_is_noticed(slip: Callable[[Drains], None]) -> None:
-    """The recount compares terms, nodes and times."""
+def test_a_fault_in_the_books_of_drains_is_detected(slip: Callable[[Drains], None]) -> None:
+    """The recount compares deadlines, nodes and times."""
     driver = cluster("1a", "2b")
     driver.do(drain("n1", 60))
     partition = driver.partition

@@ -1,4 +1,4 @@
-"""Elastic gangs: whole steps, growth last and stopped first, a minimum that is never torn."""
+"""Elastic gangs: whole steps, growth last and stopped first, and a minimum that is never divided."""
 
 from mutants.defect import Defect
 from mutants.operators import drop, never, swap, without
@@ -34,14 +34,14 @@ ELASTIC = (
         "app_key",
         swap("units . behind", "not units.behind"),
         "growth comes before the asks of other applications",
-        (f"{_FILE}::test_growth_is_last_in_every_order",),
+        (f"{_FILE}::test_growth_comes_after_all_other_applications",),
     ),
     Defect(
         "still-there",
         "Elastic._count",
         without("leaving"),
         "members that are being stopped count for the minimum",
-        (f"{_FILE}::test_members_being_stopped_do_not_count_in_the_minimum",),
+        (f"{_FILE}::test_members_that_are_being_stopped_do_not_count_in_the_minimum",),
     ),
     Defect(
         "tears-the-minimum",
@@ -55,7 +55,7 @@ ELASTIC = (
         "Elastic.of",
         swap("begin + step", "begin + 1"),
         "a lowered maximum stops one member of a step",
-        (f"{_FILE}::test_a_lowered_maximum_shrinks_by_whole_steps",),
+        (f"{_FILE}::test_a_lowered_maximum_stops_whole_steps",),
     ),
     Defect(
         "measures-one",
@@ -83,14 +83,14 @@ ELASTIC = (
         "read_members",
         swap("0 <", "0 <="),
         "a gang of no members is taken",
-        ("extensions/elastic/test_elastic_gangs::test_terms_that_contradict_each_other_are_refused",),
+        ("extensions/elastic/test_elastic_gangs::test_contradicting_terms_are_refused",),
     ),
     Defect(
         "steps-without-a-minimum",
         "read_elastic",
         never("least"),
         "a step without a minimum is taken",
-        ("extensions/elastic/test_elastic_gangs::test_terms_that_contradict_each_other_are_refused",),
+        ("extensions/elastic/test_elastic_gangs::test_contradicting_terms_are_refused",),
         nth=1,
     ),
     Defect(
@@ -98,14 +98,16 @@ ELASTIC = (
         "read_elastic",
         never("step"),
         "a maximum that no whole step reaches is taken",
-        ("extensions/elastic/test_elastic_gangs::test_terms_that_contradict_each_other_are_refused",),
+        ("extensions/elastic/test_elastic_gangs::test_contradicting_terms_are_refused",),
     ),
     Defect(
         "leaving-and-staying",
         "Elastic.mark_leaving",
         drop("_forget"),
         "a member that is being stopped is stopped with its step again",
-        ("extensions/elastic/test_elastic_gangs::test_members_being_stopped_do_not_count_in_the_minimum",),
+        (
+            "extensions/elastic/test_elastic_gangs::test_members_that_are_being_stopped_do_not_count_in_the_minimum",
+        ),
     ),
     Defect(
         "not-behind-at-its-minimum",
@@ -119,7 +121,7 @@ ELASTIC = (
         "Elastic.wanted",
         swap("stay < least", "stay <= least"),
         "a gang at its minimum asks for no step more",
-        ("extensions/elastic/test_elastic_gangs::test_members_of_several_shapes_are_placed_in_order",),
+        ("extensions/elastic/test_elastic_gangs::test_a_step_has_the_first_asks_of_the_application",),
     ),
     Defect(
         "never-full",
@@ -140,14 +142,14 @@ ELASTIC = (
         "Elastic.whole",
         swap("range ( least ,", "range(0,"),
         "the minimum is stopped as if it were steps",
-        ("extensions/elastic/test_elastic_gangs::test_members_of_several_shapes_are_placed_in_order",),
+        ("extensions/elastic/test_elastic_gangs::test_a_step_has_the_first_asks_of_the_application",),
     ),
     Defect(
         "minimum-of-those-that-leave",
         "Elastic.wanted",
         swap("self . size - self . leaving", "self.size"),
         "members that are being stopped are not replaced",
-        ("extensions/elastic/test_elastic_gangs::test_members_are_placed_once_others_are_spared",),
+        ("extensions/elastic/test_elastic_gangs::test_waiting_members_are_placed_when_others_are_spared",),
     ),
     Defect(
         "no-more-than-most",

@@ -1,4 +1,4 @@
-"""Elastic gangs: the minimum starts together, growth is in whole steps, and is stopped first."""
+"""Elastic gangs: the minimum starts together; growth is in whole steps, comes last and is stopped first."""
 
 from dataclasses import astuple
 
@@ -48,7 +48,7 @@ def elastic(
     name: str = "job",
     queue: str = "root.b",
 ) -> list[str]:
-    """Submit an elastic gang of this number of members; return the keys of those placed at once."""
+    """Submit an elastic gang of this number of members; returns the keys that are placed at once."""
     tags = dict(
         zip(("licorne/gang-min", "licorne/gang-max", "licorne/gang-step"), terms.split(","), strict=False)
     )
@@ -57,7 +57,7 @@ def elastic(
 
 
 def more(name: str, *numbers: int, priority: int = 0) -> UpdateAllocations:
-    """Asks of these members."""
+    """Submit asks of these members."""
     return asks(
         *(ask(name, f"m{n}", group="workers", policy="s", priority=priority, memory=1) for n in numbers)
     )
@@ -69,26 +69,26 @@ def claim(key: str, memory: int = 1) -> Ask:
 
 
 def size(driver: Driver, name: str = "job") -> int:
-    """Number of running members."""
+    """The number of running members."""
     found = driver.partition.applications[AppId(name)]
     assert isinstance(found.gang.units, Elastic)
     return found.gang.units.size
 
 
 def why(driver: Driver, key: str, name: str = "job") -> list[str]:
-    """Code of the first check that an ask fails."""
+    """The code of the first check that blocks an ask."""
     partition = driver.partition
     report = last(explain(partition, partition.applications[AppId(name)], AllocationKey(key)))
     return [check.code for check in report.checks if not check.passed][:1]
 
 
 def stopped(effects: list[Effect]) -> list[str]:
-    """Keys of the allocations that the RM is to stop."""
+    """The keys of the allocations that the RM is asked to stop."""
     return [key for _, key, *_ in released(effects)]
 
 
 def test_the_minimum_starts_together_and_the_rest_in_steps() -> None:
-    """With room for the minimum and a part of a step only the minimum runs; then whole steps."""
+    """With room for the minimum and a part of a step only the minimum runs; whole steps follow."""
     driver = cluster(1, 1, 1)
     assert elastic(driver, 6) == ["m0", "m1"]
     assert why(driver, "m2") == ["QUEUE_MAX_EXCEEDED"]
@@ -97,7 +97,7 @@ def test_the_minimum_starts_together_and_the_rest_in_steps() -> None:
 
 
 def test_members_below_the_minimum_do_not_start() -> None:
-    """With one free slot of two no member starts, nor with one ask of two."""
+    """With one free slot for a minimum of two, or with one ask for it, no member starts."""
     driver = cluster(1)
     assert elastic(driver, 2) == []
     assert elastic(driver, 1, name="other") == []
@@ -106,19 +106,19 @@ def test_members_below_the_minimum_do_not_start() -> None:
 
 
 def test_growth_ends_at_the_maximum() -> None:
-    """Asks beyond the maximum wait, say so, and follow when members end."""
+    """Asks beyond the maximum wait with this reason, and are placed when members end."""
     driver = cluster(20)
     assert len(elastic(driver, 8)) == 6
     assert why(driver, "m6") == ["ELASTIC_MAX"]
     assert [key for _, key, _ in placed(driver.do(releases(release("job", "m0"))))] == ["m6"]
 
 
-def test_without_a_maximum_it_grows_on() -> None:
-    """The step is one member without its tag, and nothing but room ends the growth."""
+def test_a_gang_without_a_maximum_grows_without_bound() -> None:
+    """A step is one member without its tag, and only lack of room ends the growth."""
     assert len(elastic(cluster(7), 9, "3")) == 7
 
 
-def test_a_gang_that_has_lost_members_is_filled_up_first() -> None:
+def test_lost_members_are_replaced_before_growth() -> None:
     """After the loss of a node the next members fill the step, once all missing ones fit."""
     driver = cluster(2, 2)
     assert len(elastic(driver, 4)) == 4
@@ -132,7 +132,7 @@ def test_a_gang_that_has_lost_members_is_filled_up_first() -> None:
 
 
 def test_asks_without_a_task_group_are_placed_singly() -> None:
-    """The driver of the application is no member: it starts before the members are submitted."""
+    """The driver of the application is no member, and starts before the members are submitted."""
     driver = cluster(4)
     assert elastic(driver, 0) == []
     assert len(placed(driver.do(asks(ask("job", "driver", memory=1, originator=True))))) == 1
@@ -140,8 +140,8 @@ def test_asks_without_a_task_group_are_placed_singly() -> None:
     assert size(driver) == 2
 
 
-def test_members_of_several_shapes_are_placed_in_order() -> None:
-    """A step consists of the first asks of the application, whatever their shapes."""
+def test_a_step_has_the_first_asks_of_the_application() -> None:
+    """A step consists of the first asks of the application, whatever their sizes."""
     driver = cluster(3, 3)
     driver.do(apps(app("job", "root.b", tags={"licorne/gang-min": "3"})))
     shapes = [1, 2, 1, 2]
@@ -149,8 +149,8 @@ def test_members_of_several_shapes_are_placed_in_order() -> None:
     assert [key for _, key, _ in placed(driver.do(asks(*wanted)))] == ["m1", "m0", "m2", "m3"]
 
 
-def test_growth_follows_the_minima_of_others() -> None:
-    """Of two gangs in one queue the second one has its minimum before the first one grows."""
+def test_growth_comes_after_the_minima_of_others() -> None:
+    """Of two gangs in one queue, the second one has its minimum before the first one grows."""
     driver = cluster(4)
     driver.do(nodes(node("n0", NodeAction.DRAIN_NODE)))
     assert elastic(driver, 6) == elastic(driver, 6, name="second") == []
@@ -160,8 +160,8 @@ def test_growth_follows_the_minima_of_others() -> None:
 
 @pytest.mark.parametrize("policy", ["fifo", "fair", "stateaware"])
 @pytest.mark.parametrize("priority", ["enabled", "disabled"])
-def test_growth_is_last_in_every_order(policy: str, priority: str) -> None:
-    """A younger application of lower priority has its ask before an older gang grows."""
+def test_growth_comes_after_all_other_applications(policy: str, priority: str) -> None:
+    """A younger application of lower priority is served before an older gang grows."""
     properties = f"{{application.sort.policy: {policy}, application.sort.priority: {priority}}}"
     driver = cluster(4, queues=f"[{{name: b, properties: {properties}}}]")
     assert len(elastic(driver, 2, "2")) == 2
@@ -172,7 +172,7 @@ def test_growth_is_last_in_every_order(policy: str, priority: str) -> None:
     assert [key for _, key, _ in placed(effects)] == ["k0", "k1"]
 
 
-def test_members_being_stopped_do_not_count_in_the_minimum() -> None:
+def test_members_that_are_being_stopped_do_not_count_in_the_minimum() -> None:
     """A gang that loses a member to a drain replaces it before any growth."""
     driver = cluster(4)
     assert len(elastic(driver, 2, "2")) == 2
@@ -184,8 +184,8 @@ def test_members_being_stopped_do_not_count_in_the_minimum() -> None:
     assert [key for _, key, _ in placed(driver.do(more("job", 2)))] == ["m2"]
 
 
-def test_the_maximum_of_the_queue_stops_the_whole_step() -> None:
-    """A queue with less room than the minimum lets no member start, and the check names the maximum."""
+def test_the_maximum_of_a_queue_blocks_a_whole_unit() -> None:
+    """In a queue with less room than the minimum no member starts, and the check names the maximum."""
     driver = cluster(20, queues="[{name: b, resources: {max: {memory: 5}}}]")
     assert len(elastic(driver, 6)) == 4
     assert why(driver, "m4") == ["QUEUE_MAX_EXCEEDED"]
@@ -193,8 +193,8 @@ def test_the_maximum_of_the_queue_stops_the_whole_step() -> None:
     assert why(driver, "m0", "other") == ["QUEUE_MAX_EXCEEDED"]
 
 
-def test_a_guarantee_stops_the_newest_step_as_a_whole() -> None:
-    """An ask that lacks one core has one step of two stopped, the newest, and the RM hears of it."""
+def test_preemption_stops_the_newest_step_as_a_whole() -> None:
+    """An ask that lacks one core has the newest step of two cores stopped, and the RM is notified."""
     driver = cluster(2, 2, 2, queues=TWO)
     assert len(elastic(driver, 6)) == 6
     driver.do(apps(app("claims", "root.a")), asks(claim("k")))
@@ -215,7 +215,7 @@ def test_growth_is_stopped_before_younger_allocations() -> None:
 
 
 def test_the_minimum_is_stopped_last_and_as_a_whole() -> None:
-    """Without growth left, the minimum is stopped with all its members."""
+    """If there is no growth, the minimum is stopped with all its members."""
     driver = cluster(2, 2, queues=TWO)
     assert len(elastic(driver, 4, "2,4,2")) == 4
     driver.do(apps(app("claims", "root.a")), asks(claim("k0", 2)))
@@ -226,7 +226,7 @@ def test_the_minimum_is_stopped_last_and_as_a_whole() -> None:
 
 
 def test_a_protected_minimum_is_not_stopped_in_part() -> None:
-    """The guarantee of its queue protects one of two members, and so both."""
+    """The guarantee of its queue protects one of two members, and therefore both."""
     queues = TWO.replace("{name: b}", "{name: b, resources: {guaranteed: {memory: 1}}}")
     driver = cluster(2, queues=queues)
     assert len(elastic(driver, 2)) == 2
@@ -244,8 +244,8 @@ def test_growth_does_not_preempt() -> None:
     assert stopped(driver.wait(60)) == []
 
 
-def test_a_lowered_maximum_shrinks_by_whole_steps() -> None:
-    """The queue remains at or above its maximum: a step whose stop would take it below is spared."""
+def test_a_lowered_maximum_stops_whole_steps() -> None:
+    """A step whose stop would take the queue below its maximum is spared."""
     properties = "{quota.preemption.delay: 1s}"
 
     def text(most: int) -> str:
@@ -261,7 +261,7 @@ def test_a_lowered_maximum_shrinks_by_whole_steps() -> None:
 
 
 def enforced(most: int) -> str:
-    """A leaf with this maximum, which is enforced after a second and a notice of a minute."""
+    """A leaf with this maximum, enforced after a second, with a notice of a minute."""
     properties = "{quota.preemption.delay: 1s, preemption.notice: 60s}"
     queues = f"[{{name: b, resources: {{max: {{memory: {most}}}}}, properties: {properties}}}]"
     name = "  - name: default\n"
@@ -270,7 +270,7 @@ def enforced(most: int) -> str:
 
 @pytest.mark.parametrize(("most", "gone"), [(5, ["m4", "m5"]), (6, [])])
 def test_a_step_under_notice_is_spared_as_a_whole(most: int, gone: list[str]) -> None:
-    """If a raised maximum has room for one of two members, neither is spared; for two, both are."""
+    """If a raised maximum has room for one of two members neither is spared, and for two both are."""
     driver = Driver()
     driver.do(register(enforced(9)), nodes(node("n0", memory=20)))
     assert len(elastic(driver, 6)) == 6
@@ -280,7 +280,7 @@ def test_a_step_under_notice_is_spared_as_a_whole(most: int, gone: list[str]) ->
 
 
 def test_a_partly_stopped_minimum_under_notice_is_stopped_as_a_whole() -> None:
-    """One member of two is ready, and frees the room: the other one is stopped at its deadline."""
+    """If one member of a minimum of two has ended early, the other one is stopped at its deadline."""
     driver = cluster(1, 1, queues=TWO.replace("{name: b}", "{name: b, properties: {preemption.notice: 60s}}"))
     assert len(elastic(driver, 2)) == 2
     driver.do(apps(app("claims", "root.a")), asks(claim("k")))
@@ -291,8 +291,8 @@ def test_a_partly_stopped_minimum_under_notice_is_stopped_as_a_whole() -> None:
     assert stopped(driver.wait(70)) == ["m1"]
 
 
-def test_members_are_placed_once_others_are_spared() -> None:
-    """Two of four asks that were missing are spared, and the two that wait are placed at once."""
+def test_waiting_members_are_placed_when_others_are_spared() -> None:
+    """When two members under notice are spared, the two that wait are placed at once."""
     driver = cluster(2, 2, 2, queues="[{name: b, properties: {preemption.notice: 60s}}]")
     assert elastic(driver, 5, "4,8,2") == ["m0", "m1", "m2", "m3"]
     driver.do(apps(app("daemons", "root.b")))
@@ -303,7 +303,7 @@ def test_members_are_placed_once_others_are_spared() -> None:
     assert [key for _, key, _ in placed(effects)] == ["d", "m4", "m5"]
 
 
-def test_an_ask_for_one_node_takes_whole_steps() -> None:
+def test_a_daemon_has_whole_steps_stopped() -> None:
     """For a daemon the step with a member on its node is stopped, including members on other nodes."""
     driver = cluster(2, 2, 1, queues=TWO)
     assert len(elastic(driver, 4, "2,4,2")) == 4
@@ -312,16 +312,16 @@ def test_an_ask_for_one_node_takes_whole_steps() -> None:
     assert sorted(stopped(effects)) == ["m2", "m3"]
 
 
-def test_a_step_across_nodes_is_stopped_as_a_whole() -> None:
-    """The members of a step on other nodes are stopped as well, and counted against their queue."""
+def test_a_step_on_several_nodes_is_stopped_as_a_whole() -> None:
+    """The members of a step on other nodes are stopped as well, and count for their queue."""
     driver = cluster(1, 1, 1, 1, queues=TWO)
     assert len(elastic(driver, 4, "2,4,2")) == 4
     driver.do(apps(app("claims", "root.a")), asks(claim("k")))
     assert sorted(stopped(driver.wait(5))) == ["m2", "m3"]
 
 
-def test_with_backfill_only_the_minimum_holds_a_start() -> None:
-    """Others may not delay the minimum; growth uses the remaining room."""
+def test_only_the_minimum_holds_a_shadow_start() -> None:
+    """With backfill other asks may not delay the minimum, and growth uses the remaining room."""
     driver = cluster(4, properties="{backfill: easy}")
     driver.do(apps(app("runs", "root.a")))
     driver.do(asks(ask("runs", "r", memory=3, tags={"licorne/runtime": "100"})))
@@ -336,8 +336,8 @@ def test_with_backfill_only_the_minimum_holds_a_start() -> None:
 
 
 @pytest.mark.parametrize("mode", ["easy", "conservative"])
-def test_a_gang_holds_one_start(mode: str) -> None:
-    """A new first member takes over the start of its gang, and there is no second start."""
+def test_a_gang_holds_one_shadow_start(mode: str) -> None:
+    """A new first member takes over the shadow start of its gang, which has no second one."""
     driver = cluster(1, properties=f"{{backfill: {mode}}}")
     driver.do(apps(app("runs", "root.a")))
     driver.do(asks(ask("runs", "r", memory=1, tags={"licorne/runtime": "1000"})))
@@ -365,22 +365,22 @@ def test_a_gang_holds_one_start(mode: str) -> None:
         ),
     ],
 )
-def test_terms_that_contradict_each_other_are_refused(tags: dict[str, str], words: str) -> None:
-    """The application is rejected, with the tag and its value."""
+def test_contradicting_terms_are_refused(tags: dict[str, str], words: str) -> None:
+    """An application with contradicting tags is rejected with the tag and its value."""
     driver = cluster(1)
     assert refused_apps(driver.do(apps(app("job", "root.b", tags=tags)))) == {"job": words}
 
 
 @pytest.mark.parametrize("terms", ["100000", "4,4"])
 def test_terms_at_their_bounds_are_accepted(terms: str) -> None:
-    """The largest minimum, and a maximum that leaves no growth."""
+    """The largest minimum is accepted, and so is a maximum that allows no growth."""
     driver = cluster(1)
     elastic(driver, 1, terms)
     assert driver.app("job").state == "Accepted"
 
 
-def test_an_elastic_gang_has_no_placeholders() -> None:
-    """An application with placeholderAsk is refused, and so is a placeholder in an elastic gang."""
+def test_an_elastic_gang_with_placeholders_is_refused() -> None:
+    """An application with placeholderAsk is refused, and so is a placeholder of an elastic gang."""
     driver = cluster(1)
     tags = {"licorne/gang-min": "2"}
     [reason] = refused_apps(driver.do(apps(app("job", "root.b", gang={"memory": 2}, tags=tags)))).values()
@@ -391,13 +391,13 @@ def test_an_elastic_gang_has_no_placeholders() -> None:
 
 
 def shown(driver: Driver, name: str) -> tuple[int, ...] | None:
-    """The report of an application: size, members being stopped, minimum, maximum and step."""
+    """The size, stopping members, minimum, maximum and step in the report of an application."""
     found = driver.app(name).extended["elastic"]
     return None if found is None else astuple(found)
 
 
-def test_an_elastic_gang_reports_its_size() -> None:
-    """The report has running members, those being stopped, and the terms; other gangs have none."""
+def test_the_report_of_an_elastic_gang() -> None:
+    """The report has running and stopping members, and the terms; other gangs have none of these."""
     driver = Driver()
     queues = (
         """[{name: a, resources: {guaranteed: {vcore: 2}}, properties: {preemption.delay: 1s}}, {name: b}]"""

@@ -1,4 +1,4 @@
-"""Costs of elastic gangs: a member, a step and a search cost no more in large gangs, or in large clusters."""
+"""The cost of members, steps and searches does not grow with the size of gangs or of the cluster."""
 
 import sys
 from collections.abc import Callable
@@ -33,7 +33,7 @@ class Scene:
     """A core without checks, whose calls are counted."""
 
     def __init__(self, members: int, gangs: int = 1, spare: int = 0) -> None:
-        """This number of gangs of this number of members, submitted at once, with some empty nodes."""
+        """Submit this number of gangs with this number of members at once, beside some empty nodes."""
         driver = Driver()
         self.scheduler, self.now = driver.scheduler, driver.now
         driver.send(register(config(QUEUES)))
@@ -55,7 +55,7 @@ class Scene:
         return list(self.scheduler.handle(command, self.now))
 
     def turns(self) -> list[Effect]:
-        """Let the core decide until it is idle."""
+        """Decide until the core is idle."""
         effects: list[Effect] = []
         while (due := self.scheduler.next_deadline()) is not None and due <= self.now:
             effects += self.do(Tick())
@@ -63,7 +63,7 @@ class Scene:
 
 
 def counted(action: Callable[[], list[Effect]]) -> tuple[int, list[Effect]]:
-    """Python calls of an action, and its effects."""
+    """The number of Python calls of an action, and its effects."""
     number = 0
 
     def count(_: FrameType, event: str, __: object) -> None:
@@ -79,7 +79,7 @@ def counted(action: Callable[[], list[Effect]]) -> tuple[int, list[Effect]]:
 
 
 def of_claim(scene: Scene) -> int:
-    """Calls of a search that has one step stopped."""
+    """The calls of a search that has one step stopped."""
     scene.do(asks(ask("claims", "k", policy="o", memory=1)))
     scene.turns()
     scene.now += 2
@@ -89,7 +89,7 @@ def of_claim(scene: Scene) -> int:
 
 
 def of_a_lowered_maximum(scene: Scene, members: int) -> int:
-    """Calls until a maximum of half of the members is enforced."""
+    """The calls until a maximum of half of the members is enforced."""
     queues = (
         f"[{{name: a}}, {{name: b, resources: {{max: {{memory: {members // 2}}}}}, properties: {PROMPT}}}]"
     )
@@ -104,7 +104,7 @@ def of_a_lowered_maximum(scene: Scene, members: int) -> int:
 
 
 def of_an_end(scene: Scene) -> int:
-    """Calls at the end of a member, and for an ask that replaces it."""
+    """The calls at the end of a member, and for an ask that replaces it."""
     calls, effects = counted(
         lambda: [
             *scene.do(releases(release("g0", "m0-1"))),
@@ -118,27 +118,27 @@ def of_an_end(scene: Scene) -> int:
 
 
 @pytest.mark.parametrize(("small", "large"), [((100, 1), (800, 1)), ((4, 25), (4, 200))])
-def test_a_member_costs_the_same_in_large_gangs_and_among_many(
+def test_the_cost_of_a_member_does_not_grow_with_gangs(
     small: tuple[int, int], large: tuple[int, int]
 ) -> None:
-    """Eight times the members take eight times the calls to place, and the end of one no more."""
+    """Eight times the members take eight times the calls to place, and the end of one no more calls."""
     few, many = Scene(*small), Scene(*large)
     assert many.calls < 8 * 1.3 * few.calls
     assert of_an_end(many) < 1.3 * of_an_end(few)
 
 
 def test_a_step_of_one_member_examines_few_of_many_nodes() -> None:
-    """Among a hundred times the nodes, growth by single members takes about as many calls."""
+    """With a hundred times the nodes, growth by single members takes about as many calls."""
     assert Scene(100, spare=198).calls < 1.3 * Scene(100).calls
 
 
 @pytest.mark.parametrize(("small", "large"), [((100, 1), (800, 1)), ((4, 25), (4, 200))])
 def test_a_search_examines_each_member_a_few_times(small: tuple[int, int], large: tuple[int, int]) -> None:
-    """Among eight times the members a search for victims costs eight times as much, not more."""
+    """With eight times the members a search for victims takes at most eight times the calls."""
     few, many = Scene(*small), Scene(*large)
     assert of_claim(many) < 8 * 1.3 * of_claim(few)
 
 
 def test_the_enforcement_of_a_maximum_examines_each_member_a_few_times() -> None:
-    """Eight times the members are stopped at eight times the cost, not more."""
+    """Eight times the members are stopped at no more than eight times the cost."""
     assert of_a_lowered_maximum(Scene(800), 800) < 8 * 1.3 * of_a_lowered_maximum(Scene(100), 100)

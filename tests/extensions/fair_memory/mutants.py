@@ -1,4 +1,4 @@
-"""Fairness with memory: earlier usage counts, exactly and for its half-life."""
+"""Fairness with memory: earlier usage counts exactly, and by its half-life."""
 
 from mutants.defect import Defect
 from mutants.operators import drop, swap

@@ -8,8 +8,8 @@ import pytest
 from licorne_core.extensions.fair_memory.decayed import Decayed, hours_of_due, weighted
 
 
-def test_a_constant_rate_has_a_closed_form() -> None:
-    """Usage of a constant rate tends to the rate times the half-life by ln 2."""
+def test_constant_usage_has_a_closed_form() -> None:
+    """Decayed usage of a constant rate tends to the rate times the half-life divided by ln 2."""
     account = Decayed(60.0, 0.0)
     account.follow({"vcore": 500, "memory": 0}, 0.0)
     for seconds in (1e-6, 0.5, 60.0, 3600.0):
@@ -21,8 +21,8 @@ def test_a_constant_rate_has_a_closed_form() -> None:
     assert account.at(60.0 + 6000)["vcore"] == pytest.approx(used / 2**100)
 
 
-def test_reads_do_not_change_an_account() -> None:
-    """Extra reads, or repeated updates with the same amounts, do not change the sums."""
+def test_reads_do_not_change_decayed_usage() -> None:
+    """Additional reads, and updates with the same amounts, do not change the sums."""
     quiet, busy = Decayed(7.0, 0.0), Decayed(7.0, 0.0)
     for account in (quiet, busy):
         account.follow({"gpu": 3}, 0.1)
@@ -36,8 +36,8 @@ def test_reads_do_not_change_an_account() -> None:
     assert quiet.at_step(100) == busy.at_step(100)
 
 
-def test_usage_below_a_unit_adds_up() -> None:
-    """A thousandth of a core for a millisecond at a time counts."""
+def test_very_small_usage_is_summed() -> None:
+    """Usage of a thousandth of a core for a millisecond at a time is counted."""
     account = Decayed(1e6, 0.0)
     for number in range(1000):
         for amount, time in ((1, number), (0, number + 0.001)):
@@ -45,8 +45,8 @@ def test_usage_below_a_unit_adds_up() -> None:
     assert account.at(1000.0)["vcore"] == pytest.approx(1.0, rel=1e-3)
 
 
-def test_the_present_second_is_that_before_its_changes() -> None:
-    """The sums of a whole second stay as they are, whatever changes within it."""
+def test_decayed_usage_is_constant_within_a_second() -> None:
+    """The sums that are reported in a second do not depend on changes within it."""
     account = Decayed(60.0, 0.0)
     account.follow({"gpu": 2}, 0.0)
     at_ten = account.at(10.0)["gpu"]
@@ -58,7 +58,7 @@ def test_the_present_second_is_that_before_its_changes() -> None:
 
 @pytest.mark.parametrize("half_life", [1e-4, 0.3, 60.0, 1e7])
 def test_changes_within_a_second_count_from_their_times_on(half_life: float) -> None:
-    """Any number of changes in a second gives the sum of the amounts, each decayed since its time."""
+    """Any number of changes in a second gives the sum of the amounts, each decayed since its own time."""
     draw = Random(7)
     account = Decayed(half_life, 0.25)
     now, used, closed = 0.25, 0, 0.0
@@ -72,8 +72,8 @@ def test_changes_within_a_second_count_from_their_times_on(half_life: float) -> 
     assert account.at(now - 1.0) == account.at(now)
 
 
-def test_another_half_life_counts_from_its_time_on() -> None:
-    """Earlier usage keeps its value, and decays by the new half-life."""
+def test_a_changed_half_life_applies_from_its_time_on() -> None:
+    """Earlier usage keeps its value, and then decays by the new half-life."""
     account = Decayed(60.0, 0.0)
     account.follow({"gpu": 1}, 0.0)
     account.follow({}, 30.0)
@@ -87,13 +87,13 @@ def test_another_half_life_counts_from_its_time_on() -> None:
     assert account.at(50.75) == {"gpu": now}
 
 
-def test_usage_in_hours_of_the_share() -> None:
-    """The largest type counts, in hours of the share; without a divisor none, with a zero divisor all."""
+def test_decayed_usage_is_in_hours_of_the_share() -> None:
+    """The largest type counts; one without a divisor counts zero, and one with a zero divisor everything."""
     assert hours_of_due({"vcore": 3600.0, "memory": 7200.0}, {"vcore": 1, "memory": 4}) == 1.0
     assert hours_of_due({"gpu": 3600.0}, {"vcore": 1}) == 0.0
     assert hours_of_due({"gpu": 7200.0}, {"gpu": 0}) == 2.0
 
 
-def test_a_weight_of_zero_comes_last() -> None:
-    """A queue of weight 0 is ordered after all others, even if it has used nothing."""
+def test_a_queue_of_weight_zero_is_last() -> None:
+    """A queue of weight 0 is ordered after all others, even without usage."""
     assert weighted(0.0, 0.0) > weighted(1e300, 0.5) > weighted(1.0, 1.0)

@@ -37,10 +37,10 @@ QUEUES = "[{name: a}, {name: b}]"
 
 
 class Cluster:
-    """A cluster with room for a number of asks at a time, each of which runs for a while."""
+    """A cluster with room for a number of asks at a time, each of which runs for a fixed time."""
 
     def __init__(self, text: str, slots: int, *, tuning: Tuning | None = None) -> None:
-        """Register, with an application of each queue."""
+        """Register, and submit an application to each queue."""
         self.driver = Driver(tuning=tuning, sweep=50)
         self.driver.do(register(text), nodes(node("n1", vcore=slots)))
         self.asked = 0
@@ -48,13 +48,13 @@ class Cluster:
         self.order: list[str] = []
 
     def want(self, app_id: str, count: int) -> None:
-        """Further asks of an application."""
+        """Submit further asks of an application."""
         keys = [f"k{self.asked + number:05}" for number in range(count)]
         self.asked += count
         self._follow(self.driver.do(asks(*(ask(app_id, key, vcore=1) for key in keys))), 0.0)
 
     def run(self, until: float, each: float) -> None:
-        """Run up to a time; each allocation ends after this number of seconds."""
+        """Run until a time; each allocation ends after this number of seconds."""
         driver = self.driver
         while True:
             ends = [end for end, _, _ in self.running]
@@ -81,12 +81,12 @@ def account_of(driver: Driver, owner: UsageOwner) -> Decayed:
 
 
 def decayed(driver: Driver, path: str, user: str = "") -> float:
-    """Decayed usage of a queue, or of a user in it, in resources times seconds, as of now."""
+    """The present decayed usage of a queue, or of a user in it, in resources times seconds."""
     return account_of(driver, UsageOwner(QueuePath(path), user)).at(driver.now).get("vcore", 0.0)
 
 
-def test_past_usage_counts() -> None:
-    """One queue is alone for a half-life; then the other leads until the sums meet, then they alternate."""
+def test_queues_are_ordered_by_past_usage() -> None:
+    """After one queue was alone for a half-life, the other leads to equal sums; then they alternate."""
     each = 2.0
     cluster = Cluster(config(QUEUES, properties=f"{{fairshare.half-life: {HALF_LIFE:g}s}}"), 1)
     driver = cluster.driver
@@ -95,14 +95,14 @@ def test_past_usage_counts() -> None:
     cluster.running = [(driver.now + each, *one[1:]) for one in cluster.running]
     cluster.run(START + 60.0, each)
     assert set(cluster.order) == {"a"}
-    # A has used one of one for a half-life; from now on B alone runs until its own sum is as much.
+    # A has used one of one unit for a half-life. From now on B alone runs, until its sum is equal.
     a_sum = HALF_LIFE / log(2) * 0.5
     assert decayed(driver, "root.a") == pytest.approx(a_sum, rel=1e-6)
     cluster.want("b", 200)
     begin = len(cluster.order)
     cluster.run(START + 240.0, each)
     ran = cluster.order[begin:]
-    # The sums meet after s: a_sum * 2^-s/H = H / ln 2 * (1 - 2^-s/H).
+    # The sums are equal after s: a_sum * 2^-s/H = H / ln 2 * (1 - 2^-s/H).
     meet = HALF_LIFE * log(1 + a_sum * log(2) / HALF_LIFE) / log(2)
     lead = ran.index("a", 2) if "a" in ran[:2] else ran.index("a")
     assert abs(lead - meet / each) <= 1.5
@@ -110,7 +110,7 @@ def test_past_usage_counts() -> None:
     assert all(abs(after[:n].count("a") - after[:n].count("b")) <= 1 for n in range(len(after)))
 
 
-def test_a_weight_divides_usage() -> None:
+def test_usage_is_divided_by_the_weight() -> None:
     """Siblings of weights 1 and 0.25 run four to one; a sibling of weight 0 runs when no other waits."""
     queues = (
         "[{name: a}, {name: b, properties: {fairshare.weight: '0.25'}}, "
@@ -129,7 +129,7 @@ def test_a_weight_divides_usage() -> None:
 
 
 def test_users_of_a_fair_leaf_are_ordered_by_past_usage() -> None:
-    """A user without usage precedes one whose application is new as well."""
+    """A user without usage precedes a user with past usage whose application is as new."""
     text = config(
         "[{name: a, properties: {application.sort.policy: fair, fairshare.half-life: 60s}}]",
     )
@@ -147,7 +147,7 @@ def test_users_of_a_fair_leaf_are_ordered_by_past_usage() -> None:
 
 
 def test_users_without_past_usage_are_ordered_by_present_usage() -> None:
-    """A user with one application gets as much at first as one with nine."""
+    """A user with one application gets as much at first as a user with nine."""
     text = config("[{name: a, properties: {application.sort.policy: fair, fairshare.half-life: 1h}}]")
     driver = Driver()
     driver.do(register(text), nodes(node("n1", vcore=20)), apps(app("ann", "root.a", user="ann")))
@@ -157,8 +157,8 @@ def test_users_without_past_usage_are_ordered_by_present_usage() -> None:
     assert [app_id for app_id, *_ in placed(driver.do(asks(*made)))].count("ann") == 10
 
 
-def test_a_recreated_dynamic_queue_has_its_past_usage() -> None:
-    """A queue that is removed because it is empty has its usage when it is created again."""
+def test_a_dynamic_queue_that_is_created_again_has_its_past_usage() -> None:
+    """A dynamic queue that was removed when empty has its usage when it is created again."""
     text = config(
         "[{name: a, parent: true}]",
         properties="{fairshare.half-life: 1h}",
@@ -200,8 +200,8 @@ def test_past_usage_outlives_the_registration() -> None:
     assert decayed(second, "root.a") == pytest.approx(decayed(first, "root.a"), rel=0.01)
 
 
-def test_old_usage_only_decays() -> None:
-    """Usage from long before the registration is not extrapolated for ever."""
+def test_usage_from_long_ago_is_not_extrapolated() -> None:
+    """Usage from long before the registration only decays."""
     text = config(QUEUES, properties="{fairshare.half-life: 1h}")
     first, second = Driver(), Driver()
     first.do(register(text), nodes(node("n1", vcore=4)), apps(app("x", "root.a")))
@@ -214,8 +214,8 @@ def test_old_usage_only_decays() -> None:
 
 
 @pytest.mark.parametrize("tuning", [Tuning(), Tuning(fill_work=1), Tuning(slice_size=1)])
-def test_the_tuning_changes_nothing(tuning: Tuning) -> None:
-    """Sizes of slices, and so the number of steps, change neither the order nor a total."""
+def test_the_slice_size_does_not_change_the_order(tuning: Tuning) -> None:
+    """The size of slices, and so the number of steps, changes neither the order nor a total."""
 
     def play(how: Tuning | None) -> tuple[list[str], float]:
         cluster = Cluster(config(QUEUES, properties="{fairshare.half-life: 10s}"), 3, tuning=how)
@@ -230,7 +230,7 @@ def test_the_tuning_changes_nothing(tuning: Tuning) -> None:
 
 
 def test_users_follow_the_size_of_the_cluster_at_once() -> None:
-    """The usage of users is relative to the present shares, in the same turn in which these change."""
+    """The order of users follows a change of the cluster's size in the same turn."""
     driver = Driver()
     text = config("[{name: a, properties: {application.sort.policy: fair, fairshare.half-life: 1h}}]")
     driver.do(register(text), nodes(node("n1", vcore=4, gpu=4)))
@@ -238,14 +238,14 @@ def test_users_follow_the_size_of_the_cluster_at_once() -> None:
     driver.do(asks(ask("x", "k1", gpu=1)), asks(ask("y", "k2", vcore=2)))
     driver.wait(100.0)
     assert not placed(driver.do(asks(ask("x", "k3", vcore=3), ask("y", "k4", vcore=3))))
-    # Ann has a quarter of all GPUs and Bob half of the cores: then it is all GPUs, and less than half.
+    # Ann has a quarter of all GPUs and Bob half of the cores; later Ann has all GPUs, and Bob less than half.
     smaller = nodes(node("n1", NodeAction.UPDATE, vcore=5, gpu=1))
     assert placed(driver.do(smaller)) == [("y", "k4", "n1")]
 
 
 @pytest.mark.parametrize("drop", [drop_queue, drop_partition])
 def test_decayed_usage_outlives_a_reload(drop: Callable[[Driver], None]) -> None:
-    """Usage of queue and user decays during their absence, and counts after their return."""
+    """The usage of a queue and its users decays while a reload leaves them out, and counts again later."""
     text = config(
         "[{name: a, properties: {application.sort.policy: fair}}]", properties="{fairshare.half-life: 1h}"
     )
@@ -262,8 +262,8 @@ def test_decayed_usage_outlives_a_reload(drop: Callable[[Driver], None]) -> None
         assert sums[0] > 0
 
 
-def test_decayed_usage_outlives_its_half_life() -> None:
-    """A half-life that is switched off and on does not remove usage prematurely."""
+def test_decayed_usage_outlives_a_disabled_half_life() -> None:
+    """A half-life that is disabled and enabled again does not remove usage."""
     text = config("[{name: a}]", properties="{fairshare.half-life: 1h}")
     driver = started(text, gpu=6)
     driver.wait(600.0)
@@ -272,5 +272,5 @@ def test_decayed_usage_outlives_its_half_life() -> None:
     driver.do(reload(text))
     report = driver.views.queue(DEFAULT, "root.a").extended["fair_share"]
     assert report is not None
-    # An hour without a half-life counts for nothing, and halves what was used before.
+    # The hour without a half-life adds nothing, and halves the usage before it.
     assert report.decayed["gpu"] == pytest.approx(0.5 * 600 / 3600 * 6, rel=0.06)

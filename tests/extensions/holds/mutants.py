@@ -100,14 +100,14 @@ HOLDS = (
         "_why_not_running",
         swap("<=", "<"),
         "a running application is moved to a leaf at its maximum of applications",
-        ("extensions/holds/test_holds::test_a_running_application_counts_in_its_new_leaf",),
+        ("extensions/holds/test_holds::test_a_moved_running_application_counts_in_its_new_leaf",),
     ),
     Defect(
         "priority-without-a-place",
         "_give_priority",
         never("is_pending"),
         "asks keep their places in the order when their priority changes",
-        ("extensions/holds/test_holds::test_large_changes_are_done_in_slices",),
+        ("extensions/holds/test_holds::test_large_changes_take_slices",),
     ),
     Defect(
         "over-and-held",
@@ -121,7 +121,7 @@ HOLDS = (
         "_resume_expected",
         drop("_replace"),
         "the hold of an application that comes back is not ended",
-        ("extensions/holds/test_holds::test_an_application_that_is_not_added_yet_can_be_resumed",),
+        ("extensions/holds/test_holds::test_an_application_can_be_resumed_before_its_replay",),
     ),
     Defect(
         "moved-to-recovery",

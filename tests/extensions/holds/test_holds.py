@@ -53,25 +53,25 @@ def cluster(queues: str = QUEUES, predicates: PredicatePolicy | None = None, vco
 
 
 def held(effects: list[Effect]) -> tuple[bool, int, int]:
-    """The answer to the operator of a hold."""
+    """The answer that the operator of a hold receives."""
     (found,) = [effect for effect in effects if isinstance(effect, ApplicationHeld)]
     return found.changed, found.asks, found.allocations
 
 
 def changed(effects: list[Effect]) -> tuple[bool, str, int | None]:
-    """The answer to the operator of a change."""
+    """The answer that the operator of a change receives."""
     (found,) = [effect for effect in effects if isinstance(effect, ApplicationChanged)]
     return found.changed, found.queue, found.marks.priority
 
 
 def refusal(effects: list[Effect]) -> tuple[OperatorRefusal, str]:
-    """The reason for a refusal of the operator."""
+    """The reason for which the operator's command is refused."""
     (found,) = [effect for effect in effects if isinstance(effect, OperatorRefused)]
     return found.refusal, found.reason
 
 
 def test_a_held_application_causes_no_packing() -> None:
-    """A held application does not cause packing, until it is resumed."""
+    """The asks of a held application do not cause nodes to be packed, until it is resumed."""
     driver = cluster()
     driver.do(asks(ask("other", "runs", vcore=1)), asks(ask("app", "large", vcore=10)))
 
@@ -87,8 +87,8 @@ def test_a_held_application_causes_no_packing() -> None:
     assert packs()
 
 
-def test_a_held_application_gets_no_allocation_until_it_is_resumed() -> None:
-    """Its allocations continue, others are served past it, and all waiting asks are served in the end."""
+def test_a_held_application_gets_no_allocation() -> None:
+    """Its allocations continue, others are served past it, and all its asks are served once it is resumed."""
     driver = cluster()
     driver.do(asks(ask("app", "k1", vcore=4)))
     assert held(driver.do(hold("app"))) == (True, 0, 1)
@@ -100,7 +100,7 @@ def test_a_held_application_gets_no_allocation_until_it_is_resumed() -> None:
 
 
 def test_a_hold_is_sent_to_the_rm_and_as_an_event() -> None:
-    """The state is unchanged, and the message has operator and reason."""
+    """The update has the unchanged state, and a message with operator and reason."""
     driver = cluster()
     driver.do(asks(ask("app", "k1", vcore=4)))
     driver.facts.clear()
@@ -115,7 +115,7 @@ def test_a_hold_is_sent_to_the_rm_and_as_an_event() -> None:
 
 
 def test_explain_names_the_operator_of_a_hold() -> None:
-    """The check has a code of its own, in the order of checks and in the census of reasons."""
+    """The check of a hold has a code of its own, in explanations and in the census of reasons."""
     driver = cluster()
     driver.do(hold("app"), asks(ask("app", "k1", vcore=4)))
     report = driver.explain("app", "k1")
@@ -124,8 +124,8 @@ def test_explain_names_the_operator_of_a_hold() -> None:
     assert last(driver.views.census(DEFAULT)).pending == {(QueuePath("root.a"), "APPLICATION_HELD"): 1}
 
 
-def test_a_hold_gives_up_reservations() -> None:
-    """The node is not reserved for the held ask any more, but for the next waiting one."""
+def test_a_hold_ends_reservations() -> None:
+    """The node of a held ask is reserved for the next waiting ask instead."""
     driver = cluster(vcore=4)
     driver.do(asks(ask("other", "small", vcore=2)), asks(ask("app", "large", vcore=4)))
     driver.wait(5)
@@ -137,15 +137,15 @@ def test_a_hold_gives_up_reservations() -> None:
     assert keys(driver.do(asks(ask("other", "next", vcore=2)))) == ["next"]
 
 
-def test_the_next_application_starts_in_place_of_a_held_one() -> None:
-    """A state-aware queue admits one application at a time, and not a held one."""
+def test_a_state_aware_queue_starts_the_next_application_during_a_hold() -> None:
+    """A state-aware queue admits one application at a time, and skips a held one."""
     driver = cluster("[{name: a, properties: {application.sort.policy: stateaware}}]")
     driver.do(hold("app"), asks(ask("app", "k1", vcore=1)))
     assert keys(driver.do(asks(ask("other", "o1", vcore=1)))) == ["o1"]
 
 
-def test_an_assumed_ask_is_confirmed_during_a_hold() -> None:
-    """The RM has already been asked about the node; if it refuses, the ask waits like all others."""
+def test_an_ask_assumed_before_a_hold_is_allocated() -> None:
+    """If the RM accepts the node the ask is allocated during the hold; if it refuses, the ask waits."""
     driver = cluster(predicates=PredicatePolicy(deadline=10))
     (first,) = asked(driver.do(asks(ask("app", "k1", vcore=1, predicate="p"))))
     driver.do(hold("app"))
@@ -158,7 +158,7 @@ def test_an_assumed_ask_is_confirmed_during_a_hold() -> None:
 
 
 def test_a_held_real_ask_replaces_no_placeholder() -> None:
-    """A replacement is an allocation as well; the timeout of the placeholders continues."""
+    """A hold blocks the replacement of a placeholder, while the timeout of the placeholders continues."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")), nodes(node("n1", vcore=2)))
     driver.do(apps(app("job", "root.a", gang={"vcore": 2})))
@@ -170,8 +170,8 @@ def test_a_held_real_ask_replaces_no_placeholder() -> None:
     assert driver.app("job").placeholder_deadline == deadline
 
 
-def test_marks_of_a_registration_wait_for_their_application() -> None:
-    """A replay reports the old queue and the asks' own priorities, and does not undo the operator's acts."""
+def test_marks_of_a_registration_apply_to_replayed_applications() -> None:
+    """The old queue and priorities in a replay do not undo the operator's acts."""
     driver = cluster()
     mark = OperatorMark("ann", 5.0, "why")
     marks = ApplicationMarks(hold=mark, change=mark, priority=7, queue=QueuePath("root.b"))
@@ -190,8 +190,8 @@ def test_marks_of_a_registration_wait_for_their_application() -> None:
     assert keys(driver.do(hold("app", held=False))) == ["k1"]
 
 
-def test_an_application_that_is_not_added_yet_can_be_resumed() -> None:
-    """Its mark is removed, and it is added without one."""
+def test_an_application_can_be_resumed_before_its_replay() -> None:
+    """The mark of the application is removed, and it is replayed without a hold."""
     driver = cluster()
     of = {(DEFAULT, AppId("late")): ApplicationMarks(hold=MARK)}
     again = replace(register(config(QUEUES)), marks={"holds": of})
@@ -202,7 +202,7 @@ def test_an_application_that_is_not_added_yet_can_be_resumed() -> None:
 
 @pytest.mark.parametrize("end", [kill("app"), remove_apps("app")], ids=["stopped", "removed"])
 def test_marks_end_with_their_application(end: object) -> None:
-    """A later application of that id is not held."""
+    """A later application under the id of an ended one is not held."""
     driver = cluster()
     driver.do(hold("app"))
     effects = driver.do(end)  # type: ignore[arg-type]
@@ -212,7 +212,7 @@ def test_marks_end_with_their_application(end: object) -> None:
 
 
 def test_a_priority_applies_to_present_and_future_asks() -> None:
-    """The application precedes those of lower priority until each ask has its own again."""
+    """An application precedes those of lower priority, until its asks get their own priorities back."""
     driver = cluster(vcore=2)
     driver.do(asks(ask("other", "full", vcore=2)))
     driver.do(asks(ask("other", "o1", vcore=1, priority=5)), asks(ask("app", "k1", vcore=1)))
@@ -230,7 +230,7 @@ def test_a_priority_applies_to_present_and_future_asks() -> None:
 
 @pytest.fixture
 def unfair() -> Driver:
-    """A node of 4 that root.rich has filled, the application `rich` last; `poor` is guaranteed everything."""
+    """A node of 4 filled by root.rich, last by the application `rich`; `poor` is guaranteed all of it."""
     driver = Driver()
     queues = (
         "[{name: poor, resources: {guaranteed: {vcore: 4}}, "
@@ -244,8 +244,8 @@ def unfair() -> Driver:
     return driver
 
 
-def test_an_operators_priority_spares_victims(unfair: Driver) -> None:
-    """The youngest would be stopped, but has a higher priority than the ask by now."""
+def test_the_priority_of_an_operator_protects_victims(unfair: Driver) -> None:
+    """The youngest allocation is no victim once its priority is above that of the ask."""
     unfair.do(change("rich", priority=5))
     ((app_id, _, why, _),) = released(
         unfair.do(asks(ask("poor", "k", vcore=2, policy="o"))) + unfair.wait(40)
@@ -253,16 +253,16 @@ def test_an_operators_priority_spares_victims(unfair: Driver) -> None:
     assert (app_id, why) == ("cheap", "PREEMPTED_BY_SCHEDULER")
 
 
-def test_without_an_operators_priority_victims_are_found_again(unfair: Driver) -> None:
-    """Searches that failed for a priority are repeated once it is reset."""
+def test_a_reset_priority_causes_another_search_for_victims(unfair: Driver) -> None:
+    """A search that failed because of a priority is repeated once the priority is reset."""
     unfair.do(change("rich", priority=5), change("cheap", priority=5))
     assert not released(unfair.do(asks(ask("poor", "k", vcore=2, policy="o"))) + unfair.wait(40))
     ((app_id, _, _, _),) = released(unfair.do(change("rich", reset=True)) + unfair.wait(40))
     assert app_id == "rich"
 
 
-def test_a_reserved_ask_keeps_its_node_with_another_priority() -> None:
-    """The reserved ask is the same in another position."""
+def test_a_change_of_priority_keeps_a_reservation() -> None:
+    """The ask of a reservation keeps its node, with another place in the order."""
     driver = cluster(vcore=4)
     driver.do(asks(ask("other", "small", vcore=2)), asks(ask("app", "large", vcore=4)))
     driver.wait(5)
@@ -272,8 +272,8 @@ def test_a_reserved_ask_keeps_its_node_with_another_priority() -> None:
     assert keys(driver.do(releases(release("other", "small")))) == ["large"]
 
 
-def test_a_waiting_application_moves_with_all_its_asks() -> None:
-    """Its usage is that of the other queue, the RM is notified, and it is served there."""
+def test_a_moved_application_waits_in_its_new_queue() -> None:
+    """Its usage is that of the new queue, where its asks are served, and the RM is notified."""
     driver = cluster(vcore=2)
     driver.do(asks(ask("other", "full", vcore=2)), asks(ask("app", "k1", vcore=1), ask("app", "k2", vcore=1)))
     driver.facts.clear()
@@ -291,7 +291,7 @@ def test_a_waiting_application_moves_with_all_its_asks() -> None:
 
 
 def test_a_refused_move_changes_nothing() -> None:
-    """Each refusal names the reason, and nothing of the command is done."""
+    """Each refusal of a move has a reason, and no part of the command is done."""
     fair = "{name: fair, properties: {application.sort.policy: fair}}"
     driver = cluster(f"[{{name: a}}, {{name: b}}, {{name: up, queues: [{fair}]}}]")
     recovered = app("forced", "nowhere", tags={"application.create.force": "true"})
@@ -309,8 +309,8 @@ def test_a_refused_move_changes_nothing() -> None:
     assert driver.app("app").operator_priority is None
 
 
-def test_a_running_application_counts_in_its_new_leaf() -> None:
-    """It counts even without allocations: a queue or limit with no place for it refuses the move."""
+def test_a_moved_running_application_counts_in_its_new_leaf() -> None:
+    """A running application counts without allocations: a queue or limit at its maximum refuses it."""
     limited = "limits: [{limit: '', users: ['ann'], maxapplications: 1}]"
     driver = cluster(f"[{{name: a}}, {{name: b, maxapplications: 1}}, {{name: c, {limited}}}, {{name: d}}]")
     driver.do(apps(app("b", "root.b"), app("c", "root.c")))
@@ -323,8 +323,8 @@ def test_a_running_application_counts_in_its_new_leaf() -> None:
     assert changed(driver.do(change("app", queue="root.d")))[1] == "root.d"
 
 
-def test_large_changes_are_done_in_slices() -> None:
-    """Nothing is scheduled meanwhile, and the answer follows the last slice."""
+def test_large_changes_take_slices() -> None:
+    """Nothing is scheduled between the slices, and the answer follows the last one."""
     driver = Driver(tuning=Tuning(slice_size=1))
     driver.do(register(config(QUEUES)), nodes(node("n1", vcore=1)), apps(app("app", "root.a")))
     driver.do(asks(*(ask("app", f"k{i}", vcore=4, priority=i) for i in range(4))))
@@ -338,7 +338,7 @@ def test_large_changes_are_done_in_slices() -> None:
 
 
 def test_a_failing_application_cannot_be_changed() -> None:
-    """An operator has stopped it, and its end is pending: nothing of it may be changed."""
+    """An application that an operator has killed, and whose end is pending, cannot be changed."""
     driver = cluster()
     driver.do(asks(ask("app", "k1", vcore=1)), kill("app"))
     for command in (hold("app"), change("app", priority=1)):
@@ -348,7 +348,7 @@ def test_a_failing_application_cannot_be_changed() -> None:
         )
 
 
-def test_a_mark_without_its_bit_is_noticed() -> None:
+def test_a_mark_without_its_bit_is_detected() -> None:
     """The recount compares interests with marks, in both directions."""
     driver = cluster()
     partition = driver.partition

@@ -1,4 +1,4 @@
-"""Budgets of hours: usage counts to the microsecond, and for the length of its window."""
+"""Budgets of hours: usage counts to the microsecond, for the length of its window."""
 
 from mutants.defect import Defect
 from mutants.operators import drop, swap

@@ -9,8 +9,8 @@ MONDAY = 1_704_067_200
 """A Monday, 00:00 UTC."""
 
 
-def test_usage_below_a_unit_adds_up() -> None:
-    """A thousandth of a core for a millisecond at a time counts."""
+def test_very_small_usage_is_summed() -> None:
+    """Usage of a thousandth of a core for a millisecond at a time is counted."""
     budget = HoursBudget(QueuePath("root.a"), HoursLimit("vcore", 1, Window.HOUR), 0.0)
     for number in range(1000):
         for amount, time in ((1, number), (0, number + 0.001)):
@@ -19,12 +19,12 @@ def test_usage_below_a_unit_adds_up() -> None:
 
 
 def hours(amount: int, window: Window = Window.DAY) -> HoursBudget:
-    """A budget of hours from a Monday on."""
+    """A budget of hours, from a Monday on."""
     return HoursBudget(QueuePath("root.a"), HoursLimit("gpu", amount, window), MONDAY)
 
 
-def test_hours_are_used_up_and_renewed() -> None:
-    """A budget determines to the microsecond when it is used up, and starts over with the next window."""
+def test_hours_are_used_up_and_available_again() -> None:
+    """The end of a budget is computed to the microsecond, and the next window starts without usage."""
     budget = hours(8)
     budget.follow(4, MONDAY + 3600.5)
     assert budget.changes_at(4) == MONDAY + 3 * 3600 + 0.5
@@ -32,14 +32,14 @@ def test_hours_are_used_up_and_renewed() -> None:
     assert budget.follow(4, MONDAY + 3 * 3600 + 0.5)
     assert budget.spent
     assert budget.changes_at(4) == MONDAY + 86_400
-    # What runs goes on, and counts in the next window from its beginning on.
+    # Running allocations continue, and count in the next window from its beginning on.
     assert budget.follow(4, MONDAY + 86_400)
     assert budget.used == 0
     assert budget.changes_at(4) == MONDAY + 86_400 + 2 * 3600
 
 
-def test_a_window_in_which_the_hours_suffice() -> None:
-    """Usage below the limit of a window never changes anything; a budget of zero is always used up."""
+def test_usage_below_the_limit_of_a_window_blocks_nothing() -> None:
+    """Usage below the limit never uses up a budget, and a budget of zero is always used up."""
     slow = hours(25)
     slow.follow(1, MONDAY)
     at = slow.changes_at(1)
@@ -52,8 +52,8 @@ def test_a_window_in_which_the_hours_suffice() -> None:
     assert nothing.spent
 
 
-def test_usage_through_several_windows() -> None:
-    """Usage through several windows counts in the last one from its beginning on."""
+def test_usage_over_several_windows() -> None:
+    """Usage over several windows counts in the last one from its beginning on."""
     budget = hours(1000, Window.HOUR)
     budget.follow(2, MONDAY + 1800)
     span, used = budget.at(MONDAY + 5 * 3600 + 60)
@@ -62,7 +62,7 @@ def test_usage_through_several_windows() -> None:
 
 
 def test_a_changed_limit_applies_at_once() -> None:
-    """Another amount counts at once, with the usage so far; another window starts without usage."""
+    """A new amount applies at once, with the usage so far; a new kind of window starts without usage."""
     budget = hours(8)
     budget.follow(4, MONDAY)
     budget.change(HoursLimit("gpu", 4, Window.DAY), MONDAY + 3600)

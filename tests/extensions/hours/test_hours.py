@@ -1,4 +1,4 @@
-"""Budgets of hours over time: their events, and retained usage of removed ones."""
+"""Budgets of hours: their events over time, and the usage retained for removed ones."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -30,26 +30,26 @@ BUDGET = "properties: {budget.gpu-hours: %s}"
 
 
 def of_hours(hours: str) -> str:
-    """A configuration with one queue with this number of hours, and one without."""
+    """A configuration with a queue with this number of hours, and one without a budget."""
     return config(f"[{{name: a, {BUDGET % hours}}}, {{name: b}}]")
 
 
 def told(driver: Driver) -> list[str]:
-    """The events of hours since the last time."""
+    """The events of budgets of hours since the previous call."""
     lines = [line for line in heard(driver) if "BUDGET_" in line]
     driver.facts.clear()
     return lines
 
 
 def used(driver: Driver, partition: PartitionName = DEFAULT) -> float:
-    """GPU-hours that the queue has used in the present window."""
+    """The GPU-hours that the queue has used in the present window."""
     reports: list[HoursReport] = driver.views.queue(partition, "root.a").extended["hours_budgets"]
     [report] = reports
     return report.used
 
 
-def test_the_end_of_hours_has_one_event() -> None:
-    """There is one event when the last hour is used, whatever is submitted, and one when a window begins."""
+def test_a_used_up_budget_has_one_event() -> None:
+    """There is one event when the last hour is used, whatever is submitted, and one at the next window."""
     driver = started(of_hours("1/hour"), gpu=6)
     assert told(driver) == []
     driver.wait(600.0)
@@ -68,8 +68,8 @@ def test_the_end_of_hours_has_one_event() -> None:
 
 
 @pytest.mark.parametrize("last", [1, 5])
-def test_hours_run_out_exactly_for_any_growth_of_usage(last: int) -> None:
-    """Usage that grows a little or by much, long before, uses up the hours at the moment that follows."""
+def test_the_end_of_hours_is_exact_for_any_growth_of_usage(last: int) -> None:
+    """Usage that grows long before, slightly or much, uses up the hours exactly at the computed time."""
     driver = started(of_hours("24/day"), gpu=1)
     for key, gpu in (("k2", 1), ("k3", last)):
         driver.wait(600.0)
@@ -90,8 +90,8 @@ CHANGES = {
 
 
 @pytest.mark.parametrize(("hours", "text"), CHANGES.values(), ids=CHANGES)
-def test_a_configuration_with_other_hours_has_an_event(hours: str, text: str) -> None:
-    """A budget that admits asks again causes an event; one that is lowered again has run out again."""
+def test_a_reload_of_hours_has_an_event(hours: str, text: str) -> None:
+    """A budget that is raised above the usage has an event, and so has one that is lowered below it."""
     driver = started(of_hours("1/hour"), gpu=6)
     driver.wait(600.0)
     driver.do(releases(release("x", "k1")))
@@ -104,7 +104,7 @@ def test_a_configuration_with_other_hours_has_an_event(hours: str, text: str) ->
 
 
 def test_a_budget_of_zero_has_one_event() -> None:
-    """A window that changes nothing has no event."""
+    """A new window of a budget of zero has no event."""
     driver = started(of_hours("0/hour"), gpu=1)
     driver.wait(3 * 3600.0)
     [line] = told(driver)
@@ -119,15 +119,15 @@ def _drop_budget(driver: Driver) -> None:
 
 
 def _drop_all_and_register(driver: Driver) -> None:
-    """The RM registers without the partition, with its retained state, and gets it back by a reload."""
+    """Register the RM without the partition, with its retained state; a reload adds the partition again."""
     drop_partition(driver)
     memory = dict(listed(driver.views.memory(RmId("rm1"))))
     driver.do(replace(register(config("[{name: b}]", name="other")), memory=memory))
 
 
 @pytest.mark.parametrize("drop", [drop_queue, _drop_budget, drop_partition, _drop_all_and_register])
-def test_used_hours_outlive_a_reload(drop: Drop) -> None:
-    """Queue, budget or partition that are dropped and brought back have no more hours than before."""
+def test_used_hours_outlive_removal_from_the_configuration(drop: Drop) -> None:
+    """A queue, budget or partition that is removed and added again has no more hours than before."""
     driver = started(of_hours("1/hour"), gpu=6)
     driver.wait(600.0)
     driver.do(releases(release("x", "k1")), apps(app("y", "root.b")))
@@ -141,8 +141,8 @@ def test_used_hours_outlive_a_reload(drop: Drop) -> None:
     assert placed(driver.wait(FULL_HOUR + 3600.0 - driver.now)) == [("z", "k2", "n1")]
 
 
-def test_a_dropped_partition_is_retained_until_its_return() -> None:
-    """Usage of a partition is part of the RM's retained state in its absence, and once after its return."""
+def test_usage_of_a_removed_partition_is_retained() -> None:
+    """The usage of a removed partition is in the RM's retained state, and once after its return."""
     driver = started(of_hours("2/hour"), gpu=6)
     driver.wait(600.0)
     drop_partition(driver)
@@ -168,10 +168,10 @@ def hours_check(driver: Driver, app_id: str, key: str) -> RuleCheck:
     return found
 
 
-def test_nothing_new_starts_once_the_hours_are_used_up() -> None:
-    """At the limit, asks for the resource wait, also in descendants; allocations continue to their end.
+def test_no_allocation_starts_once_the_hours_are_used_up() -> None:
+    """At the limit asks for the resource wait, also in queues below; allocations continue to their end.
 
-    With the next window the asks start by themselves.
+    In the next window the asks start by themselves.
     """
     queues = "[{name: a, properties: {budget.gpu-hours: 1/hour}, queues: [{name: b}]}, {name: c}]"
     driver = Driver()
@@ -195,8 +195,8 @@ def test_nothing_new_starts_once_the_hours_are_used_up() -> None:
     assert (report.used, report.resets_at, report.spent) == (0.0, full_hour + 7200.0, False)
 
 
-def test_a_budget_may_be_raised() -> None:
-    """A larger budget lets waiting asks start at once; usage of the window continues to count."""
+def test_a_raised_budget_starts_waiting_asks() -> None:
+    """A raised budget lets waiting asks start at once, and usage of the window still counts."""
     queues = "[{{name: a, properties: {{budget.gpu-hours: {hours}/day}}}}]"
     driver = Driver()
     driver.do(register(config(queues.format(hours=1))), nodes(node("n1", gpu=9)), apps(app("x", "root.a")))
@@ -209,7 +209,7 @@ def test_a_budget_may_be_raised() -> None:
 
 
 def test_usage_during_an_absence_is_bounded() -> None:
-    """Usage during an absence counts for ten minutes, and no more."""
+    """Usage during an absence is counted for at most ten minutes."""
     text = config("[{name: a, properties: {budget.vcore-hours: 100/month}}]")
     first, second = Driver(), Driver()
     first.do(register(text), nodes(node("n1", vcore=4000)), apps(app("x", "root.a")))
@@ -223,7 +223,7 @@ def test_usage_during_an_absence_is_bounded() -> None:
 
 
 def test_hours_outlive_the_registration() -> None:
-    """With state from a minute ago, another core has the hours within one percent."""
+    """With state from a minute ago, another core has the used hours within one percent."""
     text = config("[{name: a, properties: {budget.vcore-hours: 4000m/day}}]")
     first = Driver()
     first.do(register(text), nodes(node("n1", vcore=4)), apps(app("x", "root.a")))

@@ -1,4 +1,4 @@
-"""Notices of preemption: recipients, durations, spared victims; and lost work."""
+"""Notices of preemption: recipients, durations and spared victims; and lost work."""
 
 from mutants.defect import Defect
 from mutants.operators import drop, never, swap, without
@@ -41,7 +41,7 @@ NOTICES = (
         "notice:_answer",
         swap("min", "max"),
         "an RM puts its victim off beyond the deadline",
-        ("extensions/notice/test_notices::test_an_answer_delays_a_stop_up_to_the_deadline",),
+        ("extensions/notice/test_notices::test_a_victim_is_stopped_at_the_deadline_at_the_latest",),
     ),
     Defect(
         "all-is-lost",
@@ -55,7 +55,7 @@ NOTICES = (
         "costs_of",
         without("silent"),
         "of two with equal losses the one whose RM has said nothing goes first",
-        ("extensions/notice/test_notices::test_of_equal_losses_the_reported_one_is_stopped",),
+        ("extensions/notice/test_notices::test_of_equal_losses_the_one_with_a_report_is_stopped",),
     ),
     Defect(
         "losses-are-free",
@@ -111,13 +111,13 @@ NOTICES = (
         "Stay.reconsider",
         drop("set"),
         "a victim that could be spared runs out its notice",
-        ("extensions/notice/test_notices::test_a_spared_victim_has_no_loss",),
+        ("extensions/notice/test_notices::test_a_spared_victim_does_not_count_as_lost",),
     ),
     Defect(
         "deadline-of-the-spared",
         "Stay.end",
         drop("cancel"),
         "a spared victim is stopped at its deadline",
-        ("extensions/notice/test_notices::test_the_notice_of_a_removed_application_ends",),
+        ("extensions/notice/test_notices::test_the_removal_of_an_application_ends_its_notice",),
     ),
 )

@@ -33,7 +33,7 @@ def town(
 ) -> Driver:
     """Two guests on a full node, whose queue has a notice of a minute; the owner compares costs.
 
-    `tags` are those of guests, by key. With `apart` each has a node.
+    `tags` are those of guests, by key. With `apart` each guest has a node.
     """
     guest = f"{{name: guest, properties: {{preemption.notice: 60s{properties}}}}}"
     owner = (
@@ -54,18 +54,18 @@ def town(
 
 
 def wanted(driver: Driver, *keys: str) -> list[str]:
-    """Submit the owner's ask, and wait until victims are chosen; returns the guests under notice."""
+    """Submit the owner's ask, and wait for its victims; returns the guests under notice."""
     driver.do(asks(*(ask("owner", key, memory=1, policy="o") for key in keys)))
     return noticed(driver.wait(5))
 
 
 def answered(driver: Driver, key: str, later: float) -> list[Effect]:
-    """Answer a notice, as the RM."""
+    """Answer a notice in place of the RM."""
     answer = NoticeAnswer(GUEST, AllocationKey(key), later=later)
     return driver.do(AnswerNotices(rm_id=RmId(RM), answers=[answer]))
 
 
-def test_an_answer_delays_a_stop_up_to_the_deadline() -> None:
+def test_a_victim_is_stopped_at_the_deadline_at_the_latest() -> None:
     """An RM that asks for more time than remains gets the remaining time."""
     driver = town()
     assert wanted(driver, "k") == ["young"]
@@ -74,21 +74,21 @@ def test_an_answer_delays_a_stop_up_to_the_deadline() -> None:
     assert [key for _, key, *_ in released(driver.wait(1))] == ["young"]
 
 
-def test_of_equal_losses_the_reported_one_is_stopped() -> None:
-    """The median is the checkpoint of the older one, so that both lose the same: the younger is spared."""
+def test_of_equal_losses_the_one_with_a_report_is_stopped() -> None:
+    """The younger victim, which has the median as its checkpoint, is spared."""
     driver = town(tags={"old": {"licorne/lost-work": "40"}})
     assert wanted(driver, "k") == ["old"]
 
 
 def test_work_under_notice_counts_as_lost() -> None:
-    """The hour has room for the loss of either victim, not of both: the second ask waits at once."""
+    """The loss limit has room for one of two victims, so the second ask waits."""
     driver = town(", preemption.loss.limit: memory=150", apart=True)
     assert wanted(driver, "k1", "k2") == ["young"]
     assert not noticed(driver.wait(20))
 
 
-def test_a_spared_victim_has_no_loss() -> None:
-    """Once the first victim is not needed any more, a victim for another ask may be chosen."""
+def test_a_spared_victim_does_not_count_as_lost() -> None:
+    """Once the first victim is spared, a victim for another ask may be chosen."""
     driver = town(", preemption.loss.limit: memory=100")
     assert wanted(driver, "k1", "k2") == ["young"]
     driver.do(releases(release("owner", "k1")))
@@ -96,7 +96,7 @@ def test_a_spared_victim_has_no_loss() -> None:
 
 
 def test_a_placeholder_gets_no_notice() -> None:
-    """It has no work to lose: it is released at once, without a deadline."""
+    """A placeholder, which has no work to lose, is released at once without a deadline."""
     driver = Driver()
     guest = "{name: guest, properties: {preemption.notice: 60s}}"
     owner = "{name: owner, resources: {guaranteed: {memory: 1}}, properties: {preemption.delay: 5s}}"
@@ -109,16 +109,16 @@ def test_a_placeholder_gets_no_notice() -> None:
     assert noticed(effects) == []
 
 
-def test_an_operator_does_not_wait_for_a_notice() -> None:
-    """An application that is ended has its victims stopped at once."""
+def test_a_kill_does_not_wait_for_a_notice() -> None:
+    """The victims of an application that an operator kills are stopped at once."""
     driver = town()
     assert wanted(driver, "k") == ["young"]
     stop = StopApplication(rm_id=RmId(RM), partition="", app_id=GUEST, reason="enough")
     assert sorted(key for _, key, *_ in released(driver.do(stop))) == ["old", "young"]
 
 
-def test_the_notice_of_a_removed_application_ends() -> None:
-    """When an RM removes a victim's application, the notice ends, and the ask is served."""
+def test_the_removal_of_an_application_ends_its_notice() -> None:
+    """When the RM removes the victim's application its notice ends, and the ask is placed."""
     driver = town()
     assert wanted(driver, "k") == ["young"]
     assert [key for _, key, _ in placed(driver.do(remove_apps("guest")))] == ["k"]
@@ -126,8 +126,8 @@ def test_the_notice_of_a_removed_application_ends() -> None:
     assert not released(driver.wait(60))
 
 
-def test_a_maximum_that_is_raised_again_spares_its_victim() -> None:
-    """The victim of a lowered maximum continues if the queue does not exceed it any more."""
+def test_a_raised_maximum_spares_its_victims() -> None:
+    """The victim of a lowered maximum continues once the queue no longer exceeds it."""
 
     def text(most: int) -> str:
         properties = "{preemption.notice: 60s, quota.preemption.delay: 1s}"
@@ -148,7 +148,7 @@ def test_a_maximum_that_is_raised_again_spares_its_victim() -> None:
 
 
 def test_notices_and_their_answers_are_counted() -> None:
-    """Each notice counts once, and each answer by its kind; none is no answer at the deadline."""
+    """Each notice counts once, and each answer by its kind, including a missing one at the deadline."""
 
     def counted() -> tuple[int, int, int, int, int]:
         found = driver.views.partition(DEFAULT).extended
@@ -164,7 +164,7 @@ def test_notices_and_their_answers_are_counted() -> None:
     answered(driver, "young", 40.0)
     driver.wait(30.0)
     driver.do(releases(release("guest", "young")))
-    # The one that said later is stopped when it said, and the next says nothing.
+    # One victim is stopped at the time of its answer `later`; the RM does not answer for the next one.
     assert counted() == (1, 0, 1, 0, 0)
     wanted(driver, "k2")
     driver.wait(60.0)

@@ -1,4 +1,4 @@
-"""Opening hours: leaves open and close at their times, and no ask waits longer or starts later."""
+"""Opening hours: leaves open and close in time, and no ask waits longer or starts later."""
 
 from mutants.defect import Defect
 from mutants.operators import drop, swap

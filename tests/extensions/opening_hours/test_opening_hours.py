@@ -1,4 +1,4 @@
-"""Opening hours: a leaf starts asks only in them, from their first moment up to their end."""
+"""Opening hours: a leaf starts asks from the beginning of its hours until their end."""
 
 from collections.abc import Callable
 from copy import deepcopy
@@ -46,7 +46,7 @@ def started(hours: str, *, queues: str = OF, slots: int = 9) -> Driver:
 
 
 def wanted(driver: Driver, *names: str, app_id: str = "x") -> list[str]:
-    """The keys placed after the submission of these asks."""
+    """The keys that are placed after the submission of these asks."""
     return keys(driver.do(asks(*(ask(app_id, key, vcore=1) for key in names))))
 
 
@@ -58,14 +58,14 @@ def closed(driver: Driver, key: str, app_id: str = "x") -> RuleCheck:
 
 
 def clock(driver: Driver) -> OpeningClock:
-    """The extension in the partition."""
+    """The extension of the partition."""
     own = driver.partition.points.named("opening_hours")
     assert isinstance(own, OpeningClock)
     return own
 
 
-def test_asks_start_from_the_opening_on() -> None:
-    """Nothing starts before the hours begin, and everything at that moment; other leaves do not wait."""
+def test_asks_start_at_the_opening() -> None:
+    """Nothing starts before the opening, and everything at that moment; other leaves do not wait."""
     driver = started("14:10-14:20")
     assert wanted(driver, "k1", "k2") == []
     assert wanted(driver, "o1", app_id="y") == ["o1"]
@@ -74,8 +74,8 @@ def test_asks_start_from_the_opening_on() -> None:
     assert keys(driver.wait(0.001)) == ["k1", "k2"]
 
 
-def test_nothing_starts_from_the_end_on() -> None:
-    """The last moment of the hours is included, their end is not, and allocations continue."""
+def test_nothing_starts_after_the_hours() -> None:
+    """The last moment of the hours is included, and their end is not; allocations continue."""
     driver = started("13:00-14:10")
     driver.wait(599.999)
     assert wanted(driver, "k1") == ["k1"]
@@ -100,7 +100,7 @@ def test_hours_may_extend_past_midnight() -> None:
 
 
 def test_no_turn_starts_asks_of_hours_that_have_ended() -> None:
-    """If more leaves close at once than one tick has deadlines for, none of them starts an ask."""
+    """If more leaves close at once than a tick has deadlines for, none of them starts an ask."""
     count = 70
     queues = ", ".join(f"{{name: q{n}, properties: {{opening.hours: '13:00-14:10'}}}}" for n in range(count))
     driver = Driver(sweep=50)
@@ -113,8 +113,8 @@ def test_no_turn_starts_asks_of_hours_that_have_ended() -> None:
     assert not placed(driver.send(Tick(decisions=256)))
 
 
-def test_the_reason_has_the_next_opening() -> None:
-    """The check has code, queue and time of the opening; while the leaf is open it passes."""
+def test_the_check_has_the_next_opening() -> None:
+    """The check has code, queue and time of the opening, and passes while the leaf is open."""
     driver = started("08:00-12:00,22:00-06:30")
     wanted(driver, "k1")
     check = closed(driver, "k1")
@@ -138,7 +138,7 @@ def test_the_census_counts_asks_of_closed_leaves() -> None:
 
 
 @pytest.mark.pure
-def test_plans_have_the_closed_leaf() -> None:
+def test_plans_name_the_closed_leaf() -> None:
     """A plan of asks for a closed leaf has the code `QUEUE_CLOSED` and its sentence."""
     driver = started("22:00-06:00")
     plan = deepcopy(driver.scheduler).plan_submission(
@@ -150,8 +150,8 @@ def test_plans_have_the_closed_leaf() -> None:
 
 
 @pytest.mark.parametrize(("hours", "starts"), [("off", True), ("13:00-15:00", True), ("15:00-16:00", False)])
-def test_a_reload_opens_and_closes(hours: str, starts: bool) -> None:
-    """Other hours, or none, count from the reload on, for asks that wait and for new ones."""
+def test_a_reload_of_hours_applies_at_once(hours: str, starts: bool) -> None:
+    """A reload with other hours, or none, applies to asks that wait and to new ones."""
     driver = started("22:00-06:00")
     wanted(driver, "k1")
     assert keys(driver.do(reload(config(OF % hours)))) == ["k1"] * starts
@@ -160,8 +160,8 @@ def test_a_reload_opens_and_closes(hours: str, starts: bool) -> None:
     assert wanted(driver, "k3") == []
 
 
-def test_a_dropped_queue_is_not_awaited() -> None:
-    """Without leaves that have hours no timer is set, and turns follow nothing."""
+def test_removed_hours_leave_no_timer() -> None:
+    """Without leaves that have hours no timer is set, and no turn depends on one."""
     driver = started("22:00-06:00")
     partition = driver.partition
     assert TIMER in partition.timers
@@ -174,7 +174,7 @@ def test_a_dropped_queue_is_not_awaited() -> None:
 
 
 def test_leaves_inherit_hours() -> None:
-    """The hours of a parent or a template apply to each leaf below it without its own."""
+    """The hours of a parent or a template apply to each leaf below it without hours of its own."""
     hours = "opening.hours: '22:00-06:00'"
     queues = (
         f"[{{name: p, properties: {{{hours}}}, queues: [{{name: a}}, {{name: b, properties: "
@@ -190,8 +190,8 @@ def test_leaves_inherit_hours() -> None:
     assert {*placed(driver.wait(8 * 3600.0))} == {("x", "k", "n1"), ("z", "k", "n1")}
 
 
-def test_a_reserved_ask_waits_as_well() -> None:
-    """At the end of the hours a node that is reserved does not help, and is soon given back."""
+def test_a_reserved_ask_waits_for_the_opening() -> None:
+    """After the hours a reserved ask is not placed, and its reservation soon ends."""
     driver = started("13:00-14:10", slots=2)
     assert wanted(driver, "o1", app_id="y") == ["o1"]
     driver.do(asks(ask("x", "big", vcore=2)), nodes(node("n2", vcore=1)))
@@ -205,7 +205,7 @@ def test_a_reserved_ask_waits_as_well() -> None:
 
 
 def test_no_victim_is_stopped_for_a_closed_queue() -> None:
-    """Preemption does not help against the hours; once they begin victims are stopped as usual."""
+    """A closed queue has no victims stopped, and from its opening on preempts as usual."""
     queues = (
         "[{name: a, properties: {opening.hours: '%s', preemption.delay: 1s}, "
         "resources: {guaranteed: {vcore: 2}}}, {name: b}]"
@@ -217,8 +217,8 @@ def test_no_victim_is_stopped_for_a_closed_queue() -> None:
     assert len(released(driver.wait(31.0))) == 1
 
 
-def test_a_whole_gang_waits() -> None:
-    """Placeholders are asks like all others."""
+def test_placeholders_wait_for_the_opening() -> None:
+    """A gang waits as a whole, because placeholders are asks like all others."""
     driver = started("14:10-14:20")
     driver.do(apps(app("g", "root.a", gang={"vcore": 2})))
     driver.do(asks(*(ask("g", f"p{n}", vcore=1, group="w", placeholder=True) for n in range(2))))
@@ -226,8 +226,8 @@ def test_a_whole_gang_waits() -> None:
     assert keys(driver.wait(600.0)) == ["p0", "p1"]
 
 
-def test_without_the_property_there_is_no_state() -> None:
-    """No leaf has the bit, no timer is set, and no explanation has the check."""
+def test_a_leaf_without_hours_has_no_state() -> None:
+    """Without the property no leaf has the bit, no timer is set, and no explanation has the check."""
     driver = started("off")
     partition = driver.partition
     driver.do(asks(ask("x", "big", vcore=99)))
@@ -278,7 +278,7 @@ def _not_followed(driver: Driver, own: OpeningClock) -> None:
         (_not_followed, "O1"),
     ],
 )
-def test_the_recount_finds_errors(plant: Callable[[Driver, OpeningClock], None], told: str) -> None:
+def test_the_recount_finds_wrong_state(plant: Callable[[Driver, OpeningClock], None], told: str) -> None:
     """All state of a closed leaf is compared with its settings."""
     driver = started("22:00-06:00")
     check_invariants(driver.scheduler)

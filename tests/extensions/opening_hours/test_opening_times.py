@@ -1,4 +1,4 @@
-"""The arithmetic of opening hours, and their configuration."""
+"""Arithmetic and configuration of opening hours."""
 
 import pytest
 from hypothesis import given
@@ -17,7 +17,7 @@ MINUTES = st.integers(0, 1439)
 
 
 def hours_of(text: str) -> OpeningHours:
-    """The parsed text, which closes the leaf for a part of the day."""
+    """The parsed hours, which close the leaf for a part of the day."""
     found = settings_of({PROPERTY: text}).of(NAME)
     assert isinstance(found, OpeningHours)
     return found
@@ -35,14 +35,14 @@ def hours_of(text: str) -> OpeningHours:
         (",".join(f"{hour:02}:00-{hour:02}:30" for hour in range(16)), ""),
     ],
 )
-def test_spans(text: str, written: str) -> None:
-    """They may be in any order, adjacent, overlapping and past midnight; at most 16."""
+def test_spans_may_be_in_any_order(text: str, written: str) -> None:
+    """Spans may be in any order, adjacent, overlapping, and past midnight, and at most 16."""
     assert FORM.write(hours_of(text)) == (written or text)
 
 
 @pytest.mark.parametrize("text", ["off", "Off", "00:00-24:00", "06:00-18:00,18:00-06:00"])
-def test_a_leaf_that_never_closes_has_no_hours(text: str) -> None:
-    """The property is off by itself, and a whole day is no bound."""
+def test_a_leaf_that_is_always_open_has_no_hours(text: str) -> None:
+    """The property is off by default, and a whole day is no restriction."""
     warnings: list[str] = []
     assert settings_of({PROPERTY: text}, warnings) == QueueSettings()
     assert warnings == []
@@ -68,8 +68,8 @@ NO_TIME = "has a span that does not begin from 00:00 to 23:59, or end from 00:00
         (",".join(["08:00-09:00"] * 17), "has 17 spans, at most 16 are allowed"),
     ],
 )
-def test_bad_values(text: str, why: str) -> None:
-    """An invalid value is named, and the leaf is always open."""
+def test_an_invalid_value_leaves_a_leaf_open(text: str, why: str) -> None:
+    """An invalid value gives a warning that names it, and the leaf is always open."""
     warnings: list[str] = []
     assert settings_of({PROPERTY: text}, warnings) == QueueSettings()
     (warning,) = warnings
@@ -79,7 +79,7 @@ def test_bad_values(text: str, why: str) -> None:
 
 @given(st.lists(st.tuples(MINUTES, MINUTES).filter(lambda span: span[0] != span[1]), min_size=1, max_size=16))
 def test_a_leaf_is_open_in_the_minutes_of_its_spans(spans: list[tuple[int, int]]) -> None:
-    """In each minute a leaf is open if a span contains it, up to the next change."""
+    """In each minute a leaf is open exactly if a span contains it, until the next change."""
     text = ",".join(f"{clock_time(begin * 60)}-{clock_time(end * 60)}" for begin, end in spans)
     open_minutes = {(begin + n) % 1440 for begin, end in spans for n in range((end - begin) % 1440)}
     hours = settings_of({PROPERTY: text}).of(NAME)

@@ -1,4 +1,4 @@
-"""Stops of queues: released waits, and new tries after the start."""
+"""Stops of queues: asks that leave their blockers, and new tries after the start."""
 
 from mutants.defect import Defect
 from mutants.operators import drop

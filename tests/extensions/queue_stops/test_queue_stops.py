@@ -1,4 +1,4 @@
-"""An operator stops a queue: no ask in it or its descendants is tried; allocations continue (spec § 4.2)."""
+"""An operator stops a queue: no ask in it or below is tried, and allocations continue (spec § 4.2)."""
 
 import pytest
 
@@ -42,7 +42,7 @@ def cluster(
 
 
 def outcome(effects: list[Effect]) -> QueueStoppedSet:
-    """The answer to the operator."""
+    """The answer that the operator receives."""
     (found,) = [effect for effect in effects if isinstance(effect, QueueStoppedSet)]
     return found
 
@@ -57,8 +57,8 @@ STOPPED = {
 
 
 @pytest.mark.parametrize("queue", STOPPED)
-def test_a_stopped_queue_places_nothing_until_it_is_started(queue: str) -> None:
-    """Other queues continue; on the start all waiting asks are placed."""
+def test_a_stopped_queue_gets_no_allocation_until_its_start(queue: str) -> None:
+    """Other queues continue, and after the start all waiting asks are placed."""
     driver = cluster()
     assert outcome(driver.do(stop(queue))).state == "Stopped"
     made = driver.do(asks(*(ask(leaf, f"k-{leaf}", vcore=1) for leaf in "abc")))
@@ -69,15 +69,15 @@ def test_a_stopped_queue_places_nothing_until_it_is_started(queue: str) -> None:
 
 
 def test_allocations_in_a_stopped_queue_continue() -> None:
-    """Nothing is released, and the queue keeps its allocations."""
+    """Nothing is released by a stop, and the queue keeps its allocations."""
     driver = cluster()
     driver.do(asks(ask("a", "k", vcore=3)))
     assert released(driver.do(stop("root.up"))) == []
     assert driver.queue("root.up.a").allocated == {"vcore": 3}
 
 
-def test_stopping_twice_changes_nothing() -> None:
-    """Starting an active queue changes nothing either."""
+def test_a_second_stop_changes_nothing() -> None:
+    """A second stop changes nothing, and neither does the start of an active queue."""
     driver = cluster()
     assert outcome(driver.do(stop("root.c"))).changed
     assert not outcome(driver.do(stop("ROOT.C"))).changed
@@ -85,8 +85,8 @@ def test_stopping_twice_changes_nothing() -> None:
     assert not outcome(driver.do(start("root.c"))).changed
 
 
-def test_no_application_is_accepted_there() -> None:
-    """The text names the queue that is stopped, which may be one above."""
+def test_a_stopped_queue_accepts_no_application() -> None:
+    """The rejection names the stopped queue, which may be one above the leaf."""
     driver = cluster()
     driver.do(stop("root.up"))
     told = refused_apps(driver.do(apps(app("new", "root.up.a"))))
@@ -96,16 +96,16 @@ def test_no_application_is_accepted_there() -> None:
     assert not refused_apps(driver.do(apps(app("new", "root.up.a"))))
 
 
-def test_no_queue_is_made_below_it() -> None:
-    """A rule that would create one rejects its application."""
+def test_no_queue_is_created_below_a_stopped_one() -> None:
+    """An application for which a rule would create a queue there is rejected."""
     driver = cluster(rest="placementrules: [{name: provided, create: true}]")
     driver.do(stop("root"))
     told = refused_apps(driver.do(apps(app("new", "root.fresh"))))
     assert told["new"].endswith("cannot add a child queue when queue is stopped: root")
 
 
-def test_room_freed_during_a_stop_is_found_on_the_start() -> None:
-    """Room freed while the queue was stopped is treated as if freed at the start."""
+def test_room_freed_during_a_stop_is_used_after_the_start() -> None:
+    """Room that became free during a stop serves waiting asks at the start."""
     driver = cluster()
     driver.do(asks(ask("c", "full", vcore=10)), asks(ask("a", "k", vcore=4)))
     driver.do(stop("root.up.a"), releases(release("c", "full")))
@@ -113,7 +113,7 @@ def test_room_freed_during_a_stop_is_found_on_the_start() -> None:
 
 
 def test_explain_names_the_operator_of_a_stop() -> None:
-    """The first failing check is the queue, with a code of its own."""
+    """The first blocking check is the stopped queue, with a code of its own."""
     driver = cluster()
     driver.do(stop("root.up"), asks(ask("a", "k", vcore=1)))
     report = driver.explain("a", "k")
@@ -121,8 +121,8 @@ def test_explain_names_the_operator_of_a_stop() -> None:
     assert [check.code for check in report.checks if not check.passed] == ["QUEUE_STOPPED"]
 
 
-def test_an_open_question_to_the_rm_is_dropped() -> None:
-    """Its answer places nothing; on the start the RM is asked again."""
+def test_an_answer_about_an_ask_in_a_stopped_queue_has_no_effect() -> None:
+    """The answer to an open check places nothing, and after the start the RM is asked again."""
     driver = cluster(PredicatePolicy(deadline=10))
     (check,) = asked(driver.do(asks(ask("a", "k", vcore=1, predicate="p"))))
     driver.do(stop("root.up"))
@@ -132,7 +132,7 @@ def test_an_open_question_to_the_rm_is_dropped() -> None:
 
 
 def test_reservations_in_a_stopped_queue_end() -> None:
-    """No node is reserved for an ask that is not tried."""
+    """A stop ends the reservations of asks in the queue."""
     driver = cluster()
     driver.do(nodes(node("n2", NodeAction.CREATE_DRAIN, vcore=10)))
     driver.do(asks(ask("c", "first", vcore=6)), asks(ask("a", "large", vcore=8)))
@@ -143,8 +143,8 @@ def test_reservations_in_a_stopped_queue_end() -> None:
     assert keys(driver.do(asks(ask("c", "small", vcore=2)))) == ["small"]
 
 
-def test_placeholders_wait_but_requested_stops_are_carried_out() -> None:
-    """A requested stop is carried out; no further placeholder is asked to stop before the start."""
+def test_requested_stops_of_placeholders_are_completed() -> None:
+    """A requested replacement is completed, and no further placeholder is stopped before the start."""
     driver = cluster()
     driver.do(apps(app("job", "root.up.b", gang={"vcore": 2})))
     holders = (ask("job", f"p{i}", placeholder=True, group="g", vcore=1) for i in (1, 2))
@@ -159,7 +159,7 @@ def test_placeholders_wait_but_requested_stops_are_carried_out() -> None:
 
 
 def test_victims_in_a_stopped_queue_are_still_stopped() -> None:
-    """Their room is for the beneficiary, though their queue is stopped."""
+    """The room of victims in a stopped queue is used by their beneficiary."""
     driver, victim = preempted(rich_asks=2)
     driver.do(stop("root.rich"))
     why = TerminationType.PREEMPTED_BY_SCHEDULER
@@ -167,7 +167,7 @@ def test_victims_in_a_stopped_queue_are_still_stopped() -> None:
 
 
 def test_an_ask_in_a_stopped_queue_loses_its_promise() -> None:
-    """If its own queue is stopped, the room of the victims is free for any ask."""
+    """The room of the victims is free for any ask when the queue of their beneficiary is stopped."""
     driver, victim = preempted(rich_asks=3)
     driver.do(stop("root.poor"))
     why = TerminationType.PREEMPTED_BY_SCHEDULER
@@ -175,7 +175,7 @@ def test_an_ask_in_a_stopped_queue_loses_its_promise() -> None:
 
 
 def test_a_reload_does_not_start_a_stopped_queue() -> None:
-    """Only an operator starts a stopped queue."""
+    """A reload does not start a stopped queue."""
     driver = cluster()
     driver.do(stop("root.up"), asks(ask("a", "k", vcore=1)))
     assert not placed(driver.do(reload(config(QUEUES.replace("{name: c}", "{name: d}")))))
@@ -184,7 +184,7 @@ def test_a_reload_does_not_start_a_stopped_queue() -> None:
 
 
 def test_a_draining_queue_is_neither_stopped_nor_started() -> None:
-    """It is about to be removed, and the configuration says so."""
+    """The stop or the start of a draining queue is refused."""
     driver = cluster()
     driver.do(stop("root.up"), reload(config("[{name: c}]")))
     assert driver.queue("root.up").state == "Draining"
@@ -199,7 +199,7 @@ def test_a_draining_queue_is_neither_stopped_nor_started() -> None:
 
 
 def test_a_large_queue_is_stopped_in_slices() -> None:
-    """In between nothing is decided, and nothing is half-stopped."""
+    """Between the slices nothing is decided, and the queue is either active or stopped."""
     driver = cluster(tuning=Tuning(slice_size=1))
     driver.do(asks(ask("c", "full", vcore=10)), *(asks(ask(leaf, leaf, vcore=1)) for leaf in "ab"))
     driver.begin(stop("root"))
@@ -212,7 +212,7 @@ def test_a_large_queue_is_stopped_in_slices() -> None:
 
 
 def test_an_application_in_a_stopped_queue_can_be_killed() -> None:
-    """Its asks are removed, and none is left when the queue is started."""
+    """The asks of a killed application in a stopped queue are removed, and none exists after the start."""
     driver = cluster()
     driver.do(stop("root.up"), asks(ask("a", "k", vcore=1)), kill("a"))
     assert not placed(driver.do(start("root.up")))

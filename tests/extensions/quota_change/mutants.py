@@ -1,4 +1,4 @@
-"""Lowered maxima: the excess is stopped once, after the delay, and no more than it."""
+"""Lowered maxima: allocations up to the excess are stopped once, after the delay."""
 
 from mutants.defect import Defect
 from mutants.operators import drop, never, swap, without

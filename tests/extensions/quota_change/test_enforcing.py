@@ -1,4 +1,4 @@
-"""A maximum is enforced piece by piece, and the world may change in between (spec § 9.6)."""
+"""A maximum is enforced in steps, between which other changes may happen (spec § 9.6)."""
 
 import pytest
 
@@ -32,7 +32,7 @@ ONLY_Q = config("[{name: q}]", rest=ENFORCED % "true")
 
 
 def queues(most: int, *, on: bool = True, delay: str = "5s", name: str = "default") -> str:
-    """Queues with this maximum of root.p; root.q has the remainder."""
+    """Queues with this maximum of root.p; root.q has the remaining amount."""
     properties = f"properties: {{quota.preemption.delay: {delay}}}, " if delay else ""
     p = (
         f"{{name: p, resources: {{max: {{memory: {most}}}}}, {properties}"
@@ -69,7 +69,7 @@ def begun(driver: Driver, victims: int = 3) -> list[str]:
 
 
 def ended(driver: Driver) -> list[str]:
-    """Continue to the end of the work; returns the remaining victims."""
+    """Continue until the enforcement has ended; returns the further victims."""
     told = stopped(driver.run())
     if DEFAULT in driver.scheduler.partitions:
         assert driver.partition.job is None
@@ -77,8 +77,8 @@ def ended(driver: Driver) -> list[str]:
 
 
 @pytest.mark.parametrize("size", [1, 2, 7])
-def test_the_victims_are_those_of_one_step(size: int) -> None:
-    """Without other changes the pieces find the same victims, in the same order."""
+def test_enforcement_in_steps_has_the_victims_of_one_step(size: int) -> None:
+    """Without other changes the steps choose the same victims in the same order as one large step."""
     whole, pieces = crowded(500), crowded(size)
     at_once = stopped(whole.send(Tick()))
     assert len(at_once) > 10
@@ -92,8 +92,8 @@ def test_the_victims_are_those_of_one_step(size: int) -> None:
         assert ours.preempting == theirs.preempting
 
 
-def test_records_have_the_numbers_of_the_choice() -> None:
-    """A victim's record shows its leaf as it was when the first of the leaf was chosen."""
+def test_a_record_has_the_sizes_at_the_choice() -> None:
+    """A victim's record has the sizes of its leaf at the choice of the leaf's first victim."""
     driver = crowded()
     first, *_, last = begun(driver, 1) + ended(driver)
     assert (first[0], last[0]) == ("a", "c")
@@ -106,7 +106,7 @@ def test_records_have_the_numbers_of_the_choice() -> None:
 
 
 def test_nothing_is_decided_during_an_enforcement() -> None:
-    """Asks that arrive meanwhile are served after the last piece."""
+    """Asks that arrive during an enforcement are served after its last step."""
     driver = crowded()
     begun(driver)
     driver.send(nodes(node("n2", memory=1)))
@@ -120,7 +120,7 @@ def test_nothing_is_decided_during_an_enforcement() -> None:
 
 
 def test_a_raised_maximum_ends_the_enforcement() -> None:
-    """No victim is stopped for which the new maximum has room."""
+    """A victim for which a raised maximum has room is not stopped."""
     driver = crowded()
     told = begun(driver)
     driver.begin(reload(queues(14)))
@@ -130,16 +130,16 @@ def test_a_raised_maximum_ends_the_enforcement() -> None:
 @pytest.mark.parametrize(
     "follows", [queues(4, on=False), queues(4, delay=""), queues(100)], ids=["off", "no", "high"]
 )
-def test_other_settings_end_the_enforcement(follows: str) -> None:
-    """No victim is stopped for a maximum that is not enforced any more, or is not exceeded."""
+def test_a_change_of_settings_ends_the_enforcement(follows: str) -> None:
+    """No victim is stopped for a maximum that is no longer enforced or no longer exceeded."""
     driver = crowded()
     begun(driver)
     driver.begin(reload(follows))
     assert ended(driver) == []
 
 
-def test_allocations_ended_by_the_rm_count() -> None:
-    """Correspondingly fewer are stopped, and ended ones are not asked to stop."""
+def test_allocations_that_the_rm_ends_are_counted() -> None:
+    """For each allocation that the RM ends during the enforcement, one fewer is stopped."""
     driver = crowded()
     told = begun(driver)
     gone = [f"c{number}" for number in range(4)]
@@ -164,8 +164,8 @@ def test_allocations_ended_by_the_rm_count() -> None:
     ],
     ids=["applications", "queue", "both", "partition", "registration", "RM"],
 )
-def test_removed_objects_have_no_victims(commands: tuple[Command, ...]) -> None:
-    """Its applications, the queue, the partition or the RM may be removed: the work ends all the same."""
+def test_an_enforcement_ends_after_removals(commands: tuple[Command, ...]) -> None:
+    """The enforcement ends if its applications, queue, partition or RM are removed."""
     driver = crowded()
     told = begun(driver)
     for command in commands:
@@ -175,8 +175,8 @@ def test_removed_objects_have_no_victims(commands: tuple[Command, ...]) -> None:
     assert ended(driver) == []
 
 
-def test_no_enforcement_begins_on_hold() -> None:
-    """In a replay usage is not complete; a begun enforcement is completed."""
+def test_no_enforcement_begins_during_a_replay() -> None:
+    """During a replay usage is incomplete, so no enforcement begins; one that has begun is completed."""
     driver = crowded()
     driver.send(BeginReplay(rm_id=RmId(RM)))
     assert stopped(driver.run()) == []
@@ -187,8 +187,8 @@ def test_no_enforcement_begins_on_hold() -> None:
     assert len(told + ended(driver)) > 10
 
 
-def test_the_recount_finds_wrong_times() -> None:
-    """It finds a time of a queue without a delay, and times without a timer."""
+def test_the_recount_finds_wrong_start_times() -> None:
+    """The recount finds a start time of a queue without a delay, and start times without a timer."""
     partition = crowded().partition
     own, queue = partition.points.named("quota_change"), partition.tree.get(QueuePath("root.q"))
     assert isinstance(own, QuotaChange)

@@ -1,4 +1,4 @@
-"""Time of the enforcement of a changed maximum (spec § 9.6)."""
+"""The start times of the enforcement of changed maxima (spec § 9.6)."""
 
 import pytest
 from hypothesis import given
@@ -44,10 +44,10 @@ ROWS: dict[str, tuple[QuotaTerms, QuotaTerms, bool, float | None, float | None]]
 
 
 @pytest.mark.parametrize(("before", "after", "above", "start", "expected"), ROWS.values(), ids=ROWS.keys())
-def test_each_row_of_the_table(
+def test_start_times_follow_the_table(
     before: QuotaTerms, after: QuotaTerms, above: bool, start: float | None, expected: float | None
 ) -> None:
-    """The start time after a configuration update follows the table of § 9.6."""
+    """The start time after an update of the configuration follows the table of § 9.6."""
     assert start_time(before, after, above_max=above, start=start, now=NOW) == expected
 
 
@@ -63,13 +63,13 @@ def test_each_row_of_the_table(
 def test_a_maximum_is_lower_if_it_allows_less_of_any_type(
     before: Resources, after: Resources, lower: bool
 ) -> None:
-    """A type without a bound is unlimited, and a bound for it allows less."""
+    """A maximum is lower if it allows less of any type; a type without a bound is unlimited."""
     expected = NOW + 30 if lower else None
     old, new = QuotaTerms(before, 30.0), QuotaTerms(after, 30.0)
     assert start_time(old, new, above_max=True, start=None, now=NOW) == expected
 
 
-# The clock on a tree.
+# The clock of a whole tree
 
 TREE = """
 - name: root
@@ -92,11 +92,11 @@ class Partition:
         self.now = NOW
 
     def at(self, path: str) -> Queue:
-        """The queue of that path."""
+        """The queue of this path."""
         return queue_at(self.tree, path)
 
     def use(self, path: str, memory: int) -> None:
-        """Add to the allocated amount of the leaf and the queues above; negative to subtract."""
+        """Add to the allocated amount of the leaf and of the queues above it; negative amounts subtract."""
         for queue in self.at(path).lineage:
             queue.allocated["memory"] = queue.allocated.get("memory", 0) + memory
 
@@ -118,7 +118,7 @@ class Partition:
         }
 
     def wait(self, seconds: int) -> list[tuple[int, list[str]]]:
-        """Paths of due queues by seconds, for each call that the clock asks for."""
+        """The paths of due queues by seconds, for each call that the clock requests."""
         due = []
         for second in range(1, seconds + 1):
             deadline = self.clock.next_deadline(self.now)
@@ -132,7 +132,7 @@ class Partition:
 
 
 def test_a_lowered_maximum_is_enforced_once_after_the_delay() -> None:
-    """An excess after the enforcement is tolerated: the clock has no further deadline."""
+    """After the enforcement a queue above its maximum is tolerated, and the clock has no deadline."""
     partition = Partition(10, "30s", 10, 10)
     partition.use("root.a.y", 10)
     partition.reload(5, "30s", 5, 10)
@@ -143,7 +143,7 @@ def test_a_lowered_maximum_is_enforced_once_after_the_delay() -> None:
 
 
 def test_an_update_without_a_change_enforces_nothing() -> None:
-    """After an enforcement the next one needs another change."""
+    """After an enforcement only another change of a maximum starts the next one."""
     partition = Partition(10, "30s", 10, 10)
     partition.use("root.a.y", 10)
     partition.reload(5, "30s", 5, 10)
@@ -155,7 +155,7 @@ def test_an_update_without_a_change_enforces_nothing() -> None:
 
 
 def test_a_queue_within_its_maximum_is_not_enforced() -> None:
-    """A queue within its maximum loses its start time at the next check, for good."""
+    """A queue within its maximum at its start time loses that start time."""
     partition = Partition(10, "30s", 10, 10)
     partition.use("root.a.y", 10)
     partition.reload(5, "30s", 5, 10)
@@ -166,8 +166,8 @@ def test_a_queue_within_its_maximum_is_not_enforced() -> None:
     assert partition.wait(60) == []
 
 
-def test_the_descendants_of_an_enforced_queue_wait() -> None:
-    """A leaf below a due queue waits for the next check, as both have the same victims."""
+def test_queues_below_an_enforced_one_wait() -> None:
+    """A leaf below a due queue waits for the next check, because both have the same victims."""
     partition = Partition(10, "30s", 10, 10)
     partition.use("root.a.x", 10)
     partition.use("root.b", 10)
@@ -176,8 +176,8 @@ def test_the_descendants_of_an_enforced_queue_wait() -> None:
     assert partition.wait(60) == [(10, ["root.b"]), (30, ["root.a"]), (31, ["root.a.x"])]
 
 
-def test_due_queues_are_in_the_order_of_the_tree() -> None:
-    """Parents before children, children by name."""
+def test_due_queues_are_in_tree_order() -> None:
+    """Due queues are listed with parents before children, and children by name."""
     partition = Partition(10, "10s", 10, 10)
     partition.use("root.a.x", 10)
     partition.use("root.b", 10)
@@ -186,15 +186,15 @@ def test_due_queues_are_in_the_order_of_the_tree() -> None:
 
 
 def test_parents_are_due_before_their_children() -> None:
-    """A recovered allocation may take a leaf and its parent above their maxima at once."""
+    """A recovered allocation may take a leaf and its parent above their maxima: the parent is due first."""
     partition = Partition(10, "10s", 10, 10)
     partition.use("root.a.x", 11)
     partition.clock.on_growth(partition.at("root.a.x").lineage, partition.now)
     assert partition.wait(60) == [(10, ["root.a"]), (11, ["root.a.x"])]
 
 
-def test_forced_growth_is_enforced_after_the_delay() -> None:
-    """Recovered and resized allocations count; a set start time is kept."""
+def test_recovered_and_resized_allocations_are_enforced_after_the_delay() -> None:
+    """Recovered and resized allocations start the delay, unless a start time is set already."""
     partition = Partition(10, "30s", 10, 10)
     partition.use("root.b", 11)
     partition.clock.on_growth(partition.at("root.b").lineage, partition.now)
@@ -204,8 +204,8 @@ def test_forced_growth_is_enforced_after_the_delay() -> None:
     assert partition.starts() == {"root.b": 6.0}
 
 
-def test_forced_growth_below_the_maximum_is_not_enforced() -> None:
-    """Neither is growth in queues without a delay."""
+def test_growth_within_the_maximum_is_not_enforced() -> None:
+    """Recovered allocations within the maximum, or in queues without a delay, set no start time."""
     partition = Partition(10, "30s", 10, 10)
     partition.use("root.b", 10)
     partition.clock.on_growth(partition.at("root.b").lineage, partition.now)
@@ -216,8 +216,8 @@ def test_forced_growth_below_the_maximum_is_not_enforced() -> None:
     assert partition.starts() == {}
 
 
-def test_enforcement_can_be_switched_off() -> None:
-    """Off, no queue has a start time; once it is on, delays count as given only now."""
+def test_enforcement_can_be_disabled() -> None:
+    """While enforcement is off no queue has a start time; when it is turned on delays begin."""
     partition = Partition(10, "30s", 10, 10, enabled=False)
     partition.use("root.a.y", 10)
     partition.reload(5, "30s", 5, 10)
@@ -230,7 +230,7 @@ def test_enforcement_can_be_switched_off() -> None:
 
 
 def test_root_and_dynamic_queues_are_never_enforced() -> None:
-    """Root's maximum is the cluster, and a dynamic queue has no configuration of its own."""
+    """Root, whose maximum is the cluster, and dynamic queues have no start time."""
     tree = tree_of(
         "- {name: root, submitacl: '*', properties: {quota.preemption.delay: 1s}, queues: "
         "[{name: p, parent: true, childtemplate: {resources: {max: {memory: 5}}, "
@@ -263,7 +263,7 @@ def test_root_and_dynamic_queues_are_never_enforced() -> None:
 def test_only_queues_above_their_maximum_are_due_and_each_change_once(
     steps: list[tuple[str, int, str]],
 ) -> None:
-    """In any order of events, no queue is due twice without a change."""
+    """After any order of events, a queue is due only above its maximum, and once for each change."""
     partition = Partition(10, "2s", 10, 10)
     changes = dict.fromkeys((str(queue.path) for queue in partition.tree.walk()), 0)
     for what, number, delay in steps:

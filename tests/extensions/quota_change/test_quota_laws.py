@@ -44,7 +44,7 @@ settings = st.just(HARMLESS) | st.builds(
 
 @st.composite
 def wanted(draw: st.DrawFn) -> Ask:
-    """Draw an ask of any kind."""
+    """A random ask."""
     plain = ask(
         "",
         "",
@@ -61,7 +61,7 @@ running = st.tuples(st.sampled_from(LEAVES), wanted(), events)
 
 @st.composite
 def trees(draw: st.DrawFn) -> QueueTree:
-    """A tree with allocations, with any guarantees, maxima and settings."""
+    """A random tree with allocations, guarantees, maxima and settings."""
     tree = tree_of(TREE)
     for path in QUEUES:
         queue = queue_at(tree, path)
@@ -87,7 +87,7 @@ def trees(draw: st.DrawFn) -> QueueTree:
 
 
 def stays(queue: Queue) -> Counter[str]:
-    """Amounts that the queue keeps, summed over its requests."""
+    """The amounts that the queue keeps, summed over its allocations."""
     kept: Counter[str] = Counter()
     waiting = [queue]
     while waiting:
@@ -101,7 +101,7 @@ def stays(queue: Queue) -> Counter[str]:
 
 
 def loses(queue: Queue, found: Enforced) -> Counter[str]:
-    """The amounts that the queue loses with the victims."""
+    """The amounts that the queue loses by these victims."""
     lost: Counter[str] = Counter()
     for victim in found.victims:
         leaf: Queue | None = next((q for q in walk(queue) if victim.app.app_id in q.applications), None)
@@ -111,19 +111,19 @@ def loses(queue: Queue, found: Enforced) -> Counter[str]:
 
 
 def walk(queue: Queue) -> list[Queue]:
-    """The queue and all its descendants."""
+    """The queue and all queues below it."""
     return [queue, *(below for child in queue.children.values() for below in walk(child))]
 
 
 def enforce(queue: Queue) -> Enforced:
-    """The victims if the queue's maximum is enforced now."""
+    """The victims if the maximum of the queue is enforced now."""
     return enforced(queue, Losses(), NOW)
 
 
 @pytest.mark.slow
 @given(trees(), st.sampled_from(QUEUES))
-def test_no_queue_goes_below_its_guarantee(tree: QueueTree, path: str) -> None:
-    """No queue that loses a type falls below its guarantee of it, ancestors included."""
+def test_no_queue_loses_below_its_guarantee(tree: QueueTree, path: str) -> None:
+    """A queue that loses a type keeps its guarantee of it, and so do the queues above."""
     found = enforce(queue_at(tree, path))
     for queue in tree.walk():
         for name, lost in loses(queue, found).items():
@@ -134,7 +134,7 @@ def test_no_queue_goes_below_its_guarantee(tree: QueueTree, path: str) -> None:
 @pytest.mark.slow
 @given(trees(), st.sampled_from(QUEUES))
 def test_victims_free_at_most_the_excess(tree: QueueTree, path: str) -> None:
-    """Victims free at most the excess of each type, as amount and claimed amounts report."""
+    """Victims free at most the excess of each type, which the report of amounts confirms."""
     queue = queue_at(tree, path)
     found = enforce(queue)
     lost = loses(queue, found)
@@ -151,10 +151,10 @@ def test_victims_free_at_most_the_excess(tree: QueueTree, path: str) -> None:
 
 @pytest.mark.slow
 @given(trees(), st.sampled_from(QUEUES))
-def test_the_parts_of_the_leaves_add_up(tree: QueueTree, path: str) -> None:
-    """All leaves have a part of each type, in total at most the amount, and less only by rounding.
+def test_the_parts_of_leaves_sum_up_to_the_amount(tree: QueueTree, path: str) -> None:
+    """Each leaf has a part of each type; in total they are the amount, or less by rounding.
 
-    A leaf itself has the whole amount. A part is never more than the leaf's excess over its guarantee.
+    A single leaf has the whole amount. A part is never more than the leaf's excess over its guarantee.
     """
     queue = queue_at(tree, path)
     amount = amount_of(queue)
@@ -175,8 +175,8 @@ def test_the_parts_of_the_leaves_add_up(tree: QueueTree, path: str) -> None:
 
 @pytest.mark.slow
 @given(trees(), st.sampled_from(LEAVES))
-def test_no_candidate_that_fits_is_left(tree: QueueTree, path: str) -> None:
-    """Each remaining candidate exceeds the rest of the amount, or is guaranteed."""
+def test_no_remaining_candidate_fits(tree: QueueTree, path: str) -> None:
+    """Each remaining candidate exceeds the remaining amount, or is protected by a guarantee."""
     leaf = queue_at(tree, path)
     for queue in leaf.lineage:
         queue.settings = HARMLESS
@@ -206,7 +206,7 @@ def test_no_candidate_that_fits_is_left(tree: QueueTree, path: str) -> None:
 @pytest.mark.slow
 @given(trees(), st.sampled_from(QUEUES))
 def test_minimum_runtimes_and_loss_limits_are_kept(tree: QueueTree, path: str) -> None:
-    """No victim has run for less than its leaf's minimum, and no leaf loses more than its limit."""
+    """No victim has run for less than its leaf's minimum runtime, and no leaf loses more than its limit."""
     found = enforce(queue_at(tree, path))
     for leaf in (queue_at(tree, leaf) for leaf in LEAVES):
         lost: Counter[str] = Counter()
@@ -223,7 +223,7 @@ def test_minimum_runtimes_and_loss_limits_are_kept(tree: QueueTree, path: str) -
 
 @pytest.mark.slow
 @given(trees(), st.sampled_from(QUEUES))
-def test_victims_depend_on_the_books_alone(tree: QueueTree, path: str) -> None:
-    """The same books have the same victims, in the same order."""
+def test_victims_depend_on_the_books_only(tree: QueueTree, path: str) -> None:
+    """Equal books give the same victims in the same order."""
     found = enforce(queue_at(tree, path))
     assert enforce(queue_at(tree, path)) == found

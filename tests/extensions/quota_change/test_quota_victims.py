@@ -19,7 +19,7 @@ HOUR = 3600.0
 
 
 class Scene:
-    """A core with a large node, whose allocations exist already."""
+    """A core with a large node, whose allocations are replayed."""
 
     def __init__(self, queues: str, predicates: PredicatePolicy | None = None) -> None:
         """Start without allocations."""
@@ -34,13 +34,13 @@ class Scene:
         return self.driver.partition
 
     def queue(self, path: str) -> Queue:
-        """The queue of that path."""
+        """The queue of this path."""
         found = self.partition.tree.get(path)
         assert found is not None
         return found
 
     def run(self, path: str, *running: Ask) -> None:
-        """Run allocations in the leaf, in the applications that they name."""
+        """Replay allocations in the leaf, in the applications that they name."""
         for one in running:
             if one.app_id not in self.partition.applications:
                 self.driver.do(apps(app(one.app_id, path)))
@@ -51,12 +51,12 @@ class Scene:
         self.driver.do(reload(config(queues)))
 
     def preempt(self, app_id: str, key: str) -> None:
-        """Ask the RM to stop the allocation."""
+        """Let preemption ask the RM to stop the allocation."""
         app = self.partition.applications[AppId(app_id)]
         self.partition.allocations.preempt(app, app.requests[AllocationKey(key)])
 
     def enforce(self, path: str, after: float = 0.0) -> Enforced:
-        """The victims if the queue's maximum is enforced, this number of seconds from now."""
+        """The victims if the queue's maximum is enforced after this number of seconds."""
         return enforced(self.queue(path), self.losses, self.driver.now + after)
 
     def keys(self, path: str, after: float = 0.0) -> list[str]:
@@ -65,33 +65,33 @@ class Scene:
 
 
 def willing(of: Ask) -> Ask:
-    """The same ask, which allows its preemption."""
+    """The same ask with permission to be preempted."""
     return replace(of, allow_preempt_self=True)
 
 
 def a_leaf(size: str, rest: str = "") -> str:
-    """One leaf with that maximum."""
+    """A leaf with this maximum."""
     return f"[{{name: a, resources: {{max: {{{size}}}{rest}}}}}]"
 
 
 def with_properties(size: str, properties: str) -> str:
-    """One leaf with that maximum and properties."""
+    """A leaf with this maximum and these properties."""
     return f"[{{name: a, resources: {{max: {{{size}}}}}, properties: {{{properties}}}}}]"
 
 
-# How much
+# The amount
 
 
-def test_only_the_excess_is_to_be_stopped() -> None:
-    """Only types above the maximum count."""
+def test_only_the_excess_is_stopped() -> None:
+    """The amount to stop has only the types above the maximum."""
     scene = Scene(a_leaf("memory: 10, vcore: 10m, pods: 5"))
     scene.run("root.a", ask("app", "k", memory=10, vcore=4, pods=5))
     scene.follow(a_leaf("memory: 7, vcore: 4m"))
     assert amount_of(scene.queue("root.a")) == {"memory": 3}
 
 
-def test_present_victims_do_not_count() -> None:
-    """Present victims count as ended."""
+def test_present_victims_count_as_ended() -> None:
+    """Allocations that are being stopped count as ended."""
     scene = Scene(a_leaf("memory: 10"))
     scene.run("root.a", ask("app", "k", memory=2), ask("app", "l", memory=8))
     scene.preempt("app", "k")
@@ -102,7 +102,7 @@ def test_present_victims_do_not_count() -> None:
 
 
 def test_ancestors_do_not_drop_below_their_guarantees() -> None:
-    """Ancestors lose no more than their excess over their guarantees, even if that is nothing."""
+    """Queues above lose no more than their excess over their guarantees, even if that is nothing."""
     tree = "[{{name: p, resources: {{guaranteed: {{memory: {}}}}}, queues: {}}}]"
     scene = Scene(tree.format(8, a_leaf("memory: 10")))
     scene.run("root.p.a", ask("app", "k", memory=10))
@@ -120,7 +120,7 @@ CHILDREN = (
 
 
 def test_children_are_reduced_in_proportion_to_their_excess() -> None:
-    """Rounded down, and again among the children of a child."""
+    """Amounts are divided in proportion, rounded down, and again among the children of a child."""
     scene = Scene(CHILDREN % 100)
     scene.run("root.p.a", ask("in-a", "a", memory=12))
     scene.run("root.p.b", ask("in-b", "b", memory=5))
@@ -129,13 +129,13 @@ def test_children_are_reduced_in_proportion_to_their_excess() -> None:
     scene.follow(CHILDREN % 13)
     parent = scene.queue("root.p")
     assert amount_of(parent) == {"memory": 12}
-    # Above their guarantees are 10 in a, 5 in b, and 8 in c, of which 4 in d and 1 in e.
+    # The excess over guarantees is 10 in a, 5 in b and 8 in c, of which 4 in d and 1 in e.
     parts = {leaf.path: part["memory"] for leaf, part in parts_of(parent, amount_of(parent))}
     assert parts == {"root.p.a": 5, "root.p.b": 2, "root.p.c.d": 3, "root.p.c.e": 0}
 
 
-def test_a_leaf_loses_no_type_without_a_share() -> None:
-    """Both leaves could lose memory, but of vcore only one is in excess, and each allocation has three."""
+def test_a_leaf_loses_no_type_of_which_it_has_no_part() -> None:
+    """Both leaves could lose memory, but only one has an excess of vcore, which each allocation uses."""
     tree = (
         "[{name: p, resources: {max: {memory: %d, vcore: %dm}}, "
         "queues: [{name: a, resources: {guaranteed: {vcore: 1m}}}, {name: b}]}]"
@@ -149,11 +149,11 @@ def test_a_leaf_loses_no_type_without_a_share() -> None:
     assert scene.enforce("root.p").selected == 4
 
 
-# Which
+# The choice
 
 
-def test_victims_fit_into_the_amount() -> None:
-    """Too large candidates are skipped, so that less may be freed than the excess, and never more."""
+def test_candidates_larger_than_the_amount_are_skipped() -> None:
+    """A candidate that exceeds the remaining amount is skipped, so less may be freed than the excess."""
     scene = Scene(a_leaf("memory: 20"))
     scene.run("root.a", *(ask("app", f"k{size}", memory=size) for size in (2, 3, 4, 11)))
     scene.follow(a_leaf("memory: 12"))
@@ -166,14 +166,14 @@ def test_victims_fit_into_the_amount() -> None:
 
 
 def test_a_queue_within_its_maximum_has_no_victims() -> None:
-    """A queue within its maximum has no victims and no candidates."""
+    """A queue within its maximum has neither victims nor candidates."""
     scene = Scene(a_leaf("memory: 20"))
     scene.run("root.a", ask("app", "k", memory=20))
     assert scene.enforce("root.a") == Enforced({}, 0, (), {})
 
 
-def test_types_within_the_maximum_are_bound_by_guarantees_only() -> None:
-    """A victim may free more of them, as long as guarantees are kept."""
+def test_guarantees_alone_protect_types_within_the_maximum() -> None:
+    """A victim may free more of a type that is within the maximum, as long as guarantees are kept."""
     for guaranteed, expected in ((5, ["k"]), (6, [])):
         scene = Scene(a_leaf("memory: 20", f", guaranteed: {{vcore: {guaranteed}m}}"))
         scene.run("root.a", ask("app", "k", memory=8, vcore=5), ask("app", "l", memory=12, vcore=5))
@@ -181,8 +181,8 @@ def test_types_within_the_maximum_are_bound_by_guarantees_only() -> None:
         assert scene.keys("root.a") == expected
 
 
-def test_allocations_that_are_no_candidates() -> None:
-    """Allocations without a type in excess, with a required node, or being stopped are no victims."""
+def test_exempt_allocations_are_no_candidates() -> None:
+    """Allocations without a type in excess, with a required node, or being stopped are no candidates."""
     scene = Scene(a_leaf("memory: 40"))
     scene.run(
         "root.a",
@@ -198,8 +198,8 @@ def test_allocations_that_are_no_candidates() -> None:
     assert scene.keys("root.a") == ["victim"]
 
 
-def test_an_assumed_request_is_no_candidate() -> None:
-    """Assumed allocations are no victims, as the RM does not know them."""
+def test_an_assumed_allocation_is_no_candidate() -> None:
+    """An assumed allocation, which the RM does not know, is no candidate."""
     scene = Scene(a_leaf("memory: 40"), PredicatePolicy())
     scene.run("root.a", ask("app", "k", memory=20))
     scene.driver.do(asks(ask("app", "assumed", predicate="any", memory=10)))
@@ -209,7 +209,7 @@ def test_an_assumed_request_is_no_candidate() -> None:
 
 
 def test_the_order_of_victims() -> None:
-    """The criteria are: opted in, no originator, all types, priority, age in hours, size, name."""
+    """Victims are ordered by opt-in, no originator, all types, priority, age in hours, size, and name."""
     order = [
         willing(ask("app", "01-willing", memory=9, vcore=1, priority=9)),
         replace(willing(ask("app", "02-willing-originator", memory=9, vcore=1)), originator=True),
@@ -229,8 +229,8 @@ def test_the_order_of_victims() -> None:
     assert scene.keys("root.a") == [one.key for one in order]
 
 
-def test_ages_count_by_whole_hours() -> None:
-    """Within an hour size decides; one second more, and the larger, younger one is first."""
+def test_ages_are_compared_in_whole_hours() -> None:
+    """Within an hour size decides; one second beyond it the larger, younger allocation is first."""
     for age, expected in ((HOUR - 1, ["small", "large"]), (HOUR, ["large", "small"])):
         scene = Scene(a_leaf("memory: 100"))
         scene.run(
@@ -245,8 +245,8 @@ def test_ages_count_by_whole_hours() -> None:
 # Restraint
 
 
-def test_minimum_runtime_of_victims() -> None:
-    """The run of recovered ones begins with their creation, that of others with their placement."""
+def test_the_minimum_runtime_protects_victims() -> None:
+    """The runtime counts from the creation for recovered allocations, and from the placement for others."""
     young = "preemption.minimum.runtime: 60s"
     scene = Scene(with_properties("memory: 100", young))
     scene.run("root.a", ask("app", "recovered", memory=1, created=START - 50))
@@ -262,8 +262,8 @@ def test_minimum_runtime_of_victims() -> None:
     ("lost", "expected"),
     [(0, ["k1", "k2"]), (40_000, ["k1", "k2"]), (40_001, ["k1"]), (90_001, [])],
 )
-def test_the_loss_limit_of_a_leaf(lost: int, expected: list[str]) -> None:
-    """100 seconds of memory may be lost: 10 with the first, and 50 with the second."""
+def test_the_loss_limit_of_a_leaf_applies(lost: int, expected: list[str]) -> None:
+    """Of 100 seconds of memory that may be lost, one victim uses 10 and the other 50."""
     limit = "preemption.loss.limit: memory=100"
     scene = Scene(with_properties("memory: 100", limit))
     scene.run("root.a", ask("app", "k1", memory=1), ask("app", "k2", memory=5, vcore=9))

@@ -43,7 +43,7 @@ def why(driver: Driver, app_id: str, key: str = "") -> str:
 
 @pytest.mark.row(98)
 def test_running_applications_are_ordered_by_creation() -> None:
-    """Running applications are served the oldest first, and before the admitted one."""
+    """Running applications are served the oldest first, and before the admitted application."""
     driver = cluster(AWARE, "one", "two", "three", vcore=5)
     for who in ("one", "two"):
         driver.do(asks(ask(who, f"{who}-a", vcore=1), ask(who, f"{who}-b", vcore=1)))
@@ -55,7 +55,7 @@ def test_running_applications_are_ordered_by_creation() -> None:
     "goes", [releases(release("old", "huge")), releases(release("old")), remove_apps("old")]
 )
 def test_the_next_accepted_application_is_tried_after_the_end_of_the_older_one(goes: Command) -> None:
-    """The older application has an ask that fits nowhere, and blocks the younger one until then."""
+    """In a state-aware leaf the end of an older application that fits nowhere unblocks the younger one."""
     driver = cluster(AWARE, "old", "young", vcore=10)
     driver.do(asks(ask("old", "huge", vcore=11)))
     assert keys(driver.do(asks(ask("young", "y", vcore=1)))) == []
@@ -63,7 +63,7 @@ def test_the_next_accepted_application_is_tried_after_the_end_of_the_older_one(g
 
 
 def test_a_tag_exempts_an_application_from_state_aware_starting() -> None:
-    """An application with stateaware disabled runs from its first allocation on."""
+    """An application with the tag runs from its first allocation on."""
     driver = Driver()
     driver.do(register(AWARE), nodes(node("n1", vcore=9)))
     driver.do(apps(app("one", "root.a", tags={"application.stateaware.disable": "true"})))
@@ -73,23 +73,23 @@ def test_a_tag_exempts_an_application_from_state_aware_starting() -> None:
     assert keys(effects) == ["o1", "w1"]
 
 
-def test_the_policy_can_be_switched_to_fifo() -> None:
-    """With the switch in the extra configuration all applications are tried; it takes effect at once."""
+def test_the_extra_configuration_changes_state_aware_to_fifo() -> None:
+    """With the key in the extra configuration all applications are tried at once."""
     driver = cluster(AWARE, "one", "two")
     driver.do(asks(ask("one", "o1", vcore=1), ask("two", "w1", vcore=1)))
     assert keys(driver.do(reload(AWARE, extra={"stateaware-as-fifo": "true"}))) == ["w1"]
 
 
-def test_leaving_the_policy_ends_the_wait() -> None:
-    """A reload to another sort policy ends the wait."""
+def test_a_reload_to_another_policy_ends_the_wait() -> None:
+    """A reload to another sort policy lets all applications start."""
     driver = cluster(AWARE, "one", "two")
     driver.do(asks(ask("one", "o1", vcore=1), ask("two", "w1", vcore=1)))
     assert keys(driver.do(reload(AWARE.replace("stateaware", "fifo")))) == ["w1"]
 
 
 @pytest.mark.row(103)
-def test_a_back_off_is_repeated_while_asks_are_stuck() -> None:
-    """After the delay the application is tried, and backs off again."""
+def test_a_back_off_is_repeated_while_asks_do_not_fit() -> None:
+    """After the delay the application is tried once, and backs off again."""
     driver = cluster(BACKOFF, "one", vcore=10, count=9)
     driver.do(asks(*(ask("one", f"big{n}", vcore=20, priority=2) for n in range(2))))
     driver.do(asks(ask("one", "small", vcore=1)))
@@ -97,8 +97,8 @@ def test_a_back_off_is_repeated_while_asks_are_stuck() -> None:
     assert "backs off" in why(driver, "one", "small")
 
 
-def test_quota_is_no_reason_for_back_off() -> None:
-    """Asks beyond a queue's maximum do not count (spec § 8.3)."""
+def test_asks_above_a_quota_cause_no_back_off() -> None:
+    """Asks beyond a queue's maximum do not count for a back-off (spec § 8.3)."""
     text = BACKOFF.replace("[{name: a, ", "[{name: a, resources: {max: {vcore: 5m}}, ")
     driver = cluster(text, "one", vcore=100)
     effects = driver.do(
@@ -108,8 +108,8 @@ def test_quota_is_no_reason_for_back_off() -> None:
     assert keys(effects) == ["small"]
 
 
-def test_a_second_allocation_ends_a_start_under_any_policy() -> None:
-    """A starting application has started with its second allocation, even if the leaf is fifo by then."""
+def test_a_second_allocation_ends_a_start() -> None:
+    """An application has started with its second allocation, even if the leaf is fifo by then."""
     queues = config("[{name: a, properties: {application.sort.policy: stateaware}}]")
     driver = Driver()
     driver.do(

@@ -23,7 +23,7 @@ STRICT = config("[{name: a, properties: {application.sort.policy: strict}}]")
 
 
 def waiting(text: str = STRICT) -> Driver:
-    """Two of four cores are in use; one application waits for four, and a younger one for one."""
+    """Two of four cores are used; one application waits for four cores, and a younger one for one."""
     driver = Driver(sweep=50)
     driver.do(register(text), nodes(node("n1", vcore=4)))
     for app_id, vcore in (("runs", 2), ("large", 4), ("small", 1)):
@@ -33,7 +33,7 @@ def waiting(text: str = STRICT) -> Driver:
 
 
 def test_nothing_passes_the_first_application() -> None:
-    """A younger application waits though there is room, and starts right after the first."""
+    """A younger application that would fit waits, and starts right after the first one."""
     driver = waiting()
     why = driver.explain("small").summary
     assert why == "application large comes first in strict queue root.a"
@@ -50,21 +50,21 @@ def test_nothing_passes_the_first_application() -> None:
         reload(STRICT.replace("strict", "fair")),
     ],
 )
-def test_the_next_application_is_tried_after_the_first(change: Command) -> None:
-    """The first application blocks others as long as it waits and the policy is in force."""
+def test_the_first_application_blocks_the_next_while_it_waits(change: Command) -> None:
+    """The first application blocks the others as long as it waits and the policy is `strict`."""
     assert keys(waiting().do(change)) == ["small"]
 
 
 def test_a_reload_makes_a_queue_strict_at_once() -> None:
-    """After a reload nothing passes the first any more, until the next reload."""
+    """After a reload to `strict` nothing passes the first application, until the next reload."""
     driver = waiting(STRICT.replace("strict", "stateaware"))
     driver.do(reload(STRICT))
     assert keys(driver.do(nodes(node("n2", vcore=1)))) == []
     assert keys(driver.do(reload(STRICT.replace("strict", "fifo")))) == ["small"]
 
 
-def test_a_higher_priority_is_the_first() -> None:
-    """The order of a strict queue is that of `fifo`: by priority first, unless that is disabled."""
+def test_priority_determines_the_first_application() -> None:
+    """A strict queue is ordered as `fifo` is: by priority first, unless that is disabled."""
     driver = waiting()
     driver.do(apps(app("urgent", "root.a")))
     assert keys(driver.do(asks(ask("urgent", "urgent", vcore=1, priority=5)))) == ["urgent"]

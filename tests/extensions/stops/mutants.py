@@ -1,4 +1,4 @@
-"""Stops of applications: messages to the RM, and the state that precedes."""
+"""Kills of applications: messages to the RM, and the states before them."""
 
 from mutants.defect import Defect
 from mutants.operators import drop, never

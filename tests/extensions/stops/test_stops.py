@@ -1,4 +1,4 @@
-"""An operator ends an application: it fails, and its RM is asked to stop its allocations (spec § 5.1)."""
+"""An operator kills an application: it fails, and its RM is asked to stop its allocations (spec § 5.1)."""
 
 from extensions.stops.building import kill
 from licorne_core.extensions.stops.messages import ApplicationStopped
@@ -36,13 +36,13 @@ def working(predicates: PredicatePolicy | None = None, tuning: Tuning | None = N
 
 
 def outcome(effects: list[Effect]) -> ApplicationStopped:
-    """What the operator is answered."""
+    """The answer that the operator receives."""
     (found,) = [effect for effect in effects if isinstance(effect, ApplicationStopped)]
     return found
 
 
-def test_a_killed_application_fails_and_its_allocations_are_stopped() -> None:
-    """Asks are removed at once, allocations when the RM has stopped them; then the application has failed."""
+def test_a_killed_application_fails_after_its_allocations() -> None:
+    """Asks are removed at once; the application has failed when the RM has stopped all allocations."""
     driver = working()
     effects = driver.do(kill("app", WHY))
     assert (outcome(effects).allocations, outcome(effects).asks) == (2, 2)
@@ -59,13 +59,13 @@ def test_a_killed_application_fails_and_its_allocations_are_stopped() -> None:
     assert driver.queue("root.a").allocated == {}
 
 
-def test_without_a_reason_the_message_names_the_operator() -> None:
-    """The message says that an operator has stopped it."""
+def test_a_kill_without_a_reason_has_a_default_message() -> None:
+    """Without a reason the message says that an operator has stopped the application."""
     assert messages(working().do(kill("app")))[0] == ("Failing", "stopped by an operator")
 
 
 def test_an_application_without_allocations_fails_at_once() -> None:
-    """There is nothing to wait for, and the application's id is free again."""
+    """A killed application without allocations fails at once, and its id is free again."""
     driver = working()
     effects = driver.do(kill("other", WHY))
     assert messages(effects) == [("Failing", WHY), ("Failed", WHY)]
@@ -73,15 +73,15 @@ def test_an_application_without_allocations_fails_at_once() -> None:
 
 
 def test_room_of_a_killed_application_is_free_after_its_end() -> None:
-    """Until the RM has stopped an allocation its room is in use; then waiting asks get it."""
+    """Waiting asks use the room of an allocation only after the RM has stopped it."""
     driver = working()
     driver.do(asks(ask("other", "waits", vcore=4)))
     assert not placed(driver.do(kill("app")))
     assert keys(driver.do(releases(release("app", "k0", why=TIMEOUT)))) == ["waits"]
 
 
-def test_killing_twice_has_no_further_effect() -> None:
-    """The RM gets no second request, and the operator the number of allocations still being stopped."""
+def test_a_second_kill_has_no_effect() -> None:
+    """The RM gets no second request, and the operator the number of allocations that are being stopped."""
     driver = working()
     driver.do(kill("app"))
     driver.do(releases(release("app", "k0", why=TIMEOUT)))
@@ -91,15 +91,15 @@ def test_killing_twice_has_no_further_effect() -> None:
 
 
 def test_a_failing_application_accepts_no_asks() -> None:
-    """Further asks of the RM for it are refused."""
+    """Further asks of a failing application are refused."""
     driver = working()
     driver.do(kill("app"))
     told = driver.do(asks(ask("app", "late", vcore=1)))
     assert refused(told) == {"late": "failed to find application app"}
 
 
-def test_ended_and_unknown_applications_are_refused() -> None:
-    """The refusals of both differ."""
+def test_kills_of_ended_and_unknown_applications_are_refused() -> None:
+    """The refusals for an ended and for an unknown application differ."""
     driver = working()
     driver.do(kill("other"))
     driver.do(apps(app("bad", "root.nowhere")))
@@ -113,7 +113,7 @@ def test_ended_and_unknown_applications_are_refused() -> None:
 
 
 def test_a_completing_application_can_be_killed() -> None:
-    """It would complete in half a minute; by the table of states it enters Running again first."""
+    """A completing application that is killed runs again first, as the table of states requires."""
     driver = working()
     driver.do(releases(release("app")))
     assert driver.app("app").state == "Completing"
@@ -126,7 +126,7 @@ def test_a_completing_application_can_be_killed() -> None:
 
 
 def test_assumed_asks_of_a_killed_application_are_dropped() -> None:
-    """The answer to an open check is too late, and allocates nothing."""
+    """The answer to an open check of a killed application allocates nothing."""
     driver = working(PredicatePolicy(deadline=10))
     driver.do(releases(release("app")))
     (check,) = asked(driver.do(asks(ask("app", "judged", vcore=1, predicate="p"))))
@@ -135,7 +135,7 @@ def test_assumed_asks_of_a_killed_application_are_dropped() -> None:
 
 
 def gang() -> Driver:
-    """The gang `job`: placeholder p1 is about to be replaced by r1, p2 keeps room, p3 waits."""
+    """The gang `job`: p1 is about to be replaced by r1, p2 is allocated, and p3 is pending."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")), nodes(node("n1", vcore=2)))
     driver.do(apps(app("job", "root.a", gang={"vcore": 3})))
@@ -145,8 +145,8 @@ def gang() -> Driver:
     return driver
 
 
-def test_a_gang_whose_placeholder_is_being_replaced() -> None:
-    """The real ask is removed, and the placeholder that was about to be replaced ends."""
+def test_a_kill_ends_the_replacement_of_a_placeholder() -> None:
+    """The real ask is removed, and the placeholder that it was to replace ends."""
     driver = gang()
     effects = driver.do(kill("job", WHY))
     assert (outcome(effects).allocations, outcome(effects).asks) == (2, 2)
@@ -163,15 +163,15 @@ def test_a_gang_whose_placeholder_is_being_replaced() -> None:
 
 
 def test_a_present_victim_is_not_stopped_twice() -> None:
-    """The RM was asked to stop it already; the application fails after its end."""
+    """A victim gets no second stop request, and the application fails after its end."""
     driver, victim = preempted(rich_asks=2)
     effects = driver.do(kill("rich"))
     assert outcome(effects).allocations == 2
     assert victim not in {key for _, key, _, _ in released(effects)}
 
 
-def test_a_large_application_ends_in_slices() -> None:
-    """No other command of the RM is handled meanwhile, and the answer has the totals of all slices."""
+def test_a_large_application_is_killed_in_slices() -> None:
+    """No other command of the RM is processed between the slices, and the answer has all totals."""
     driver = working(tuning=Tuning(slice_size=1))
     effects = driver.begin(kill("app"))
     slices = 1
@@ -183,8 +183,8 @@ def test_a_large_application_ends_in_slices() -> None:
     assert (outcome(effects).allocations, outcome(effects).asks) == (2, 2)
 
 
-def test_kill_during_a_replay() -> None:
-    """The allocations replayed so far are stopped; later ones of the application are refused."""
+def test_a_kill_during_a_replay() -> None:
+    """The allocations that were replayed so far are stopped, and later ones are refused."""
     driver = working()
     driver.send(BeginReplay(rm_id=RmId(RM)))
     assert outcome(driver.do(kill("app"))).allocations == 2
@@ -195,8 +195,8 @@ def test_kill_during_a_replay() -> None:
     assert states(last, "app") == ["Failed"]
 
 
-def test_explain_has_the_reason_of_the_stop() -> None:
-    """The allocation is reported as stopping, because of the operator."""
+def test_explain_names_the_kill_of_an_allocation() -> None:
+    """An allocation of a killed application is reported as stopping because of the operator."""
     driver = working()
     driver.do(kill("app"))
     report = driver.explain("app", "k0")

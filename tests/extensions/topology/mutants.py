@@ -1,4 +1,4 @@
-"""Gangs in topology domains: the domain, all or none, and the places of lost members."""
+"""Gangs in topology domains: the choice of the domain, all or none, and the places of lost members."""
 
 from mutants.defect import Defect
 from mutants.operators import drop, never, swap
@@ -23,7 +23,7 @@ TOPOLOGY = (
         "DomainSearch._candidates",
         swap("slots + sums . get ( path , 0 )", "slots"),
         "domains are ordered by the slots of one kind of members",
-        ("extensions/topology/test_topology_gangs::test_domains_are_ordered_by_the_slots_of_all_kinds",),
+        ("extensions/topology/test_topology_gangs::test_domains_are_ordered_by_the_slots_of_all_sizes",),
     ),
     Defect(
         "sleeps-through-a-slot",
@@ -53,7 +53,7 @@ TOPOLOGY = (
         "DomainTerms.is_strict",
         swap("self . required or", ""),
         "a lost gang member is placed outside of the domain that is required",
-        ("extensions/topology/test_topology_gangs::test_a_lost_member_waits_for_its_domain",),
+        ("extensions/topology/test_topology_gangs::test_a_lost_member_waits_for_a_required_domain",),
     ),
     Defect(
         "place-on-a-refused-node",
@@ -117,7 +117,7 @@ TOPOLOGY = (
         "DomainBook.current",
         swap("or domains . levels != self . levels", ""),
         "gangs go to domains of levels that were replaced",
-        ("extensions/topology/test_topology_gangs::test_levels_of_a_reload_count",),
+        ("extensions/topology/test_topology_gangs::test_a_gang_uses_the_levels_of_a_reload",),
     ),
     Defect(
         "places-on-live-nodes",

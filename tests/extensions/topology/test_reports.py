@@ -20,7 +20,7 @@ def member(key: str, on_node: str | None = None) -> Ask:
 
 
 def cluster() -> Driver:
-    """Two zones: a with the racks 1 and 2, b with a rack 1 of its own; one node is in no rack."""
+    """Two zones: `a` with the racks 1 and 2, and `b` with its own rack 1; one node is in no rack."""
     driver = Driver()
     places = (("a", "1"), ("a", "1"), ("a", "2"), ("b", "1"), ("b", ""))
     driver.do(
@@ -44,7 +44,7 @@ def domains(driver: Driver, level: str = "", **shape: int) -> dict[str, DomainRe
 
 
 def test_each_domain_has_the_sums_of_its_nodes() -> None:
-    """A domain precedes those inside; one of the same name in another zone is another domain."""
+    """A domain precedes those inside, and one of the same name in another zone is another domain."""
     found = domains(cluster(), vcore=5)
     assert list(found) == ["a", "a/1", "a/2", "b", "b/1"]
     assert [report.level for report in found.values()] == ["zone", "rack", "rack", "zone", "rack"]
@@ -55,8 +55,8 @@ def test_each_domain_has_the_sums_of_its_nodes() -> None:
     assert list(domains(cluster(), "rack", vcore=5)) == ["a/1", "a/2", "b/1"]
 
 
-def test_a_slot_is_room_that_an_ask_would_find() -> None:
-    """A cordoned node has none, nor has one without room for all of the shape."""
+def test_a_slot_is_room_for_an_ask() -> None:
+    """A cordoned node has no slot, and neither has a node without room for the whole shape."""
     driver = cluster()
     driver.do(cordon("n1"))
     rack = domains(driver, vcore=5)["a/1"]
@@ -65,7 +65,7 @@ def test_a_slot_is_room_that_an_ask_would_find() -> None:
 
 
 def test_the_default_shape_is_that_of_a_waiting_gang_or_ask() -> None:
-    """The first waiting topology gang precedes the largest ask with room, which precedes a larger one."""
+    """The first waiting topology gang precedes the largest ask that fits, which precedes a larger one."""
     driver = cluster()
     assert last(driver.views.listed("topology", DEFAULT)).shape == {}
     assert {report.slots for report in last(driver.views.listed("topology", DEFAULT)).domains} == {0}
@@ -77,8 +77,8 @@ def test_the_default_shape_is_that_of_a_waiting_gang_or_ask() -> None:
     assert last(driver.views.listed("topology", DEFAULT)).shape == {"vcore": 4}
 
 
-def test_slots_say_that_the_rm_was_not_asked() -> None:
-    """Where it judges nodes they are by amounts alone."""
+def test_slots_are_marked_as_unasked_where_the_rm_judges_nodes() -> None:
+    """Where the RM judges nodes, slots are by amounts alone, and say so."""
     driver = Driver()
     driver.do(register(config("[{name: a}]"), predicates=PredicatePolicy(deadline=1.0)))
     assert last(driver.views.listed("topology", PartitionName("[rm1]default"))).unasked
@@ -86,8 +86,8 @@ def test_slots_say_that_the_rm_was_not_asked() -> None:
     assert not last(driver.views.listed("topology", PartitionName("[easy]default"))).unasked
 
 
-def test_values_with_a_slash_are_in_order() -> None:
-    """Domains are in the order of their displayed paths."""
+def test_domains_are_ordered_by_their_paths() -> None:
+    """Domains are ordered by their displayed paths, even with a slash in a value."""
     driver = Driver()
     racks = ("/r/1", "r", "/r")
     driver.do(
@@ -97,8 +97,8 @@ def test_values_with_a_slash_are_in_order() -> None:
     assert list(domains(driver, vcore=1)) == ["/r", "/r/1", "r"]
 
 
-def test_without_levels_there_are_no_domains() -> None:
-    """A partition without the property has nothing to report."""
+def test_a_partition_without_levels_has_no_domains() -> None:
+    """A partition without the property reports no domains."""
     driver = Driver()
     driver.do(register(config("[{name: x}]")), nodes(node("n", vcore=1, attributes={"rack": "1"})))
     assert [*driver.views.listed("topology_levels", DEFAULT)] == []

@@ -1,4 +1,4 @@
-"""Gangs in topology domains: the choice of the domain, all or none, and questions to the RM."""
+"""Gangs in topology domains: choice of the domain, all or none, and checks by the RM."""
 
 import pytest
 
@@ -51,7 +51,7 @@ partitions:
 
 
 def cluster(policy: PredicatePolicy | None = None, **racks: list[int]) -> Driver:
-    """Racks of nodes with this number of gpus and as much memory, in rows of one initial."""
+    """Racks of nodes with this number of GPUs and as much memory, in rows named by the first letter."""
     driver = Driver()
     driver.do(register(CONFIG, predicates=policy))
     for rack, sizes in racks.items():
@@ -69,7 +69,7 @@ def cluster(policy: PredicatePolicy | None = None, **racks: list[int]) -> Driver
 def gang(
     driver: Driver, members: int, terms: str = "required=rack", predicate: str | None = None
 ) -> list[str]:
-    """Submit a gang of members of one gpu; returns their nodes."""
+    """Submit a gang of members of one GPU; returns their nodes."""
     tags = {"licorne/topology": terms}
     asked_for = [
         ask("job", f"p{number}", placeholder=True, group="g", predicate=predicate, gpu=1)
@@ -80,13 +80,13 @@ def gang(
 
 
 def test_the_smallest_fitting_domain_is_used() -> None:
-    """Of the racks with enough slots the one with the fewest is used, whatever their names."""
+    """Of the racks with enough slots the one with the fewest is used, whatever their names are."""
     driver = cluster(a=[4, 4], b=[2, 1], c=[1, 1], d=[2, 1])
     assert gang(driver, 3) == ["b-0", "b-0", "b-1"]
 
 
 def test_a_large_gang_takes_few_turns() -> None:
-    """A thousand members on ten thousand nodes are placed in 5 to 20 turns: each examines some nodes."""
+    """A thousand members on ten thousand nodes take 5 to 20 turns: a turn examines a part of the nodes."""
     core, made, turns = Scheduler(), 0, 0
     sizes = [node(f"n{n:05}", attributes={"rack": f"r{n // 100}"}, gpu=1 + n // 9_000) for n in range(10_000)]
     members = [ask("job", f"p{n}", placeholder=True, group="g", gpu=1) for n in range(1_000)]
@@ -108,8 +108,8 @@ def test_a_large_gang_takes_few_turns() -> None:
     assert 5 <= turns <= 20
 
 
-def test_domains_are_ordered_by_the_slots_of_all_kinds() -> None:
-    """With members of two kinds the slots of both count, each kind for itself."""
+def test_domains_are_ordered_by_the_slots_of_all_sizes() -> None:
+    """With members of two sizes the slots of both count, each separately."""
     driver = cluster()
     driver.do(
         nodes(
@@ -126,14 +126,14 @@ def test_domains_are_ordered_by_the_slots_of_all_kinds() -> None:
     assert {node_id for _, _, node_id in placed(effects)} == {"b-0"}
 
 
-def test_the_narrowest_domain_is_preferred() -> None:
-    """A gang that only prefers a rack is divided when no rack has room for it."""
+def test_a_preferred_level_may_be_left() -> None:
+    """A gang that prefers a rack is placed in a wider domain when no rack has room for it."""
     driver = cluster(a=[2], b=[2])
     assert gang(driver, 3, "preferred=rack") == ["a-0", "a-0", "b-0"]
 
 
-def test_levels_of_a_reload_count() -> None:
-    """A gang goes to a domain of a level that the configuration has by now."""
+def test_a_gang_uses_the_levels_of_a_reload() -> None:
+    """A gang is placed in a domain of a level that the present configuration has."""
     driver = cluster(a1=[1], a2=[1], b1=[1])
     assert gang(driver, 2) == []
     driver.do(remove_apps("job"), reload(CONFIG.replace("levels: rack", "levels: row")))
@@ -141,7 +141,7 @@ def test_levels_of_a_reload_count() -> None:
 
 
 def test_the_room_of_a_lost_member_is_reserved_for_a_limited_time() -> None:
-    """The room of a lost member is reserved for topology.swap-seconds; then any ask may use it."""
+    """The room of a lost member is reserved for topology.swap-seconds, and then any ask may use it."""
     driver = cluster(a=[1, 1])
     assert gang(driver, 2) == ["a-0", "a-1"]
     driver.do(nodes(node("a-1", NodeAction.DECOMISSION)))
@@ -151,8 +151,8 @@ def test_the_room_of_a_lost_member_is_reserved_for_a_limited_time() -> None:
     assert placed(driver.wait(2.0)) == [("other", "o", "a-2")]
 
 
-def test_a_lost_member_waits_for_its_domain() -> None:
-    """With a required domain it does not use room outside; otherwise it does, at once."""
+def test_a_lost_member_waits_for_a_required_domain() -> None:
+    """A lost member uses room outside only if its domain is not required."""
     for terms, found in (("required=rack", []), ("preferred=rack", ["b-0"])):
         driver = cluster(a=[1, 1], b=[1])
         assert gang(driver, 2, terms) == ["a-0", "a-1"]
@@ -170,7 +170,7 @@ def test_a_member_that_ends_on_a_live_node_reserves_nothing() -> None:
     assert placed(effects) == [("other", "o", "a-1")]
 
 
-def test_a_refusal_of_a_node_never_leaves_half_a_gang() -> None:
+def test_a_refusal_of_a_node_moves_the_whole_gang() -> None:
     """The RM is asked about all nodes at once; after a refusal the whole gang moves to another rack."""
     driver = cluster(PredicatePolicy(deadline=5.0, fail_mode=FailMode.CLOSED), a=[1, 1], b=[1, 1, 1])
     assert gang(driver, 2, predicate="picky") == []
@@ -179,7 +179,7 @@ def test_a_refusal_of_a_node_never_leaves_half_a_gang() -> None:
 
 
 def asked_again(driver: Driver, refused: str) -> list[int]:
-    """The numbers of the checks that follow when the RM refuses a node of the first one."""
+    """The numbers of the checks that follow when the RM refuses a node of the first check."""
     effects = driver.do(answer(1, refused))
     assert placed(effects) == []
     checks = asked(effects)
@@ -188,13 +188,13 @@ def asked_again(driver: Driver, refused: str) -> list[int]:
 
 
 def answer(check: int, *refused: str) -> AnswerPredicates:
-    """Refuse these nodes of a check, and no others, as the RM."""
+    """Let the RM refuse these nodes of a check, and no others."""
     refusals = [NodeRefusal(node_id=NodeId(node_id), reason="taint") for node_id in refused]
     return AnswerPredicates(rm_id=RmId("rm1"), answers=[PredicateAnswer(check, refusals)])
 
 
-def test_a_lost_member_of_a_slice_waits_for_its_domain_for_ever() -> None:
-    """Its place is that of its slice, and after the time only the room is released."""
+def test_a_lost_member_of_a_slice_waits_for_the_domain_of_the_slice() -> None:
+    """The domain of the slice stays required when the time of the reserved room has passed."""
     for wait in (1.0, 61.0):
         driver = cluster(a=[1, 1], b=[1])
         assert gang_of_slices(driver) == ["a-0", "a-1"]
@@ -204,7 +204,7 @@ def test_a_lost_member_of_a_slice_waits_for_its_domain_for_ever() -> None:
 
 
 def gang_of_slices(driver: Driver) -> list[str]:
-    """A gang of one slice of two members; return its nodes."""
+    """Submit a gang of one slice of two members; returns its nodes."""
     tags = {"licorne/slice": "size=2,level=rack"}
     members = [ask("job", f"p{number}", placeholder=True, group="g", gpu=1) for number in range(2)]
     effects = driver.do(apps(app("job", "root.a", gang={"gpu": 2}, tags=tags)), asks(*members))
@@ -212,7 +212,7 @@ def gang_of_slices(driver: Driver) -> list[str]:
 
 
 def test_the_room_of_a_lost_member_is_reserved_where_the_rm_accepts_it() -> None:
-    """The question names a running member; after a refusal another node is reserved."""
+    """The check names a running member, and after a refusal another node is reserved."""
     policy = PredicatePolicy(deadline=5.0, fail_mode=FailMode.CLOSED)
     driver = cluster(policy, a=[1, 1, 1, 1])
     gang(driver, 2, predicate="picky")
@@ -229,8 +229,8 @@ def test_the_room_of_a_lost_member_is_reserved_where_the_rm_accepts_it() -> None
 POLICY = PredicatePolicy(deadline=5.0, fail_mode=FailMode.CLOSED)
 
 
-def test_lost_members_of_a_class_share_one_question() -> None:
-    """Four rooms are reserved on one node about which the RM is asked once, and again after a change."""
+def test_lost_members_of_a_class_share_one_check() -> None:
+    """For four rooms on one node the RM is asked once, and again after a change of the node."""
     driver = cluster(POLICY, a=[4, 2, 8, 8])
     gang(driver, 6, predicate="picky")
     driver.do(answer(1))
@@ -243,7 +243,7 @@ def test_lost_members_of_a_class_share_one_question() -> None:
 
 
 def test_a_silent_rm_is_asked_again_about_the_same_node() -> None:
-    """A missed deadline moves no lost member: the RM would be silent about the next node as well."""
+    """A missed deadline does not move the reserved room, and the RM is asked about the node again."""
     driver = cluster(POLICY, a=[1, 1, 1, 1])
     gang(driver, 2, predicate="picky")
     driver.do(answer(1))
@@ -256,8 +256,8 @@ def test_a_silent_rm_is_asked_again_about_the_same_node() -> None:
         effects = driver.wait(RETRY_TIME)
 
 
-def test_no_check_for_a_place_while_too_many_answers_are_owed() -> None:
-    """The RM is asked once it has answered."""
+def test_a_place_is_checked_once_the_rm_has_answered_other_checks() -> None:
+    """At too many open checks the RM is asked about a lost member's place later."""
     driver = cluster(POLICY, a=[1, 1, 1], b=[2 * (MAX_ASSUMED_IN_SILENCE + 1)])
     gang(driver, 2, predicate="picky")
     driver.do(answer(1), apps(app("other", "root.a")))
@@ -270,7 +270,7 @@ def test_no_check_for_a_place_while_too_many_answers_are_owed() -> None:
     assert ("p1", ["a-2"]) in [(check.key, check.nodes) for check in told]
 
 
-def test_an_inconsistent_lost_place_is_noticed() -> None:
+def test_an_inconsistent_lost_place_is_detected() -> None:
     """The recount compares places with their applications, deadlines and bits."""
     for slip in range(4):
         driver = cluster(a=[1, 1])
@@ -293,8 +293,8 @@ def test_an_inconsistent_lost_place_is_noticed() -> None:
 
 
 @pytest.mark.parametrize("used", [2, 5], ids=["one in each rack", "too little left in all"])
-def test_racks_are_packed_while_a_gang_waits_for_one(used: int) -> None:
-    """The racks or the cluster have too little left for it; packing ends ten seconds after its end."""
+def test_domains_are_packed_while_a_gang_waits_for_one(used: int) -> None:
+    """Nodes are packed while racks or cluster lack room for a gang, and ten seconds after its end."""
     driver = cluster(a=[2, 2], b=[2, 2])
     places = ["a-0", "b-0", "a-1", "b-1", "a-0"][:used]
     driver.do(apps(app("other", "root.a")))
@@ -328,7 +328,7 @@ def test_racks_are_packed_while_a_gang_waits_for_one(used: int) -> None:
 def test_only_domains_that_would_hold_a_gang_are_packed(
     terms: str, members: int, packs: Packing | None, said: str | None
 ) -> None:
-    """They are those of the narrowest level; a gang larger than each domain packs none, and says so."""
+    """Domains of the narrowest level are packed; for a gang larger than each of them none is packed."""
     driver = cluster(a1=[2, 2], a2=[2, 2], b1=[2, 1])
     driver.do(reload(CONFIG.replace("levels: rack", 'levels: "row,rack"')))
     driver.do(apps(app("other", "root.a")))
@@ -369,7 +369,7 @@ def test_a_lost_member_without_room_in_the_cluster_packs_nodes() -> None:
     assert driver.partition.nodes.order.packs == Packing()
 
 
-def test_removed_gangs_leave_nothing() -> None:
+def test_removed_gangs_leave_no_state() -> None:
     """State does not grow with the number of removed gangs while others wait for the cluster."""
     driver = cluster(a=[2, 2])
     driver.do(apps(app("other", "root.a")), asks(ask("other", "runs", gpu=1)))

@@ -141,7 +141,7 @@ def test_amounts_beyond_the_maximum_of_a_queue_are_divided() -> None:
 
 
 def test_an_allocation_larger_than_the_excess_stays() -> None:
-    """B has two jobs of 10 cores in total and a share of 7: it loses neither, although A is below its share."""
+    """B has two jobs of 10 cores in total and a share of 7, and A is below its share: no job is stopped."""
     world = cluster(
         [fair(A), queue(B)],
         *[runs(B, 0, 1, vcore=5), runs(A, 0, 1, vcore=2)],
