@@ -12,8 +12,8 @@ from licorne_core.values.resources import EMPTY, Resources
 class Shown(NamedTuple):
     """Fields that are displayed beside the message of a check: its kind, and its subject.
 
-    `until` is the time at which it passes without any other change, in unix seconds; 0.0 for none. Amounts
-    are by resource name, those of `holders` by RM.
+    `until` is the time at which the check passes without any other change, in unix seconds; 0.0 for none.
+    Amounts are by resource name, and those of `holders` by RM.
     """
 
     kind: str
@@ -32,12 +32,12 @@ class ExtensionCheck:
 
     @property
     def code(self) -> str:
-        """The reason in one word, such as ``QUEUE_MAX_EXCEEDED``."""
+        """The reason as a code, such as ``QUEUE_MAX_EXCEEDED``."""
         raise NotImplementedError
 
     @property
     def passed(self) -> bool:
-        """True if the ask fits here."""
+        """True if the ask fits into the quota."""
         raise NotImplementedError
 
     def message(self) -> str:
@@ -49,13 +49,13 @@ class ExtensionCheck:
         raise NotImplementedError
 
     def seen_by(self, may_see: Callable[[RmId], bool]) -> "ExtensionCheck":
-        """The check without RMs that are hidden from the reader."""
+        """The check without the RMs that the reader must not see."""
         return self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleCheck:
-    """Result of an extension's rule for one ask; `subject` is a queue or another thing, of a `kind`.
+    """Result of an extension's rule for one ask; `subject` is a queue or another object of a `kind`.
 
     `text` is the reason in one sentence. `requested` are the amounts that are compared. `until` is the
     time at which the check passes without any other change, in unix seconds; 0.0 if it is unknown.

@@ -1,4 +1,4 @@
-"""Reasons of asks that may not use room which is held for a later start of others."""
+"""Reasons of asks that must not use room which is held for a later start of others."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -13,8 +13,8 @@ BEHIND_RESERVATION: Final = "BEHIND_RESERVATION"
 class BehindReservationCheck(ExtensionCheck):
     """Nodes have room for the ask, but it is held for a later start of another ask or gang.
 
-    `held` has the fields of the claim, and `claim` its name for texts. `nodes` is the number of nodes with
-    such room.
+    `held` has the fields of the claim, and `claim` its name for texts. `nodes` is the number of nodes that
+    have such room.
     """
 
     held: Passed
@@ -28,7 +28,7 @@ class BehindReservationCheck(ExtensionCheck):
 
     @property
     def passed(self) -> bool:
-        """False: the check is made only for an ask that the hold stops."""
+        """Always False: the check exists only for an ask that is blocked by the held room."""
         return False
 
     def message(self) -> str:
@@ -38,5 +38,5 @@ class BehindReservationCheck(ExtensionCheck):
         return f"would delay the {self.claim} of {holder} on {nodes}: it declares no end before that"
 
     def shown(self) -> Shown:
-        """The holder, and its planned start."""
+        """The holder and its planned start."""
         return Shown(self.held.kind, self.held.app_id, self.held.start)

@@ -1,6 +1,6 @@
-"""Commands to the core (DESIGN § 2), never changed once made.
+"""Commands to the core, which are never changed (DESIGN § 2).
 
-Also here:
+Also in this module:
 
 * Options of a scheduler, set at its creation.
 """
@@ -22,7 +22,7 @@ from licorne_core.values.slices import Tuning
 
 
 class FailMode(Enum):
-    """Status of nodes whose predicate check is not answered in time."""
+    """Status of the nodes of a predicate check that is not answered in time."""
 
     CLOSED = "refused"
     OPEN = "accepted"
@@ -30,10 +30,10 @@ class FailMode(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredicatePolicy:
-    """An RM decides itself which nodes its asks may use (spec § 8.4).
+    """The policy of an RM that decides itself which nodes its asks may use (spec § 8.4).
 
-    `deadline` is in seconds, from the time at which a check was written to the RM. With `judges_victims`
-    the RM also chooses which victims of preemption have to be stopped (spec § 9.4.5).
+    `deadline` is in seconds after a check was written to the RM. With `judges_victims` the RM also chooses
+    which victims of preemption have to be stopped (spec § 9.4.5).
     """
 
     deadline: float = 2.0
@@ -45,9 +45,9 @@ class PredicatePolicy:
 class RegisterRm:
     """Register an RM. All state of an earlier registration is dropped first (spec § 1.6.2-3).
 
-    `config` was parsed by the caller; None means the scheduler's default. Without `predicates` the RM
-    is not asked, and all predicates pass. With `container_states` it is notified of its asks that fit no node
-    (spec § 8.12). `memory` is the usage that its partitions retain from an earlier registration.
+    `config` was parsed by the caller; None means the scheduler's default. Without `predicates` the RM gets no
+    checks, and all predicates pass. With `container_states` it is notified of its asks that fit no node (spec
+    § 8.12). `memory` is the usage that its partitions retain from an earlier registration.
     """
 
     rm_id: RmId
@@ -64,7 +64,7 @@ class RegisterRm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateConfiguration:
-    """A new configuration for a registered RM (§§ 2.7, 13.1); an empty extra one may leave that in force."""
+    """A new configuration for a registered RM (§§ 2.7, 13.1); an empty extra one may keep the old one."""
 
     rm_id: RmId
     policy_group: str = ""
@@ -75,14 +75,14 @@ class UpdateConfiguration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveRm:
-    """Forget the RM and its partitions for good."""
+    """Forget the RM and its partitions permanently."""
 
     rm_id: RmId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefuseNewWork:
-    """Set or clear a shortage of memory of the process; it concerns all RMs.
+    """Set or clear a shortage of memory of the process, which affects all RMs.
 
     `reason` is the message of refusals.
     """
@@ -99,14 +99,14 @@ class SharedCommand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtensionAnswer:
-    """Base of an RM's answers to an extension. Their items name their partitions."""
+    """Base of an RM's answers to an extension. The items of the answers name their partitions."""
 
     rm_id: RmId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtensionCommand:
-    """Base of an extension's commands for one RM. They may be carried out in slices."""
+    """Base of an extension's commands for one RM, which may be carried out in slices."""
 
     rm_id: RmId
 
@@ -126,7 +126,7 @@ class NodeAction(Enum):
 class NodeUpdate:
     """A node of an UpdateNodes. `capacity` is None if the message had no schedulable resource.
 
-    `partition` is the one that the node names in its attributes (spec § 1.5).
+    `partition` is the partition that the node names in its attributes (spec § 1.5).
     """
 
     node_id: NodeId
@@ -160,7 +160,7 @@ class NewApplication:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveApplication:
-    """An application to remove with all its requests."""
+    """An application to remove, with all its requests."""
 
     app_id: AppId
     partition: str = ""
@@ -176,7 +176,7 @@ class UpdateApplications:
 
 
 class TerminationType(Enum):
-    """Reason that an allocation ends (spec § 1.4)."""
+    """Reason why an allocation ends (spec § 1.4)."""
 
     UNKNOWN = 0
     STOPPED_BY_RM = 1
@@ -189,12 +189,12 @@ class TerminationType(Enum):
 CONFIRMED: Final = frozenset(
     {TerminationType.TIMEOUT, TerminationType.PREEMPTED_BY_SCHEDULER, TerminationType.PLACEHOLDER_REPLACED}
 )
-"""Terminations by which the core asks for a release; all others are final (spec § 1.6.10)."""
+"""Terminations with which the core requests a release; all others are final (spec § 1.6.10)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseRequest:
-    """One release by the RM; an empty key means everything of the application (spec § 1.6.11)."""
+    """One release by the RM; an empty key means all requests of the application (spec § 1.6.11)."""
 
     app_id: AppId
     key: AllocationKey
@@ -214,7 +214,7 @@ class UpdateAllocations:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRefusal:
-    """A node that the RM refuses for an ask, and why."""
+    """A node that the RM refuses for an ask, and the reason."""
 
     node_id: NodeId
     reason: str
@@ -238,8 +238,8 @@ class AnswerPredicates:
 class PreemptionAnswer(NamedTuple):
     """The RM's answer to one preemption check.
 
-    `needed` has the nodes on which the ask can run once the victims up to this position, in the
-    order of the check, have ended; -1 for none of them. Nodes that it does not have are refused.
+    `needed` has the nodes on which the ask can run, each with a position in the order of the check: the ask
+    can run once the victims up to it have ended; -1 if none has to end. Missing nodes are refused.
     """
 
     check: int
@@ -256,9 +256,9 @@ class AnswerPreemptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotePredicatesSent:
-    """The checks up to this number have been written to the RM: its time for them begins now.
+    """The checks up to this number have been written to the RM, whose time for answers begins now.
 
-    A check that waits to be written has no deadline: the time until then is not the RM's.
+    A check that waits to be written has no deadline yet.
     """
 
     rm_id: RmId
@@ -283,7 +283,7 @@ class EndReplay:
 
 
 class Hold(Enum):
-    """Reason that an RM's asks are not being scheduled for the moment."""
+    """Reason why the asks of an RM are not being scheduled for the moment."""
 
     REPLAY = "replay in progress"
     OUTBOX_FULL = "outbox full"
@@ -294,7 +294,7 @@ class Hold(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetHold:
-    """Set or clear one reason for which the server schedules nothing for an RM."""
+    """Set or clear one reason for which the server lets nothing be scheduled for an RM."""
 
     rm_id: RmId
     hold: Hold
@@ -303,7 +303,7 @@ class SetHold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tick:
-    """Let time pass: fire due timers, then decide for one partition, `decisions` at most."""
+    """Let time pass: fire due timers, then decide for one partition, with at most `decisions` decisions."""
 
     decisions: int = 256
 
@@ -330,12 +330,12 @@ LargeCommand = (
 )
 """Commands that may be carried out in slices: `Unfinished` returns the remainder of one."""
 OfNoRm = Tick | RefuseNewWork | SharedCommand
-"""Commands of the server itself."""
+"""Commands that concern no single RM."""
 Command = OfRm | OfNoRm
 
 
 _DOUBLINGS: Final = 64
-"""Maximum doublings of a back-off: they take even the shortest first back-off beyond any longest one."""
+"""Maximum doublings of a back-off, after which even the shortest first one exceeds any longest one."""
 
 
 class AskBackoff(NamedTuple):
@@ -356,7 +356,7 @@ class AskBackoff(NamedTuple):
 class Options:
     """Options of a scheduler.
 
-    `default_config` is for RMs that register without one; None for the built-in one.
+    `default_config` is the configuration of RMs that register without one; None for the built-in one.
 
     Without `reservations` no node is ever reserved for an ask (spec § 2.8).
     """

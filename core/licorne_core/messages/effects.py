@@ -1,4 +1,4 @@
-"""Effects of the core (DESIGN § 2). Each names the RM that it is for."""
+"""Effects of the core (DESIGN § 2). Each names the RM to which it is sent."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotRegistered:
-    """The command named an unregistered RM (spec § 1.6.1); nothing was done."""
+    """The command named an RM that is not registered (spec § 1.6.1); nothing was done."""
 
     rm_id: RmId
     reason: str
@@ -24,8 +24,8 @@ class NotRegistered:
 class Unfinished:
     """The command was too large for one slice; always the last effect of a command.
 
-    `rest` is the remainder of the command. It has to be passed to the core before any other command of the
-    RM except answers to checks. Until it is done, nothing is scheduled for the RM.
+    `rest` is the remainder of the command. It has to be passed to the core before any other command of the RM
+    except answers to checks. Until it is complete, nothing is scheduled for the RM.
     """
 
     rm_id: RmId
@@ -51,7 +51,7 @@ class RegistrationFailed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigurationUpdated:
-    """The configuration is in force. `changed` is False when its checksum was the same."""
+    """The configuration is in force. `changed` is False if its checksum was the same."""
 
     rm_id: RmId
     changed: bool
@@ -93,7 +93,7 @@ class ExtensionEffect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRejection:
-    """A refused node, and the reason. Refusals are counted by `code`."""
+    """A refused node and the reason. Refusals are counted by `code`."""
 
     node_id: NodeId
     reason: str
@@ -111,7 +111,7 @@ class NodesAnswered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplicationRejection:
-    """A refused application, and the reason."""
+    """A refused application and the reason."""
 
     app_id: AppId
     reason: str
@@ -135,7 +135,7 @@ RESERVATION_TIMEOUT: Final = "ResourceReservationTimeout"
 class ApplicationUpdate:
     """An application entered a state; `time` is in unix seconds (spec § 5.1.2).
 
-    Each application enters several states, so that an update is made as lean as an allocation.
+    Each application enters several states, so an update is as cheap as an allocation.
     """
 
     app_id: AppId
@@ -175,7 +175,7 @@ class AllocationsMade:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """An allocation that ended or, for some types, should end (spec § 1.6.10)."""
+    """An allocation that has ended, or for some types an allocation that should end (spec § 1.6.10)."""
 
     app_id: AppId
     key: AllocationKey
@@ -196,7 +196,7 @@ class AllocationsReleased:
 class AllocationRejection:
     """A refused ask or existing allocation, and the reason.
 
-    `item` is its kind, for counters and messages: ``ask``, ``allocation`` or ``release``.
+    `item` is the kind of item, for counters and messages: ``ask``, ``allocation`` or ``release``.
     """
 
     key: AllocationKey
@@ -216,7 +216,7 @@ class AllocationsRejected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayEnded:
-    """A replay was ended. `missing` has the difference of counts and arrivals, if any."""
+    """A replay has ended. `missing` describes the missing items, if there are any."""
 
     rm_id: RmId
     missing: str = ""
@@ -226,8 +226,8 @@ class AskedCheck(NamedTuple):
     """A predicate check: may the ask be placed on these nodes?
 
     `check` is its number, which rises by one with each check of a registration. `allocate` is False for a
-    reservation (spec § 1.6.12). The ask would be placed on the first node now: if the RM accepts it, the
-    ask counts as placed there for the checks that follow.
+    reservation (spec § 1.6.12). The first node is the one on which the ask would be placed now: if the RM
+    accepts it, the ask counts as placed there in later checks.
     """
 
     check: int
@@ -239,7 +239,7 @@ class AskedCheck(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredicatesAsked:
-    """The RM should answer these checks by `AnswerPredicates`, deciding them in this order.
+    """The RM should answer these checks by `AnswerPredicates`, and decide them in this order.
 
     The writer reports them by `NotePredicatesSent`; then the RM has `deadline` seconds.
     """
@@ -258,9 +258,9 @@ class AskedVictim(NamedTuple):
 
 
 class AskedNode(NamedTuple):
-    """A node of a preemption check: its victims in the order of their stops.
+    """A node of a preemption check, with its victims in the order in which they would be stopped.
 
-    The resources of the ask fit once those up to position `start` have ended; -1 if they fit at once.
+    The resources of the ask fit once the victims up to position `start` have ended; -1 if they fit at once.
     """
 
     node_id: NodeId
@@ -297,8 +297,8 @@ class PreemptionsAsked:
 class Happened:
     """Facts of a command, in order; only while events are tracked.
 
-    `footprint` is the estimated memory, in bytes, of the asks that were added and removed meanwhile: the
-    facts keep these asks alive.
+    `footprint` is the estimated memory, in bytes, of the asks that were added and removed meanwhile, which
+    the facts keep in memory.
     """
 
     rm_id: RmId
@@ -329,10 +329,10 @@ Effect = (
 
 
 class TickFailed(LicorneError):
-    """A defect of the core in the partition of one RM; the tick's effects for others are kept."""
+    """A defect of the core in the partition of one RM; the tick's effects for other RMs are retained."""
 
     def __init__(self, rm_id: RmId, effects: list[Effect]) -> None:
-        """Keep `effects`, the effects of the tick so far, for all RMs."""
+        """`effects` are the effects of the tick so far, for all RMs."""
         super().__init__(f"a tick failed for RM {rm_id}")
         self.rm_id = rm_id
         self.effects = effects

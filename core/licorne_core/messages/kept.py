@@ -8,7 +8,7 @@ from licorne_core.values.ids import PartitionName
 Kept = Mapping[str, Mapping[Any, Any]]
 """Retained state of one partition: by extension the values of its owners, the oldest first.
 
-A value that is false has nothing to retain."""
+A value that is False in a boolean context has nothing to retain."""
 
 KeptByPartition = Mapping[PartitionName, Kept]
 
@@ -16,4 +16,4 @@ MOST_KEPT: Final = 10_000
 """Maximum number of absent owners that are retained per extension; beyond it the oldest are dropped."""
 
 BRIDGED: Final = 600.0
-"""Longest time without a server, in seconds, for which usage counts as unchanged."""
+"""Longest time without a server, in seconds, during which usage counts as unchanged."""

@@ -1,4 +1,4 @@
-"""Acts of operators: their marks, and the checks of asks that they stop."""
+"""Acts of operators: their marks, and the checks of the asks that they block."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ QUEUE_STOPPED: Final = "QUEUE_STOPPED"
 
 
 class OperatorMark(NamedTuple):
-    """Mark of an operator's act, at `time` in unix seconds."""
+    """The mark of an operator's act, at `time` in unix seconds."""
 
     by: str = ""
     """The caller's name."""
@@ -21,12 +21,12 @@ class OperatorMark(NamedTuple):
 
 
 UNKNOWN_MARK: Final = OperatorMark()
-"""Stands for an act whose mark was not retained."""
+"""The mark of an act whose own mark was not retained."""
 
 
 Marks = Mapping[str, Mapping[tuple[PartitionName, Any], Any]]
 """Marks of operators: by extension, then by partition and name of the object. A mark outlives the
-registration in which it was made: a later object of that name has it from its creation.
+registration in which it was made: a later object of that name is created with it.
 """
 
 
@@ -61,6 +61,6 @@ class StoppedQueueCheck:
 
 
 def mark_text(mark: OperatorMark) -> str:
-    """The operator and the reason of a mark in words, to follow the description of the act."""
+    """The operator and the reason of a mark, to be put behind the description of the act."""
     by = f" by {mark.by}" if mark.by else " by an operator"
     return f'{by}: "{mark.message}"' if mark.message else by

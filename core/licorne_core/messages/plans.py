@@ -1,4 +1,4 @@
-"""Plans as immutable reports. Seconds count from the time of the plan; 0.0 is at once.
+"""Plans as immutable reports. Seconds count from the time of the plan; 0.0 means at once.
 
 Resources are in bytes, milli-cores or counts. Lists are bounded; counts include omitted entries.
 """
@@ -12,7 +12,7 @@ from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName,
 from licorne_core.values.resources import Resources, in_units
 
 Spent = Callable[[], float]
-"""Returns the spent share of a plan's budget, from 0.0 to 1.0, as measured by the caller."""
+"""Returns the spent share of a plan's budget, from 0.0 to 1.0, which the caller measures."""
 
 ADDED, CHANGED, REMOVED, DRAINING = "added", "changed", "removed", "draining"
 """Changes of a queue."""
@@ -20,7 +20,7 @@ ADDED, CHANGED, REMOVED, DRAINING = "added", "changed", "removed", "draining"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedValue:
-    """A changed value of a queue, as a configuration spells it."""
+    """A changed value of a queue, in the syntax of a configuration."""
 
     name: str
     before: str
@@ -32,8 +32,8 @@ class PlannedQueue:
     """A queue that would change.
 
     `change` is ``added``, ``draining``, ``removed`` or ``changed``. `over_max` is the excess over the new
-    maximum, `over_max_before` the excess over the old one. `applications` counts those in the queue and its
-    descendants.
+    maximum, and `over_max_before` over the old one. `applications` is the number of applications in the queue
+    and its descendants.
     """
 
     partition: PartitionName
@@ -49,8 +49,8 @@ class PlannedQueue:
 class ExceededLimit:
     """A limit that a user or group (`kind`) exceeds right after the update.
 
-    `used` and `limit` have the types of the limit. 0 `max_applications` means no limit. `already`:
-    before the update the excess was at least as high.
+    `used` and `limit` have the types of the limit. With 0 for `max_applications` there is no limit. `already`
+    is True if the excess was at least as high before the update.
     """
 
     partition: PartitionName
@@ -84,7 +84,7 @@ class PlannedAsk:
 class PlannedVictim:
     """An allocation that the RM would be asked to stop.
 
-    `rule` is a `PreemptionRule`, or ``partition-removed``. Empty beneficiary fields mean none.
+    `rule` is a `PreemptionRule`, or ``partition-removed``. Without a beneficiary, its fields are empty.
     """
 
     partition: PartitionName
@@ -103,8 +103,8 @@ class PlannedVictim:
 class DefaultedValue:
     """A value that the text leaves to its default.
 
-    `path` is empty for a value of the partition. `origin` is ``default``, or the path of the queue
-    that passes the value on.
+    `path` is empty for a value of the partition. `origin` is ``default``, or the path of the queue from which
+    the value is inherited.
     """
 
     partition: PartitionName
@@ -118,8 +118,8 @@ class DefaultedValue:
 class PlanCounts:
     """Full length of each list of a configuration plan.
 
-    `queues_over_max` counts queues with a higher excess over their maximum than before. The `newly_`
-    counts are of limits with a higher excess than before, and of asks without an obstacle before.
+    `queues_over_max` counts queues with a higher excess over their maximum than before. The `newly_` counts
+    are of limits with a higher excess than before, and of asks that had no obstacle before.
     """
 
     queues: int = 0
@@ -170,8 +170,8 @@ class ConfigurationPlanRefused:
 class SubmissionPlan:
     """Plan of a submission: the queue of the application, and the outcome of its asks.
 
-    `rejection` is the reason for refusing the application. `rule` is the placement rule that chose the
-    queue; empty if the partition has no rules. Other fields mean the same as in `ConfigurationPlan`.
+    `rejection` is the reason for refusing the application. `rule` is the placement rule that chose the queue;
+    empty if the partition has no rules. Other fields have the same meaning as in `ConfigurationPlan`.
     """
 
     accepted: bool
@@ -187,7 +187,7 @@ class SubmissionPlan:
 
 
 class WaitingAskName(NamedTuple):
-    """A waiting ask of a registered RM, by name. The partition has its name on the wire."""
+    """The name of a waiting ask of a registered RM. The partition has its name on the wire."""
 
     rm_id: RmId
     partition: str
@@ -199,18 +199,18 @@ MAXIMUM, RUNNING, FREED_NODE, NEW_NODE, ALONE = "maximum", "running", "freed-nod
 """Kinds of changes that may let an ask start."""
 
 NEW_NODE_ID = NodeId("one-more-node")
-"""Id of an added node."""
+"""Id of a node that is added in a trial."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartChange:
     """A change that is tried for a waiting ask.
 
-    ``maximum``: the `holder` (``queue``, or user or group `name` in the queue `path`) may have `amounts` of
-    the types that stop the ask. ``running``: `count` applications may run there. ``freed-node``: the `count`
+    ``maximum``: the `holder` (``queue``, or user or group `name` in the queue `path`) may use `amounts` of
+    the types that block the ask. ``running``: `count` applications may run there. ``freed-node``: the `count`
     allocations on node `name`, of size `amounts`, end. ``new-node``: there is one more node of size
     `amounts`, otherwise like node `name`. ``alone``: without the `count` other asks of the partition.
-    `before` has the present amounts: of the maximum, or of node `name`.
+    `before` has the current amounts: of the maximum, or of node `name`.
     """
 
     kind: str
@@ -237,7 +237,7 @@ class StartChange:
         return f"the {'maximum' if of_queue else 'limit'} of {where} at {in_units(self.amounts)}"
 
     def present(self) -> str:
-        """The present amounts in brackets; empty if there is no bound, or a node of that size."""
+        """The current amounts in brackets; empty if there is no maximum, or no other node size."""
         if not self.before:
             return ""
         return f" ({f'node {self.name} has' if self.kind == NEW_NODE else 'now'} {in_units(self.before)})"
@@ -245,11 +245,11 @@ class StartChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartTrial:
-    """Outcome of a trial: whether a waiting ask starts at once with `changes`, on which node.
+    """Outcome of a trial: whether a waiting ask starts at once with `changes`, and on which node.
 
-    `others` counts the asks of its partition that start before it, `stopped` the allocations that are
-    stopped. With `unasked` the RM, which judges nodes for the ask, was not asked. A trial that is not
-    `complete` has spent its budget.
+    `others` is the number of asks of its partition that start before it, and `stopped` the number of
+    allocations that are stopped. With `unasked` the RM, which decides about nodes for the ask, was not asked.
+    A trial that is not `complete` has spent its budget.
     """
 
     changes: Sequence[StartChange] = ()
@@ -265,7 +265,7 @@ class StartTrial:
         return bool(self.node_id)
 
     def text(self) -> str:
-        """The outcome in one sentence; the first letter is small."""
+        """The outcome in one sentence, without an initial capital."""
         with_all = " and ".join(change.text() for change in self.changes)
         after = f", after {self.others} other asks" if self.others > 1 else ", after one other ask"
         first = f"with {with_all} it starts" if with_all else "it starts without any change,"
@@ -282,5 +282,5 @@ class StartTrial:
         )
 
     def advice(self) -> str:
-        """What the checks lack, with the present amounts; none of it was tried."""
+        """What is missing according to the checks, with the current amounts; nothing was tried."""
         return " and ".join(f"{change.text()}{change.present()}" for change in self.changes)

@@ -11,20 +11,20 @@ class PreemptionRule(StrEnum):
     """Reason for stopping an allocation."""
 
     GUARANTEE = "guarantee"
-    """An ask of a queue below its guarantee (spec § 9.1)."""
+    """The victim was stopped for an ask of a queue below its guarantee (spec § 9.1)."""
     FAIR_SHARE = "fair-share"
-    """An ask of a queue below its fair share, up to which it may preempt (spec § 9.1)."""
+    """Stopped for an ask of a queue below its fair share, up to which it may preempt (spec § 9.1)."""
     REQUIRED_NODE = "required-node"
-    """An ask that requires the node (spec § 9.5)."""
+    """The victim was stopped for an ask that requires the node (spec § 9.5)."""
     QUOTA = "quota"
-    """A changed maximum, which the queue exceeded (spec § 9.6)."""
+    """The queue exceeded its maximum, which had changed (spec § 9.6)."""
     DRAIN = "drain"
-    """An operator drained the node."""
+    """An operator has drained the node."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueNumbers:
-    """Amounts of a queue at one time, by resource name. A type missing in `max` is unlimited."""
+    """Amounts of a queue at one time, by resource name. A type that is missing in `max` is unlimited."""
 
     path: QueuePath
     guaranteed: Resources
@@ -36,7 +36,7 @@ class QueueNumbers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spared:
-    """An allocation that was not chosen: the first one after the victims in their order."""
+    """An allocation that was not chosen: the next one after the victims in their order."""
 
     app_id: AppId
     key: AllocationKey
@@ -48,8 +48,8 @@ class Spared:
 class PreemptionRecord:
     """An allocation that the RM was asked to stop; times are in unix seconds.
 
-    The first five fields are those of the victim. With the rule `QUOTA` there is no beneficiary, and
-    `beneficiary_queue` is the queue whose maximum was enforced. With `DRAIN` there is neither.
+    The first five fields describe the victim. With the rule `QUOTA` there is no beneficiary, and
+    `beneficiary_queue` is the queue whose maximum was enforced. With `DRAIN` there is no queue either.
     """
 
     app_id: AppId
@@ -65,16 +65,16 @@ class PreemptionRecord:
     beneficiary_priority: int = 0
     beneficiary_queue: QueueNumbers | None = None
     released_time: float = 0.0
-    """Time of the victim's release; 0.0 until then."""
+    """Time of the victim's release, in unix seconds; 0.0 before it."""
     number: int = 0
-    """Number in the ledger, from 1 up without a gap; 0 before the record is noted."""
+    """Number in the ledger, from 1 up without gaps; 0 before the record is added."""
     ran: float = 0.0
     """Seconds that the victim had run."""
     lost: float = 0.0
     """Seconds of its work that were lost: those since its last checkpoint."""
     checkpoint: float | None = None
-    """Time of that checkpoint, in unix seconds: reported by its RM, or else assumed; None for neither."""
+    """Time of the checkpoint, in unix seconds: reported by its RM, or else assumed; None if there is none."""
     noticed_time: float = 0.0
     """Time at which its RM was notified of the stop, in unix seconds; 0.0 if it was not."""
     spared: Spared | None = None
-    """The allocation on the node that would have been stopped next; None for none."""
+    """The allocation on the node that would have been stopped next; None if there was none."""

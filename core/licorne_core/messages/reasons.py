@@ -1,7 +1,7 @@
-"""Reasons that can stop an ask, as values with their operands (DESIGN § 2).
+"""Reasons that can block an ask, as values with their operands (DESIGN § 2).
 
-The rules of `scheduling/checks.py` compare, and create these values for explanations and metrics only, not
-for decisions. Their texts are here.
+The rules of `scheduling/checks.py` make the comparisons. They create these values, which have the texts, only
+for explanations and metrics, not for decisions.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,8 @@ from licorne_core.values.asks import QueueReservations, ReservationBound
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, QueuePath
 from licorne_core.values.resources import Resources, in_units
 
-# Compiled, a dataclass has no class attribute for a default: the codes to which rules refer are constants.
+# In compiled code a dataclass has no class attribute for a default, so the codes to which rules refer are
+# constants.
 NEVER_FITS: Final = "NEVER_FITS"
 PARTITION_NOT_SCHEDULING: Final = "PARTITION_NOT_SCHEDULING"
 APPLICATION_NOT_RUNNABLE: Final = "APPLICATION_NOT_RUNNABLE"
@@ -32,7 +33,7 @@ QUOTA_CODES: Final = {
 }
 """Codes of `QueueCheck` and `LimitCheck`, by kind of quota; those of the checks of extensions follow."""
 RUNNING_CODES: Final = {kind: f"{kind.upper()}_MAX_APPLICATIONS" for kind in QUOTA_CODES}
-"""Codes of `RunningCheck`, by kind of quota. Quotas of extensions bound no number of applications."""
+"""Codes of `RunningCheck`, by kind of quota. Quotas of extensions limit no number of applications."""
 QUOTA_CODES.update(table("messages", "QUOTA_CODES"))
 KINDS: Final = tuple(QUOTA_CODES)
 """The kinds of quotas."""
@@ -40,20 +41,20 @@ KINDS: Final = tuple(QUOTA_CODES)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SizeBound:
-    """Amounts of an ask that no single place ever has, by type, and the largest amounts that there are."""
+    """Amounts of an ask that no single place ever has, by type, and the largest amounts that exist."""
 
     where: str
     wanted: Resources
     most: Resources
 
     def text(self) -> str:
-        """Both amounts, and where."""
+        """Both amounts, and the place of the largest."""
         return f"{in_units(self.wanted)} of at most {in_units(self.most)} {self.where}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SizeCheck:
-    """The ask is larger than maxima above it, or than every node, even if nothing else runs."""
+    """The ask exceeds a maximum above it, or every node, even if nothing else runs."""
 
     bounds: tuple[SizeBound, ...]
 
@@ -85,7 +86,7 @@ class PartitionCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateCheck:
-    """The application's state must be one in which its asks are considered."""
+    """The application's state is one in which its asks are not considered."""
 
     app_id: AppId
     state: str
@@ -100,7 +101,7 @@ class StateCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskBackOffCheck:
-    """The ask backs off, as its RM failed to run it; `failures` counts these in a row (§ 1.4).
+    """The ask backs off because its RM failed to run it, `failures` times in a row (§ 1.4).
 
     `until` is the end of the back-off, in unix seconds.
     """
@@ -122,7 +123,7 @@ class AskBackOffCheck:
 class RunningCheck:
     """An application that does not run yet must be admitted by every queue and limit (§§ 4.12, 10.5).
 
-    It passes if one more application may start.
+    The check passes if one more application may start.
     """
 
     kind: str
@@ -152,7 +153,7 @@ class RunningCheck:
 class LimitCheck:
     """Usage of a user or a group in a queue, with the ask, must stay within the limit (§ 10.4).
 
-    `short` is the excess of each type; empty when the ask fits.
+    `short` is the excess of each type; empty if the ask fits.
     """
 
     kind: str
@@ -170,7 +171,7 @@ class LimitCheck:
 
     @property
     def passed(self) -> bool:
-        """True if the ask fits here."""
+        """True if the ask fits within the limit."""
         return not self.short
 
     def message(self) -> str:
@@ -185,7 +186,7 @@ class LimitCheck:
 class QueueCheck:
     """Usage of a queue, with the ask, must stay within the queue's maximum.
 
-    `short` is the excess of each type; empty when the ask fits.
+    `short` is the excess of each type; empty if the ask fits.
     """
 
     queue: QueuePath
@@ -199,7 +200,7 @@ class QueueCheck:
 
     @property
     def passed(self) -> bool:
-        """True if the ask fits here."""
+        """True if the ask fits within the maximum."""
         return not self.short
 
     def message(self) -> str:
@@ -214,10 +215,10 @@ class QueueCheck:
 class GangCheck:
     """A real ask waits as long as a placeholder of its task group is open (spec § 6.4).
 
-    `keeping` is the number of placeholders that hold room for asks of its shape. `cancelled` ones were
-    too small for such an ask: the RM was asked to stop them, and has not confirmed. The others are
-    pending, or are being replaced. `until` is when the placeholders time out, in unix seconds; 0
-    while none keeps room.
+    `keeping` is the number of placeholders that hold room for asks of its shape. `cancelled` is the number of
+    those too small for such an ask: the RM was asked to stop them, and has not confirmed it. The others are
+    pending, or are being replaced. `until` is the time at which the placeholders time out, in unix seconds; 0
+    while none holds room.
     """
 
     app_id: AppId
@@ -252,7 +253,7 @@ class GangCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswersCheck:
-    """The RM is asked about nodes before a placement, and few checks may be open at a time (§ 8.4)."""
+    """The RM has to answer checks of nodes before a placement, and only few checks may be open (§ 8.4)."""
 
     waiting: int
     most: int
@@ -271,12 +272,12 @@ UNDER_WAY: Final = "PREEMPTION_UNDER_WAY"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreemptionCheck:
-    """An ask that a queue's maximum or the nodes stop must be one that preemption can help (spec § 9).
+    """Whether preemption can help an ask that a queue's maximum or the nodes block (spec § 9).
 
-    `code` names the obstacle, or the progress; `text` adds the numbers. `queue` is the one whose
-    guarantee counts: it has `settled` usage once all decisions are carried out, and a guarantee of
-    `guaranteed`. `causes` counts the leaves and allocations that may not be victims, by reason.
-    `until` is the time at which that changes without any other event, in unix seconds; 0 for never.
+    `code` names the obstacle or the progress, and `text` adds the numbers. `queue` is the queue whose
+    guarantee counts: its usage will be `settled` once all decisions are carried out, and its guarantee is
+    `guaranteed`. `causes` has numbers of leaves and allocations that must not be victims, by reason. `until`
+    is the time at which that changes without any other event, in unix seconds; 0 for never.
     """
 
     code: str
@@ -298,12 +299,12 @@ class PreemptionCheck:
 class NodesCheck:
     """Some schedulable node must have the ask's resources available.
 
-    `causes` counts the nodes that do not take it: ``unschedulable`` by their RM, ``cordoned`` by an
+    `causes` has numbers of nodes that cannot take the ask: ``unschedulable`` by their RM, ``cordoned`` by an
     operator, ``reserved`` for another ask, ``too small: T and U`` if even the empty node lacks these types,
     ``full: T`` if its available part lacks types, of which T is the first, ``refused: R`` if the RM gave the
     reason R. `reserved_node` is reserved for the ask. `reserved_for` has the queues with most of the
-    ``reserved`` nodes, and `more_queues` counts the others. `bound` prevents a reservation for the ask.
-    `closed` has the first of the ``cordoned`` nodes.
+    ``reserved`` nodes, and `more_queues` is the number of the others. `bound` prevents a reservation for the
+    ask. `closed` has the first of the ``cordoned`` nodes.
     """
 
     total: int
@@ -338,13 +339,13 @@ class NodesCheck:
         return f"fits on none of {self.total} nodes" + (f": {counts}" if counts else "") + kept + bound
 
     def _operators(self) -> str:
-        """The first of the closed nodes in brackets, each with its operator and the reason."""
+        """The first closed nodes in brackets, each with its operator and the reason."""
         parts = [f"{node_id}{mark_text(mark)}" for node_id, mark in self.closed]
         more = self.causes.get("cordoned", 0) - len(parts)
         return f" ({'; '.join(parts)}{f'; and {more} more' if more else ''})" if parts else ""
 
     def _holders(self) -> str:
-        """Queues with reserved nodes, in brackets; empty for none."""
+        """Queues with reserved nodes, in brackets; empty if there are none."""
         parts = [f"{of.nodes} for {of.queue}: {of.reason.text}" for of in self.reserved_for]
         if self.more_queues:
             parts.append(f"others for {self.more_queues} more queues")

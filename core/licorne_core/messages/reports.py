@@ -18,7 +18,7 @@ from licorne_core.values.resources import Resources
 
 
 class Turn(NamedTuple):
-    """The partition that got a turn. Its counters change later: read them at once, and keep no reference."""
+    """The partition that got a turn. Its counters change later: read them at once, keep no reference."""
 
     partition: PartitionName
     rm_id: RmId
@@ -29,40 +29,40 @@ class Turn(NamedTuple):
 class Census:
     """Totals of the applications of a partition, and its waiting asks.
 
-    `pending` counts asks by queue and by the code of their obstacle: of the first check that
-    `Explanation` shows as failed, or of their next step.
+    `pending` has numbers of asks by queue and by the code of their obstacle, which is that of the first check
+    that `Explanation` shows as failed, or of their next step.
     """
 
     applications: Mapping[tuple[QueuePath, str], int]
-    """Applications by queue and state."""
+    """Number of applications by queue and state."""
     pending: Mapping[tuple[QueuePath, str], int]
     usage: Mapping[tuple[str, str], Mapping[str, int]]
-    """Usage of users and groups, by ``user`` or ``group`` and the name."""
+    """Usage of users and groups, by kind (``user`` or ``group``) and name."""
     running: Mapping[tuple[str, str], int]
-    """Applications of users and groups that have an allocation, by the same."""
+    """Number of applications with an allocation, by kind (``user`` or ``group``) and name."""
     placeholders_waiting: int
-    """Placeholders that have no node yet."""
+    """Number of placeholders that have no node yet."""
     placeholders: int
-    """Placeholders that keep room."""
+    """Number of placeholders that hold room."""
     reservations: int
     reserved_nodes: Mapping[tuple[QueuePath, str], int]
     """Number of nodes reserved for asks of a queue, by ``able`` or ``idle`` (see `Reservation`)."""
     reserved: Mapping[tuple[QueuePath, str], Mapping[str, int]]
-    """Reserved resources on these nodes."""
+    """Reserved resources on these nodes, by the same keys."""
     noticed: int
-    """Noticed allocations: they will be preempted, and run on for a while."""
+    """Number of noticed allocations, which will be preempted but run on for a while."""
     preemptions: Mapping[str, int]
     """Number of victims by the rule that stopped them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingAsks:
-    """Pending asks of one queue that the same check stops, for the same subject.
+    """Pending asks of one queue that the same check blocks, for the same subject.
 
-    `code` is one of `REASONS` of the census, or `BEHIND_RESERVATION`: no node is tried for the census.
-    `subject` is the queue or other quota that the check is about, or the user or group ``in`` a queue; else
-    empty. `resources` is the sum of their requests. `causes` counts them by what most nodes lack for
-    them, if no node fits. `key` is that of one of them.
+    `code` is one of `REASONS` of the census, or `BEHIND_RESERVATION`, which the census does not have as it
+    tries no nodes. `subject` is the queue or other quota that the check is about, or the user or group ``in``
+    a queue; else empty. `resources` is the sum of their requests. `causes` has numbers of asks by what most
+    nodes lack for them, if no node fits. `key` is the key of one of the asks.
     """
 
     queue: QueuePath
@@ -79,12 +79,12 @@ class WaitingAsks:
 class Metered:
     """Usage of one owner in a partition since a time, in amounts times microseconds.
 
-    `ended` counts allocations, the `preempted` ones included; `lost` is the usage of the preempted ones, and
-    `passing` the part of `used` by those that passed a claim.
+    `ended` is the number of ended allocations, `preempted` ones included; `lost` is the usage of the
+    preempted ones, and `passing` the part of `used` by allocations that passed a claim.
     """
 
     since: float
-    """The time from which the partition is metered, in unix seconds; another partition starts at zero."""
+    """The time from which the partition is metered, in unix seconds; a new partition starts at zero usage."""
     owner: Owner
     used: Mapping[str, int]
     ended: int
@@ -97,9 +97,9 @@ class Metered:
 class Explanation:
     """Explanation of an ask: all checks in order.
 
-    `verdict` is ``allocated``, ``assumed`` (until the RM accepts its node), ``pending`` (a check blocks
-    it), ``waiting`` (no check does), ``replacing`` (it starts after the end of its placeholder),
-    ``stopping`` (the RM was asked to stop it) or ``preempted`` (it was stopped).
+    `verdict` is ``allocated``, ``assumed`` (until the RM accepts its node), ``pending`` (a check blocks it),
+    ``waiting`` (no check blocks it), ``replacing`` (it starts after the end of its placeholder), ``stopping``
+    (the RM was asked to stop it) or ``preempted`` (it was stopped).
     """
 
     app_id: AppId
@@ -111,15 +111,14 @@ class Explanation:
     asks_ahead: int = 0
     applications_ahead: int = 0
     age_bonus: int = 0
-    """What the age of the application adds to the priority by which it is ordered, while the ask waits."""
+    """The bonus by which the application is ordered, in addition to the priority, while the ask waits."""
     node_id: str = ""
     passed: Passed | None = None
-    """The claim that its allocation passed."""
+    """The claim that the ask's allocation has passed; None if there is none."""
     is_victim: bool = False
-    """True if a record has the beneficiary or the reason of its preemption.
+    """True if a record names the preemptor or the reason of the ask's preemption.
 
-    An ask that is pending, waiting, allocated, assumed or replacing was added after the preemption, under the
-    key of a victim.
+    With another verdict than ``stopping`` or ``preempted``, the ask was added later, under a victim's key.
     """
 
 

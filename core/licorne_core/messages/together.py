@@ -6,16 +6,16 @@ from typing import Final
 from licorne_core.values.ids import AppId
 
 NO_PLACE_TOGETHER: Final = "TOPOLOGY_NO_DOMAIN"
-"""Code for a gang whose nodes have no room for all members."""
+"""Code for a gang whose members find no room together on the nodes."""
 GANG_INCOMPLETE: Final = "GANG_INCOMPLETE"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TogetherCheck:
-    """The members of a gang have no room together, have not all arrived, or have reached their maximum.
+    """The members of a gang find no room together, have not all arrived, or have reached their maximum.
 
-    `where` names the nodes of the last search that come nearest to its needs; it is empty for all nodes,
-    and for a gang with missing asks.
+    `where` names the nodes of the last search that are nearest to its needs. It is empty for all nodes, and
+    for a gang whose asks have not all arrived.
     """
 
     app_id: AppId

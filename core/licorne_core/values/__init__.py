@@ -1,8 +1,7 @@
-"""Values that all floors use: amounts, names, identities, timers, and ordered collections.
+"""Values that all layers use: amounts, names, identities, timers, and ordered collections.
 
-In: texts and numbers of configurations and requests. Out: checked, immutable values, and small data
-structures without knowledge of a cluster (`ranking.py`, `timers.py`). Caller: every module. It
-imports no other package of the core.
+In: texts and numbers of configurations and requests. Out: checked, immutable values, and small general data
+structures (`ranking.py`, `timers.py`). Callers: every module. It imports no other package of the core.
 
 Begin with `resources.py` (amounts, saturating at int64), `ids.py`, `asks.py` and `ranking.py`.
 """

@@ -1,7 +1,7 @@
 """Asks, allocations and reservations.
 
-An `Ask` never changes, and an `Allocation` is an ask with its node. So one object serves an ask from
-arrival to release, and a million asks stay cheap.
+An `Ask` never changes, and an `Allocation` is an ask with its node. So one object represents an ask from
+arrival to release, which makes a million asks affordable.
 """
 
 from collections.abc import Mapping
@@ -18,8 +18,8 @@ NO_TAGS: Mapping[str, str] = {}
 class Shape:
     """Resources and required node of an ask. Asks of one shape fit the same nodes.
 
-    Where an extension holds room for later starts, asks that end before may use it. There the declared
-    `runtime`, in seconds, is a part of the shape. It is infinite without an extension or a declaration.
+    If an extension holds room for later starts, asks that end before may use it, so the declared `runtime` in
+    seconds is part of the shape. It is infinite without such an extension or a declaration.
     """
 
     __slots__ = ("_hash", "has_negative", "items", "required_node", "resources", "runtime")
@@ -36,7 +36,7 @@ class Shape:
         self._hash = hash((self.items, required_node, runtime))
 
     def __hash__(self) -> int:
-        """Precomputed, because each ask looks up its shape."""
+        """Computed once, because each ask looks up its shape."""
         return self._hash
 
     def __eq__(self, other: object) -> bool:
@@ -65,8 +65,8 @@ class Shape:
 class AskClass:
     """Shape and predicate of an ask: asks of one class fit the same nodes.
 
-    With a predicate the RM decides about nodes; its answers are equal for equal texts. Creators of many
-    asks share one object among asks of equal resources.
+    With a predicate the RM decides about nodes, and its answers are equal for equal texts. Creators of many
+    asks share one object among asks with equal resources.
     """
 
     __slots__ = ("_hash", "items", "predicate", "required_node", "runtime", "shape")
@@ -88,7 +88,7 @@ class AskClass:
         predicate: str | None = None,
         runtime: float = inf,
     ) -> "AskClass":
-        """Return the class of these resources; for callers without a shape."""
+        """The class of these resources, for callers without a shape."""
         return cls(Shape(resources, required_node, runtime), predicate)
 
     @property
@@ -97,7 +97,7 @@ class AskClass:
         return self.shape.resources
 
     def __hash__(self) -> int:
-        """Precomputed, as each ask looks up its class."""
+        """Computed once, because each ask looks up its class."""
         return self._hash
 
     def __eq__(self, other: object) -> bool:
@@ -119,10 +119,10 @@ class Ask:
     """A request for one allocation (spec § 5.3); immutable.
 
     `create_time` is in unix seconds; None means the time of arrival. `node_id` is set if the RM names the
-    node: of an existing allocation that it replays, or of one that it placed itself.
+    node, for an existing allocation that it replays or has placed itself.
 
-    The class is no frozen dataclass, as freezing doubles the cost of creation. `__init__` is written
-    out, as mypyc does not compile that of a dataclass, which takes seven times as long.
+    The class is not a frozen dataclass, because freezing doubles the cost of creation. `__init__` is written
+    out, because mypyc does not compile that of a dataclass, which takes seven times as long.
     """
 
     key: AllocationKey
@@ -139,9 +139,9 @@ class Ask:
     task_group: str
     tags: Mapping[str, str]
     footprint: int
-    """Bytes of memory of its names, tags and amounts, as estimated by its creator."""
+    """Bytes of memory of its names, tags and amounts, as the creator estimates them."""
     read_time: float
-    """Time of arrival, in unix seconds; 0 if not measured. No decision reads it."""
+    """Time of arrival, in unix seconds; 0 if it is not measured. No decision depends on it."""
 
     def __init__(
         self,
@@ -179,7 +179,7 @@ class Ask:
         self.read_time = read_time
 
     def in_class(self, ask_class: AskClass) -> "Ask":
-        """The same ask in another class; written out, as `dataclasses.replace` takes three times as long."""
+        """The same ask in another class; written out, as `dataclasses.replace` takes three times longer."""
         return Ask(
             self.key,
             self.app_id,
@@ -202,8 +202,8 @@ class Ask:
 class Passed(NamedTuple):
     """A claim that an allocation passed: it was placed while an ask before it in the order held the claim.
 
-    `kind` is the extension that made the claim. `app_id` and `key` are those of the holder, and the key is
-    empty for a gang. It was planned to start at `start`, in unix seconds.
+    `kind` is the extension that made the claim. `app_id` and `key` are those of the holder; the key is empty
+    for a gang. The holder was planned to start at `start`, in unix seconds.
     """
 
     kind: str
@@ -213,12 +213,12 @@ class Passed(NamedTuple):
 
     @property
     def holder(self) -> str:
-        """The holder, in words."""
+        """The holder in words."""
         return f"ask {self.key} of application {self.app_id}" if self.key else f"gang {self.app_id}"
 
     @property
     def text(self) -> str:
-        """How the allocation began, in words without the time."""
+        """How the allocation began, in words, without the time."""
         return f"started by {self.kind}: it passed {self.holder}"
 
 
@@ -226,8 +226,8 @@ class Passed(NamedTuple):
 class Allocation:
     """An ask on a node; immutable. Times are in unix seconds.
 
-    Compared by identity, as two applications may use the same key. `__init__` is written out for the
-    reason given in `Ask`.
+    Compared by identity, because two applications may use the same key. `__init__` is written out for the
+    reason that is given in `Ask`.
     """
 
     ask: Ask
@@ -235,9 +235,9 @@ class Allocation:
     request_time: float
     allocation_time: float
     placeholder_used: bool
-    """True if it replaced a placeholder; then its request time is that of the placeholder (spec § 6.6)."""
+    """True if it replaced a placeholder, whose request time it then has (spec § 6.6)."""
     passed: Passed | None
-    """The claim that it passed; None also without a decision: for a replacement, or a forced allocation."""
+    """The claim that it passed; None also if it is a replacement or was forced, and not decided."""
 
     def __init__(
         self,
@@ -267,9 +267,9 @@ class Allocation:
 class Reservation:
     """Room on a node that is reserved for an ask, since `time` in unix seconds.
 
-    An ask has at most one reservation. So has a node, but asks that require the node (`required`) may
-    share it, and so may asks with promises of what its victims free. A reservation with a promise may
-    have lost its node: then `node_id` is None (`ledger/promises.py`). Compared by identity.
+    An ask has at most one reservation. A node has at most one too, except that asks that require the node
+    (`required`), and asks with promises of what its victims free, may share it. A reservation with a promise
+    may have lost its node: then `node_id` is None (`ledger/promises.py`). Compared by identity.
     """
 
     app_id: AppId
@@ -285,13 +285,13 @@ class Reservation:
     """Time since which reviews have found the reservation idle, in unix seconds; None if it is not
     (`standard/reservations/review.py`)."""
     gives_way: bool = False
-    """True if the last review found that it gives way to asks within their queue's guarantee."""
+    """True if the last review found that the reservation yields to asks within their queue's guarantee."""
     provisional: bool = False
-    """True if the cluster was full when it was made: other asks may stop the victims on its node."""
+    """True if the cluster was full at the reservation: other asks may stop the victims on its node."""
 
 
 class HolderReason(NamedTuple):
-    """Reason that the ask of a reservation does not run on its node.
+    """Reason why the ask of a reservation does not run on its node.
 
     `code` is the code of the check that the ask fails, or ``WAITS_FOR_ROOM``, ``NODE_REFUSED``,
     ``WAITS_FOR_TURN``, ``WAITS_FOR_ANSWER`` or ``RESERVATION_ENDED``. With ``WAITS_FOR_ROOM``, `lacks`
@@ -304,7 +304,7 @@ class HolderReason(NamedTuple):
 
 
 NO_REASON = HolderReason("", "", {})
-"""Stands for a reason that was not determined."""
+"""The value for a reason that was not determined."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -312,8 +312,8 @@ class QueueReservations:
     """Reservations of one queue's asks on nodes that were refused to another ask.
 
     `nodes` is the number of these nodes, `idle` the number of those with an idle reservation. `kept` is the
-    total of the reserved amounts; on a node with very many, the first reservations count. `reason` is the
-    reason of one reservation, an idle one if any.
+    total of the reserved amounts; on a node with very many reservations, only the first ones count. `reason`
+    is the reason of one reservation, if possible of an idle one.
     """
 
     queue: QueuePath
@@ -325,7 +325,7 @@ class QueueReservations:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReservationBound:
-    """A reached bound on reserved nodes: `most` nodes for `whom`, set by the configuration's `key`."""
+    """A reached bound on reserved nodes: `most` nodes for `whom`, set by the configuration key `key`."""
 
     whom: str
     reserved: int

@@ -1,4 +1,4 @@
-"""Counters that only rise, of partitions and leaves, and histograms; metrics read them on scrape."""
+"""Counters of partitions and leaves, which only rise, and histograms; metrics read them on a scrape."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from itertools import accumulate
 
 
 class Histogram:
-    """Number of values up to each bound, and their total."""
+    """Number of values up to each bound, and the sum of all values."""
 
     __slots__ = ("_counts", "bounds", "total")
 
@@ -15,7 +15,7 @@ class Histogram:
     """The sum of all values."""
 
     def __init__(self, bounds: Sequence[float]) -> None:
-        """Start without values; the bounds rise."""
+        """Start without values; the bounds must be in ascending order."""
         self.bounds = tuple(bounds)
         self.total = 0.0
         self._counts = [0] * (len(self.bounds) + 1)
@@ -40,7 +40,7 @@ class Histogram:
         self.total += other.total
 
     def coarser(self, bounds: Sequence[float]) -> "Histogram":
-        """The same values by fewer bounds, all of which are bounds of this histogram."""
+        """The same values with fewer bounds, all of which are bounds of this histogram."""
         other = Histogram(bounds)
         other.total = self.total
         other._counts = [0] * (len(bounds) + 1)
@@ -59,9 +59,9 @@ class QueueCounters:
     applications_completed: int = 0
     applications_failed: int = 0
     applications_rejected: int = 0
-    """Applications that named the queue, and were rejected."""
+    """Number of applications that named the queue and were rejected."""
     checkpoints: int = 0
-    """Checkpoints that RMs have reported for its allocations."""
+    """Number of checkpoints that RMs have reported for its allocations."""
 
 
 @dataclass(slots=True)
@@ -70,14 +70,14 @@ class Counters:
 
     allocations_made: int = 0
     allocations_passing: int = 0
-    """Allocations that passed a claim."""
+    """Number of allocations that passed a claim."""
     allocations_recovered: int = 0
     allocations_rejected: int = 0
     rejection_time: float = 0.0
     """Time of the last rejection of an ask or allocation, in unix seconds; 0 for never."""
     allocations_released: int = 0
     allocations_failed_on_rm: int = 0
-    """Allocations that the RM failed to run; their asks are pending again."""
+    """Number of allocations that the RM failed to run; their asks are pending again."""
     applications_submitted: int = 0
     applications_accepted: int = 0
     applications_rejected: int = 0
@@ -88,18 +88,18 @@ class Counters:
     asks_tried: int = 0
     turns: int = 0
     placeholders_replaced: int = 0
-    """Placeholders replaced by real allocations."""
+    """Number of placeholders replaced by real allocations."""
     placeholders_timed_out: int = 0
-    """Placeholders that ended without replacement, or are stopping."""
+    """Number of placeholders that have ended without replacement, or are being stopped."""
     reservations_made: int = 0
-    """Reservations of nodes, required ones included."""
+    """Number of reservations of nodes, including required ones."""
     reservations_idle: int = 0
-    """Reservations cancelled as a maximum or limit stopped their asks for too long."""
+    """Number of reservations cancelled because a maximum or limit blocked their asks for too long."""
     reservations_yielded: int = 0
-    """Reservations cancelled in favour of asks within their queue's guarantee."""
+    """Number of reservations cancelled in favour of asks within their queue's guarantee."""
     checks_overdue: int = 0
-    """Predicate checks that the RM did not answer in time."""
+    """Number of predicate checks that the RM did not answer in time."""
     work: int = 0
-    """Work of passes, in tries of an item."""
+    """Work of passes, in units of one try of an item."""
     search_work: int = 0
-    """Part of `work` for victim searches, in tries of an item."""
+    """The part of `work` that victim searches took, in the same units."""

@@ -12,10 +12,10 @@ class LicorneError(Exception):
 
 
 class Refusal(StrEnum):
-    """Reason for refusing an item of a request. Refusals are counted by it."""
+    """Reason for refusing an item of a request, by which refusals are counted."""
 
     INVALID = "INVALID"
-    """The item exceeds a bound of the wire, or its fields are invalid."""
+    """The item exceeds a bound of the wire format, or its fields are invalid."""
     ALREADY_THERE = "ALREADY_THERE"
     """The id is in use."""
     UNKNOWN_PARTITION = "UNKNOWN_PARTITION"
@@ -27,7 +27,7 @@ class Refusal(StrEnum):
     INVALID_USER = "INVALID_USER"
     """The user has no name, or an illegal one."""
     NO_QUEUE = "NO_QUEUE"
-    """No placement rule has a queue for the application, or the queue accepts none (spec § 3)."""
+    """No placement rule names a queue for the application, or the queue accepts none (spec § 3)."""
     ACCESS_DENIED = "ACCESS_DENIED"
     """The user may not submit to the queue."""
     GANG_NOT_POSSIBLE = "GANG_NOT_POSSIBLE"
@@ -39,10 +39,10 @@ class Refusal(StrEnum):
 
 
 class Rejected(LicorneError):
-    """Refusal of an item of a request. The text is sent to the RM."""
+    """An item of a request is refused. The text is sent to the RM."""
 
     def __init__(self, text: str, code: Refusal) -> None:
-        """Create an error; the refusal is counted under `code`."""
+        """Create an error; `code` is the reason by which the refusal is counted."""
         super().__init__(text)
         self.code = code
 
@@ -55,8 +55,8 @@ class InvariantBroken(LicorneError):
 class Problem:
     """A fault in a configuration.
 
-    `line` and `column` count from 1; 0 means that the fault has no place in the text. `path` is the
-    path of the key, such as ``partitions[0].queues[1].name``.
+    `line` and `column` count from 1, and are 0 if the fault has no place in the text. `path` is the path of
+    the key, such as ``partitions[0].queues[1].name``.
     """
 
     message: str
@@ -72,14 +72,14 @@ class Problem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextPlace:
-    """Place in the text of a configuration: path of keys, and line and column from 1."""
+    """A place in the text of a configuration: the path of keys, and line and column from 1."""
 
     path: str = ""
     line: int = 0
     column: int = 0
 
     def problem(self, message: str) -> Problem:
-        """Return a fault at this place."""
+        """A fault at this place."""
         return Problem(message=message, path=self.path, line=self.line, column=self.column)
 
 
@@ -87,7 +87,7 @@ class ConfigError(LicorneError):
     """An invalid configuration, with all its problems."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
-        """Create an error; its text has one line for each problem."""
+        """Create an error, whose text has one line for each problem."""
         super().__init__("\n".join(str(problem) for problem in problems))
         self.problems = tuple(problems)
 
@@ -97,7 +97,7 @@ class NotFound(LicorneError):
 
 
 def shown(value: str) -> str:
-    """Text of a caller for use in errors: cut to `MAX_SHOWN`, control characters escaped."""
+    """A caller's text for use in errors: cut to `MAX_SHOWN`, with control characters escaped."""
     head = value[:MAX_SHOWN]
     text = head if head.isprintable() else ascii(head)[1:-1]
     return f"{text}…" if len(value) > MAX_SHOWN else text

@@ -1,7 +1,7 @@
-"""Names of objects of a cluster, each kind with its own type against mix-ups.
+"""Names of objects of a cluster; each kind has its own type, so that they cannot be mixed up.
 
-Ids are those of the resource manager (RM). Only `PartitionName` is the core's own: always the
-normalized form ``[rmID]name`` (spec § 1.6.5). A submitter is a user and the user's groups.
+Ids are assigned by the resource manager (RM), except `PartitionName`, which is always in the normalized form
+``[rmID]name`` (spec § 1.6.5). A submitter is a user with the user's groups.
 """
 
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ def bare_partition(name: PartitionName) -> str:
 
 
 def partition_key(name: PartitionName) -> str:
-    """Key of a partition within its RM; equal for names that differ in case only."""
+    """Key of a partition within its RM, which is equal for names that differ only in case."""
     return bare_partition(name).lower()
 
 
@@ -40,8 +40,8 @@ def rm_of(name: PartitionName) -> RmId:
 def normalize_partition(rm_id: RmId, name: str) -> PartitionName | None:
     """Normalized name for a name on the wire; None if it names another RM's partition.
 
-    The name may be empty, bare, or have the RM in brackets (spec § 1.6.5). Any case of ``default``
-    means the default partition. Other names keep their case: compare them by `partition_key`.
+    The name may be empty, bare, or have the RM in brackets (spec § 1.6.5). ``default`` in any case means the
+    default partition. Other names are unchanged, and must be compared by `partition_key`.
     """
     bare = name
     if name.startswith("["):

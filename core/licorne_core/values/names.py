@@ -1,7 +1,7 @@
 """Legal names, access lists, and the regular expressions of configurations (spec §§ 2.3-2.6, 3.9).
 
-Expressions of a configuration may be hostile, so they run in RE2, which does not backtrack. Its
-syntax is that of the older core.
+Expressions of a configuration may be hostile, so RE2 runs them, which does not backtrack. Its syntax is that
+of the older core.
 """
 
 from collections.abc import Callable
@@ -14,10 +14,10 @@ from licorne_core.values.errors import ConfigError, Problem, shown
 from licorne_core.values.ids import UserGroup
 
 MAX_INSTRUCTIONS = 4_096
-"""Maximum number of instructions of a compiled expression. The time of a match is proportional to them."""
+"""Maximum number of instructions of a compiled expression, to which the time of a match is proportional."""
 
 _MAX_MEMORY = 2 * 1024 * 1024
-"""Maximum number of bytes of memory for compiling one expression; they bound its time."""
+"""Maximum number of bytes of memory for compiling one expression, which bounds the time as well."""
 
 
 def _options() -> Any:
@@ -32,19 +32,19 @@ _GAVE_UP = "pattern too large"
 
 
 class ProgramTooLarge(ConfigError):
-    """An expression has more than `MAX_INSTRUCTIONS` when compiled."""
+    """An expression has more than `MAX_INSTRUCTIONS` instructions when compiled."""
 
 
 class Pattern:
     """A compiled regular expression.
 
-    `text` is its source, `size` its number of compiled instructions.
+    `text` is its source, and `size` its number of compiled instructions.
     """
 
     __slots__ = ("_compiled", "size", "text")
 
     def __init__(self, text: str) -> None:
-        """Compile the text for both directions, so that no match compiles.
+        """Compile the text for both directions, so that matches need no compilation.
 
         Raises ConfigError for an invalid expression, and ProgramTooLarge for one with more than
         `MAX_INSTRUCTIONS`.
@@ -67,7 +67,7 @@ class Pattern:
         return f"<Pattern {self.text!r}>"
 
     def search(self, subject: str) -> bool:
-        """True if the expression matches anywhere in the subject (spec § 3.9: filters are not anchored)."""
+        """True if the expression matches anywhere in the subject; filters are not anchored (spec § 3.9)."""
         return self._compiled.search(subject.encode("utf-8", "replace")) is not None
 
     def matches(self, subject: str) -> bool:
@@ -75,7 +75,7 @@ class Pattern:
         return self._compiled.fullmatch(subject.encode("utf-8", "replace")) is not None
 
     def remove(self, subject: str) -> str:
-        """The subject without all matches; the expression must have no groups."""
+        """The subject without the matches; the expression must have no groups."""
         parts = self._compiled.split(subject.encode("utf-8", "replace"))
         return b"".join(parts).decode("utf-8")
 
@@ -95,13 +95,13 @@ INVALID_QUEUE_NAME = (
     "invalid queue name, max 64 characters consisting of alphanumeric characters "
     "and '-', '_', '#', '@', '/', ':' allowed"
 )
-"""Beginning of all messages about an illegal queue name; `found` gives the end."""
+"""Beginning of all messages about an illegal queue name, which end with `found`."""
 
 ROOT = "root"
-"""Name of the queue above all others, and first level of every full path."""
+"""Name of the topmost queue, and first level of every full path."""
 
 WILDCARD = "*"
-"""In access lists all users, in limits all users without a limit of their own."""
+"""In access lists it means all users, in limits all users without a limit of their own."""
 
 _QUEUE = Pattern("[a-zA-Z0-9_:#/@-]{1,64}")
 _PARTITION = Pattern("[a-zA-Z0-9_.:#@-]{1,64}")
@@ -110,7 +110,7 @@ _USER = Pattern("[_a-zA-Z][a-zA-Z0-9:#/_.@-]*[$]?")
 _GROUP = Pattern("[_a-zA-Z][a-zA-Z0-9:_.-]*")
 _ACL_USER = Pattern("[_a-zA-Z][a-zA-Z0-9_.@-]*[$]?")
 _ACL_GROUP = Pattern("[_a-zA-Z][a-zA-Z0-9_-]*")
-# Without the full stop: `s.e` is a name (spec § 14, row 3.9).
+# Without the full stop of the original text: `s.e` is a name (spec § 14, row 3.9).
 _PATTERN_CHARACTERS = frozenset("^$*+?()[{}|")
 
 
@@ -150,12 +150,12 @@ def is_acl_group(name: str) -> bool:
 
 
 def is_pattern(entry: str) -> bool:
-    """True if the only entry of a filter's list is a regular expression, not a name."""
+    """True if the only entry of a filter's list is a regular expression and not a name."""
     return not _PATTERN_CHARACTERS.isdisjoint(entry)
 
 
 def found(name: str | None) -> str:
-    """End of a message about an illegal name; `name` is None for a missing one."""
+    """End of a message about an illegal name; `name` is None for a missing name."""
     if name is None:
         return "found no name"
     return f"found '{shown(name)}'" if name else "found an empty name"
@@ -172,12 +172,12 @@ class Acl:
 
     @staticmethod
     def nobody() -> "Acl":
-        """Access list of a queue without one: it allows no user."""
+        """The access list of a queue without one, which allows no user."""
         return Acl()
 
     @staticmethod
     def parse(text: str, dropped: list[str] | None = None) -> "Acl":
-        """Read ``user1,user2 group1,group2``; a leading blank means a list of groups only.
+        """Parse ``user1,user2 group1,group2``; a leading blank means that there are only groups.
 
         Illegal names are left out, and added to `dropped` if given. Blanks at the end are ignored.
         Raises ConfigError for more than two lists.
@@ -202,7 +202,7 @@ class Acl:
 
 
 def without_blanks_at_commas(text: str) -> str:
-    """The access list without blanks at commas: such a blank would separate users from groups by mistake."""
+    """The access list without blanks at commas, as such a blank would wrongly separate users from groups."""
     before, *behind = text.split(",")
     for part in behind:
         before = f"{before.rstrip()},{part.lstrip()}"
@@ -216,7 +216,7 @@ def _names(text: str, allowed: Callable[[str], bool], dropped: list[str]) -> fro
 
 
 def fits_pattern(pattern: str, name: str) -> bool:
-    """True if the pattern, in which `WILDCARD` stands for any characters, describes the whole name.
+    """True if the pattern, in which `WILDCARD` stands for any characters, matches the whole name.
 
     Each text between two wildcards is searched once, from the left, so that the time is at most proportional
     to the number of texts times the length of the name.

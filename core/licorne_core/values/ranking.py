@@ -1,7 +1,7 @@
 """Ordered collections that drop stale entries lazily: rankings, and counts by priority.
 
-Every queue has a ranking of its children or applications, and every application one of its ask groups.
-Rankings implement the orders of spec §§ 4.10, 5.2 and 5.3.2. A changed key costs one entry. An item of a
+Every queue has a ranking of its children or applications, and every application has one of its ask groups.
+Rankings implement the orders of spec §§ 4.10, 5.2 and 5.3.2. A change of a key costs one entry. An item of a
 ranking is *active*, or *set aside* while it is blocked. Keys are tuples with a unique last field, so that the
 order never depends on the order of arrival.
 """
@@ -19,11 +19,11 @@ T = TypeVar("T", bound=Hashable)
 _SLACK = 32
 
 _make = tuple.__new__
-"""Makes a named tuple in half the time. One allocation needs several."""
+"""Makes a named tuple in half the time, of which one allocation needs several."""
 
 
 class Ranked(NamedTuple):
-    """An item and its key. `serial` is unique, so that items are never compared."""
+    """An item and its key. `serial` is unique, so that items are never compared with each other."""
 
     key: Key
     serial: int
@@ -33,8 +33,8 @@ class Ranked(NamedTuple):
 class _Place:
     """Place of an item in a ranking.
 
-    Each entry of the heap refers to a place, which decides if the entry is valid. Compiled, its fields
-    are much cheaper than a dictionary: they save 3 to 8 % of the time of an allocation.
+    Each entry of the heap refers to a place, which determines whether the entry is valid. In compiled code
+    its fields are much cheaper than a dictionary: they save 3 to 8 % of the time of an allocation.
     """
 
     __slots__ = ("active", "entry", "item", "key", "serial")
@@ -46,14 +46,14 @@ class _Place:
         self.serial = serial
         self.active = True
         self.entry: Ranked | None = None
-        """Valid entry under this key, as given to callers; None before the first call of `show`."""
+        """The valid entry under this key, as callers get it; None before the first call of `show`."""
 
     def rank(self) -> tuple[Key, int]:
         """Sort key of the place, unique in its ranking."""
         return self.key, self.serial
 
     def show(self) -> Ranked:
-        """Return the valid entry; made on the first call."""
+        """The valid entry, which the first call makes."""
         if self.entry is None:
             self.entry = _make(Ranked, (self.key, self.serial, self.item))
         return self.entry
@@ -67,10 +67,10 @@ places are never compared."""
 class Ranking(Generic[T]):
     """Active items by key, smallest first, and items set aside with their keys.
 
-    Always true: the heap has an entry for every active item, with the serial number of its place;
-    entries with other numbers are stale. `improved` lists entries with a lowered key, the latest
-    last, for callers with their own heap of this ranking's items. With a `second` order, that has the same
-    items, and the same ones are active in it.
+    Always true: the heap has an entry for every active item, with the serial number of its place; entries
+    with other numbers are stale. `improved` has the entries whose key was lowered, the latest last, for
+    callers with their own heap of this ranking's items. A `second` order has the same items, of which the
+    same ones are active.
     """
 
     __slots__ = ("_active", "_heap", "_places", "_serial", "forgotten", "improved", "second")
@@ -85,7 +85,7 @@ class Ranking(Generic[T]):
         self._places: dict[T, _Place] = {}
         self._active = 0
         self.second: SecondOrder[T] | None = None
-        """Another order of the items, which is in force at times; it is set while there are no items."""
+        """Another order of the items, which may be in force; it is set while there are no items."""
 
     @property
     def in_force(self) -> "Ranking[T]":
@@ -98,7 +98,7 @@ class Ranking(Generic[T]):
         return (self,) if self.second is None else (self, self.second.ranking)
 
     def clear(self) -> None:
-        """Remove all items, as before a change to keys of another kind."""
+        """Remove all items, for example before keys of another kind are used."""
         if self.second is not None:
             self.second.clear()
         if not self._serial:
@@ -118,7 +118,7 @@ class Ranking(Generic[T]):
         return item in self._places
 
     def put(self, item: T, key: Key) -> None:
-        """Rank the item under the key, in place of any earlier key, and activate it."""
+        """Rank the item under the key, which replaces any earlier key, and activate it."""
         if self.second is not None:
             self.second.put(item)
         heap = self._heap
@@ -146,7 +146,7 @@ class Ranking(Generic[T]):
             if not is_later:
                 self._note_improved(place)
             if was_first:
-                # The usual case: the item just served is on top.
+                # The usual case: the item that was just served is on top.
                 heapreplace(heap, (key, serial, place))
                 return
         heappush(heap, (key, serial, place))
@@ -205,7 +205,7 @@ class Ranking(Generic[T]):
             heappush(self._heap, (place.key, place.serial, place))
 
     def entry(self, item: T) -> Ranked | None:
-        """Valid entry of the item; None if it is not ranked."""
+        """The valid entry of the item; None if it is not ranked."""
         place = self._places.get(item)
         return None if place is None else place.show()
 
@@ -219,7 +219,7 @@ class Ranking(Generic[T]):
         return len(self._places) == 1 and self.is_active(item)
 
     def top(self) -> T | None:
-        """Active item with the smallest key; None without active items."""
+        """The active item with the smallest key; None if no item is active."""
         heap = self._heap
         while heap:
             _, serial, place = heap[0]
@@ -242,7 +242,7 @@ class Ranking(Generic[T]):
 class SecondOrder(ABC, Generic[T]):
     """Another order of the items of a ranking, used while it is in force.
 
-    That ranking reports each item that it ranks, removes, sets aside or activates.
+    The ranking notifies it of each item that it ranks, removes, sets aside or activates.
     """
 
     def __init__(self) -> None:
@@ -256,7 +256,7 @@ class SecondOrder(ABC, Generic[T]):
 
     @abstractmethod
     def key(self, item: T) -> Key:
-        """Sort key of the item in this order, whether it is ranked or not."""
+        """Sort key of the item in this order, even if the item is not ranked."""
 
     def put(self, item: T) -> None:
         """Rank the item under its key in this order, and activate it."""
@@ -283,7 +283,7 @@ def clamp_priority(value: int) -> int:
 
 
 class PriorityCounts:
-    """Counts by priority. `top` is the highest counted priority, NO_PRIORITY for none.
+    """Counts by priority. `top` is the highest counted priority, or NO_PRIORITY if there is none.
 
     The heap has every counted priority. Stale priorities are dropped from its top.
     """
@@ -297,7 +297,7 @@ class PriorityCounts:
         self.top = NO_PRIORITY
 
     def add(self, priority: int) -> bool:
-        """Count one more; True when `top` changed."""
+        """Count one more; returns True if `top` has changed."""
         counts = self._counts
         count = counts.get(priority)
         if count is not None:
@@ -311,19 +311,19 @@ class PriorityCounts:
         return True
 
     def add_all(self, others: "PriorityCounts") -> None:
-        """Add the counts of the others."""
+        """Add the counts of `others`."""
         for priority, count in others._counts.items():
             self.add(priority)
             self._counts[priority] += count - 1
 
     def remove_all(self, others: "PriorityCounts") -> None:
-        """Subtract the counts of the others."""
+        """Subtract the counts of `others`."""
         for priority, count in others._counts.items():
             self._counts[priority] -= count - 1
             self.remove(priority)
 
     def remove(self, priority: int) -> bool:
-        """Count one less; True when `top` changed."""
+        """Count one less; returns True if `top` has changed."""
         counts = self._counts
         left = counts[priority] - 1
         if left:

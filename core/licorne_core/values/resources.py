@@ -17,9 +17,9 @@ INT64_MAX: Final = 2**63 - 1
 INT64_MIN: Final = -(2**63)
 EMPTY: Resources = {}
 MAX_RESOURCE_TYPES = 4096
-"""Bound on resource types ever named in a partition: every queue's sort key has all of them."""
+"""Maximum number of resource types ever named in a partition, all of which are in every queue's sort key."""
 BOUNDLESS: Final = 2**44
-"""Amount of a floating resource that each node offers: more than all asks need, and no sum exceeds int64."""
+"""Amount of a floating resource that each node offers: more than all asks need, but no sum exceeds int64."""
 
 
 def clamp(value: int) -> int:
@@ -102,7 +102,7 @@ def min_undefined(left: Resources, right: Resources) -> dict[str, int]:
 def charge(total: dict[str, int], items: Items) -> None:
     """Add to a running total in place.
 
-    Running totals need no saturation: a command that would raise one beyond int64 is refused first
+    Running totals need no saturation, because a command that would raise one beyond int64 is refused before
     (`handlers.bounds`).
     """
     for name, value in items:
@@ -120,7 +120,7 @@ def refund(total: dict[str, int], items: Items) -> None:
 
 
 def describe(size: Resources) -> str:
-    """Text of the amounts as the older core writes them: ``map[memory:10 vcore:5]``, sorted by name.
+    """The amounts as the older core writes them: ``map[memory:10 vcore:5]``, sorted by name.
 
     Shims rely on this form in refusals, events, and problems of a configuration.
     """
@@ -132,7 +132,7 @@ MEMORY = "memory"
 
 
 def in_units(size: Resources) -> str:
-    """Text of the amounts for people, in the usual units: ``memory=4Gi,vcore=1.5``, sorted by name."""
+    """The amounts for people, in the usual units: ``memory=4Gi,vcore=1.5``, sorted by name."""
     return ",".join(f"{name}={_in_unit(name, size[name])}" for name in sorted(size)) or "nothing"
 
 
@@ -147,7 +147,7 @@ def _in_unit(name: str, amount: int) -> str:
     if name not in _IN_BYTES and not name.startswith(_PAGES):
         return str(amount)
     value, unit = float(abs(amount)), 0
-    # An amount that would be rounded up to 1024 is 1 of the next unit.
+    # An amount that would be rounded up to 1024 is 1 of the next larger unit.
     while value >= 1023.95 and unit < len(_BYTE_UNITS) - 1:
         value, unit = value / 1024, unit + 1
     return f"{'-' if amount < 0 else ''}{_rounded(value)}{_BYTE_UNITS[unit]}"
@@ -168,7 +168,7 @@ _FACTORS = {"": 1, **_DECIMAL, **_BINARY}
 
 
 def parse_quantity(name: str, text: str) -> int:
-    """Amount of a quantity, in milli-cores for ``vcore``, else in units of the resource.
+    """Parse a quantity: the amount in milli-cores for ``vcore``, else in units of the resource.
 
     Blanks around the text and before the suffix are allowed. Raises ConfigError for a sign, a
     fraction, an unknown suffix, ``m`` for a resource other than ``vcore``, and more than int64.
@@ -192,7 +192,7 @@ def parse_quantity(name: str, text: str) -> int:
 
 
 def quantities(name: str) -> str:
-    """Description of the legal quantities of the resource, for error messages."""
+    """Description of the legal quantities of a resource, for error messages."""
     suffixes = [*(["m"] if name == VCORE else []), *filter(None, _FACTORS)]
     return f"a whole number, alone or with {', '.join(suffixes)}"
 
@@ -200,8 +200,8 @@ def quantities(name: str) -> str:
 def print_quantity(name: str, value: int) -> str:
     """Shortest exact text of an amount, in the syntax of `parse_quantity`.
 
-    Where exact, memory has a binary suffix, and ``vcore`` is in whole cores. Negative amounts, which occur in
-    reports only, get a sign.
+    If this is exact, memory has a binary suffix, and ``vcore`` is in whole cores. Negative amounts, which
+    occur only in reports, get a sign.
     """
     sign, size = ("-", -value) if value < 0 else ("", value)
     if name == VCORE:
@@ -218,7 +218,7 @@ def _looks_like_suffix(suffix: str) -> bool:
 
 
 def _factor(name: str, suffix: str) -> int | None:
-    """Multiplier of the number; None for a suffix that the resource does not have."""
+    """The factor of a suffix; None for a suffix that the resource does not have."""
     if name != VCORE:
         return _FACTORS.get(suffix)
     if suffix == "m":
@@ -235,7 +235,7 @@ NO_AMOUNTS: Final = "none"
 
 
 def print_amounts(size: Resources | None) -> str:
-    """``memory=4Gi,vcore=2``; ``none`` for none."""
+    """``memory=4Gi,vcore=2``, or ``none`` if there are no amounts."""
     if not size:
         return NO_AMOUNTS
     return ",".join(f"{name}={print_quantity(name, size[name])}" for name in sorted(size))

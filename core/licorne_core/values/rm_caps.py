@@ -1,9 +1,8 @@
-"""Caps on the objects and memory of one RM, and its present use (reliability A7).
+"""Caps on the objects and the memory of one RM, and its current usage (reliability A7).
 
-Additions beyond a cap are refused, with the cap and the value. Memory is estimated, not measured:
-each object counts with its part of the derived structures. In all comparisons the estimate was
-between 0.75 and 3 times Python's memory. The estimate affects decisions, so it is equal on every
-machine.
+Additions beyond a cap are refused, with the cap and the value. Memory is estimated, not measured: the
+estimate of an object includes its part of derived structures. In all comparisons the estimate was between
+0.75 and 3 times Python's memory. It affects decisions, so it is the same on every machine.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -13,22 +12,22 @@ from enum import IntEnum
 from licorne_core.values.errors import Refusal, Rejected
 
 ASK_BYTES = 1_000
-"""An ask or allocation with its request, and its entries in heaps and on its node."""
+"""Bytes of an ask or allocation with its request, and its entries in heaps and on its node."""
 
 GROUP_BYTES = 3_000
-"""A group of asks with its class and its blocker."""
+"""Bytes of a group of asks with its class and its blocker."""
 
 APPLICATION_BYTES = 5_000
-"""An application without its tags, asks and groups."""
+"""Bytes of an application without its tags, asks and groups."""
 
 NODE_BYTES = 3_000
-"""A node without its attributes and contents."""
+"""Bytes of a node without its attributes and contents."""
 
 QUEUE_BYTES = 8_000
-"""A queue with its configuration."""
+"""Bytes of a queue with its configuration."""
 
 ENTRY_BYTES = 200
-"""An entry of a mapping from text to text or number, without the characters."""
+"""Bytes of an entry of a mapping from text to text or number, without the characters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,22 +36,22 @@ class RmCaps:
 
     partitions: int = 1_000
     queues: int = 50_000
-    """Configured and dynamic queues. Beyond, placement creates no more."""
+    """Configured and dynamic queues; above the cap, placement creates no more queues."""
     nodes: int = 100_000
     applications: int = 100_000
     asks: int = 1_000_000
-    """Asks and allocations, foreign allocations included."""
+    """Asks and allocations, including foreign allocations."""
     ended: int = 20_000
-    """Ended applications still in reports; beyond the cap, the one that ended first is dropped."""
+    """Ended applications that are still in reports; above the cap, the one that ended first is dropped."""
     memory: int = 4 * 1024**3
-    """Estimated bytes."""
+    """Estimated bytes of all objects."""
     ended_memory: int = 64 * 1024**2
-    """Estimated bytes of ended applications; beyond the cap, the one that ended first is dropped."""
+    """Estimated bytes of ended applications; above the cap, the one that ended first is dropped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RmCounts:
-    """Present use of one RM; the fields mean the same as in `RmCaps`."""
+    """Current usage of one RM; the fields have the same meaning as in `RmCaps`."""
 
     partitions: int
     queues: int
@@ -65,13 +64,13 @@ class RmCounts:
 
 
 class MemoryShortage(IntEnum):
-    """Requests refused as the process is short of memory."""
+    """The requests that are refused because the process is short of memory."""
 
     NONE = 0
     NEW = 1
-    """New RMs are refused, and new asks of RMs with an equal share of memory or more."""
+    """New RMs are refused, and new asks of RMs that use an equal share of memory or more."""
     ALL = 2
-    """All additions of all RMs are refused. Present objects stay."""
+    """All additions of all RMs are refused. Existing objects are retained."""
 
 
 class MemoryPressure:
@@ -81,7 +80,7 @@ class MemoryPressure:
         """Start without a shortage."""
         self.shortage = MemoryShortage.NONE
         self.reason = ""
-        """Message of refusals."""
+        """Message of the refusals."""
         self.share = 0
         """Equal share of each RM, in estimated bytes."""
 
@@ -94,8 +93,8 @@ class MemoryPressure:
     def refuses(self, memory: int, *, new: bool) -> bool:
         """True if an addition of an RM with `memory` estimated bytes is refused.
 
-        `new` is true for an ask that does not run yet. With `NEW`, only RMs that use an equal share or more
-        are refused, so that one RM's usage does not cause refusals of others.
+        `new` is True for an ask that does not run yet. With `NEW`, only RMs that use an equal share or more
+        are refused, so that the usage of one RM does not cause refusals of other RMs.
         """
         if self.shortage is MemoryShortage.ALL:
             return True
@@ -103,7 +102,7 @@ class MemoryPressure:
 
 
 class Holdings:
-    """Present use of one RM's caps. Callers check before additions, and report additions and removals."""
+    """Current usage of one RM's caps. Callers check before additions, and report additions and removals."""
 
     def __init__(
         self, rm_id: str = "", caps: RmCaps | None = None, pressure: MemoryPressure | None = None
@@ -120,10 +119,10 @@ class Holdings:
         self.memory = 0
         self.ended_memory = 0
         self.moved = 0
-        """Footprints of asks added and removed since the last command or turn, summed, in bytes."""
+        """Sum of the footprints of asks added and removed since the last command or turn, in bytes."""
 
     def counts(self, partitions: int) -> RmCounts:
-        """Return the use for a report; `partitions` is the RM's number of partitions."""
+        """The usage for a report; `partitions` is the number of the RM's partitions."""
         return RmCounts(
             partitions=partitions,
             queues=self.queues,
@@ -135,13 +134,13 @@ class Holdings:
             ended_memory=self.ended_memory,
         )
 
-    # Checks. All raise Rejected.
+    # Checks, all of which raise Rejected.
 
     def check_ask(self, key: str, footprint: int, *, exists: bool) -> None:
-        """Check that an ask or allocation may be added; `exists` is true if the RM runs it already."""
+        """Check that an ask or allocation may be added; `exists` is True if the RM runs it already."""
         if self.asks >= self.caps.asks:
             self._refuse(f"allocation {key}", self.asks, "asks and allocations", self.caps.asks)
-        # Usually neither is true, and the text of the refusal is not composed.
+        # Usually both are False, and the text of the refusal is not composed.
         if self.pressure.shortage or self.memory + ASK_BYTES + footprint > self.caps.memory:
             self._check_memory(f"allocation {key}", ASK_BYTES + footprint, new=not exists)
 
@@ -154,7 +153,8 @@ class Holdings:
         """Check that an application may be added."""
         if self.applications >= self.caps.applications:
             self._refuse(f"application {app_id}", self.applications, "applications", self.caps.applications)
-        # `new` is not a parameter here: on replay, an RM reports its applications before their allocations.
+        # `new` is not a parameter here, because an RM that replays reports applications before their
+        # allocations.
         self._check_memory(f"application {app_id}", APPLICATION_BYTES + footprint)
 
     def check_node(self, node_id: str, footprint: int) -> None:
@@ -164,7 +164,7 @@ class Holdings:
         self._check_memory(f"node {node_id}", NODE_BYTES + footprint)
 
     def check_queues(self, path: str, count: int) -> None:
-        """Check that `count` queues may be added; `path` is the last of them."""
+        """Check that `count` queues may be added; `path` is that of the last one."""
         if self.queues + count > self.caps.queues:
             self._refuse(f"queue {path}", self.queues, "queues", self.caps.queues)
 

@@ -1,8 +1,7 @@
 """The kinds of placement rules, each declared in one place (spec § 3, table).
 
-Validation, placement and REST follow `RULES`, so a new kind is a new entry there. It also needs a line
-in the table "Kinds of placement rules" of ``docs/configuration.md``. Keys of tags are compared without
-regard to case (spec § 1.5).
+Validation, placement and REST use `RULES`, so a new kind needs only an entry there, and a line in the table
+"Kinds of placement rules" of ``docs/configuration.md``. The case of tag keys is ignored (spec § 1.5).
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -14,14 +13,14 @@ from licorne_core.values.names import ROOT
 
 
 class IndexedTags(Mapping[str, str]):
-    """Tags with an index by lower case, for many lookups. The tags must not change."""
+    """Tags with an index by lower-case key, for many lookups. The tags must not change."""
 
     __slots__ = ("_keys", "_tags")
 
     def __init__(self, tags: Mapping[str, str]) -> None:
         """Wrap the tags; the index is made on the first lookup."""
         self._tags = tags
-        # Keys by their lower case; of several, the first in alphabetical order.
+        # The keys by their lower case; of several equal ones, the first in alphabetical order.
         self._keys: dict[str, str] | None = None
 
     def __getitem__(self, key: str) -> str:
@@ -37,7 +36,7 @@ class IndexedTags(Mapping[str, str]):
         return len(self._tags)
 
     def first(self, name: str) -> str:
-        """Value of the first key in alphabetical order that equals the name without regard to case."""
+        """Value of the first key, in alphabetical order, that equals the name if case is ignored."""
         if self._keys is None:
             self._keys = {}
             for key in self._tags:
@@ -49,9 +48,9 @@ class IndexedTags(Mapping[str, str]):
 
 
 def tag_value(tags: Mapping[str, str], name: str) -> str:
-    """Value of a tag; empty for none.
+    """Value of a tag; empty if there is none.
 
-    Among keys that differ in case only, the one spelt like `name` counts, or else the first in alphabetical
+    Of keys that differ only in case, the one spelt like `name` is used, or else the first in alphabetical
     order. The order of the tags does not matter.
     """
     exact = tags.get(name)
@@ -68,16 +67,16 @@ RECOVERY = "recovery"
 
 
 class Submission(Protocol):
-    """Properties of a new application that rules read."""
+    """The properties of a new application that rules read."""
 
     @property
     def queue_name(self) -> str:
-        """Queue named by the application; empty for none."""
+        """Queue that the application names; empty if it names none."""
         ...
 
     @property
     def user(self) -> UserGroup:
-        """Submitter of the application."""
+        """User and groups that submit the application."""
         ...
 
     @property
@@ -87,7 +86,7 @@ class Submission(Protocol):
 
 
 class Part(NamedTuple):
-    """Part of a queue path from one rule. A `qualified` part is a whole path from root."""
+    """A part of a queue path from one rule. A `qualified` part is a whole path from root."""
 
     names: str
     qualified: bool
@@ -99,11 +98,11 @@ def _no_parameters(_value: str) -> Mapping[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleKind:
-    """A kind of placement rule; `name` is that of the configuration in lower case.
+    """A kind of placement rule; `name` is its name in configurations, in lower case.
 
     `part` derives the rule's part of the path from the application and the rule's `value`; None if the rule
     does not match. `value_names` is the meaning of `value`; empty for a kind without a value. `fixed` makes
-    the part from the value alone, for a kind that does not depend on the application: its paths are checked
+    the part from the value alone, for a kind that does not depend on the application; such paths are checked
     when the configuration is read. `parameters` makes the fields in REST.
     """
 
@@ -114,23 +113,23 @@ class RuleKind:
     parameters: Callable[[str], Mapping[str, str]] = _no_parameters
 
     def nothing_given(self, value: str) -> str:
-        """Reason that a rule whose `part` is None does not match."""
+        """The reason why a rule does not match, if its `part` is None."""
         return f"no {self.value_names} {value} given" if self.value_names else "no queue given"
 
     @property
     def value_missing(self) -> str:
-        """Error of a rule without the value that its kind needs."""
+        """The error of a rule that lacks the value that its kind needs."""
         return f"a {self.name} queue rule must have a {self.value_names} name set"
 
 
 def unknown_rule(name: str) -> str:
-    """Error of a rule whose name is not in `RULES`."""
+    """The error of a rule whose name is not in `RULES`."""
     known = ", ".join(RULES)
     return f"unknown rule name specified {name}, failing placement rule config: expected one of {known}"
 
 
 def _named(value: str) -> Part | None:
-    """Part of a queue name given by an application: a whole path, or one level; None for no name.
+    """The part for a queue name that an application gives: a whole path, or one level; None for no name.
 
     Only a name with the beginning ``root.``, in lower case, is a whole path (spec § 14, row 3.7).
     """
@@ -142,12 +141,12 @@ def _named(value: str) -> Part | None:
 
 
 def _one_level(value: str) -> str:
-    """One level of a path: full stops are spelt ``_dot_`` (spec § 3.8)."""
+    """One level of a path, in which full stops are written as ``_dot_`` (spec § 3.8)."""
     return value.replace(".", "_dot_")
 
 
 def _fixed_part(value: str) -> Part:
-    """Part of a fixed value. Full stops separate levels; it may be a whole path from root."""
+    """The part of a fixed value. Full stops separate levels; it may be a whole path from root."""
     return Part(value, value == ROOT or value.startswith(f"{ROOT}."))
 
 

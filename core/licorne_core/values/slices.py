@@ -1,7 +1,7 @@
-"""Slices of large work: their sizes, and long lists that are walked or sorted in parts.
+"""Slices of large work: their sizes, and long lists that are read or sorted in parts.
 
-Other partitions have their turns between two slices. The sizes must not change decisions: the tests run
-the same worlds with slices of one step.
+Other partitions have their turns between two slices. The sizes must not affect decisions: tests run the same
+worlds with slices of one step.
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -18,14 +18,14 @@ class Tuning:
     fill_work: int = 4_000
     """Maximum work of one search for the nodes of a class, in units of about a microsecond."""
     slice_size: int = 500
-    """Maximum number of applications, requests and nodes that end in one slice: a few milliseconds of work.
+    """Maximum number of applications, requests and nodes that end in one slice, a few milliseconds of work.
 
     It affects only decisions before a change of shared quotas has counted all members.
     """
     inspection_time: float = 1.0
     """Seconds from a change to the scan for asks that fit no node (spec § 8.12).
 
-    Only reports of a lack of nodes need the scan: simulations run it seldom.
+    Only reports of a lack of nodes need the scan, so simulations run it seldom.
     """
     timeout_size: int = 500
     """Maximum number of requests that a deadline stops or drops in one slice.
@@ -37,14 +37,14 @@ class Tuning:
 T = TypeVar("T")
 
 RUN = 500
-"""Items that are filtered and sorted without a pause."""
+"""Number of items that are filtered and sorted without a pause."""
 
 PART = 8
-"""Items whose examination costs as much as one step of a job (`partitions/jobs.py`)."""
+"""Number of items whose examination costs as much as one step of a job (`partitions/jobs.py`)."""
 
 
 def parts_of(items: Iterable[T]) -> Iterator[list[T]]:
-    """The items in order, `PART` at a time. `items` must not change meanwhile."""
+    """The items in order, `PART` at a time. `items` must not change in the meantime."""
     rest = iter(items)
     while part := list(islice(rest, PART)):
         yield part
@@ -53,7 +53,7 @@ def parts_of(items: Iterable[T]) -> Iterator[list[T]]:
 def in_runs(
     items: Iterable[T], key: Callable[[T], Any] | None = None, fits: Callable[[T], bool] | None = None
 ) -> Iterator[T | None]:
-    """The items for which `fits` is true, or all, sorted by `key`, or by themselves.
+    """The items for which `fits` is True, or all items, sorted by `key` or by themselves.
 
     Before the first item, a None marks each possible pause: one for each `RUN` of items.
     """
@@ -66,7 +66,7 @@ def in_runs(
 def put_in_order(
     items: Iterable[T], key: Callable[[T], Any] | None = None, fits: Callable[[T], bool] | None = None
 ) -> Generator[int, None, Iterator[T]]:
-    """Steps of a job that sorts items as `in_runs` does. Yield the costs; return the sorted items."""
+    """Steps of a job that sorts items like `in_runs`. Yields the costs, and returns the sorted items."""
     runs: list[list[T]] = []
     for looks in _fill(runs, items, key, fits):
         yield looks // PART

@@ -1,4 +1,4 @@
-"""Sorted values in parts, so that a change costs about the same however many there are."""
+"""Sorted values in parts, so that a change costs about the same for any number of values."""
 
 from bisect import bisect_left, insort
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from typing import Any, Final, Generic, TypeVar
 T = TypeVar("T")
 
 MOST: Final = 512
-"""Bound on values in a part. A change moves the values of one part only, and a longer part is halved."""
+"""Maximum number of values in a part. A change moves only the values of one part; a longer part is halved."""
 
 
 class SortedParts(Generic[T]):
@@ -51,13 +51,13 @@ class SortedParts(Generic[T]):
             del self._parts[place], self._lasts[place]
 
     def first(self) -> T | None:
-        """The smallest value; None without values."""
+        """The smallest value; None if there are no values."""
         if not self._parts:
             return None
         value: T = self._parts[0][0]
         return value
 
     def __iter__(self) -> Iterator[T]:
-        """The values in order; none may be added or removed meanwhile."""
+        """The values in order; none may be added or removed in the meantime."""
         for part in self._parts:
             yield from part

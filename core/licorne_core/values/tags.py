@@ -1,7 +1,7 @@
-"""Tags of applications and asks that mean something to the core: their names, and readers of their values.
+"""Tags of applications and asks that have a meaning for the core: their names, and readers of their values.
 
-The names begin with ``licorne/`` and are compared exactly. An invalid value causes rejection of the
-application or ask. Other tags are stored unread.
+The names begin with ``licorne/`` and are compared exactly. An application or ask with an invalid value is
+rejected. Other tags are stored without being read.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,13 +12,13 @@ from licorne_core.features import table
 from licorne_core.values.errors import Refusal, Rejected, shown
 
 RUNTIME: Final = "licorne/runtime"
-"""The seconds that an allocation runs: a promise of the RM, which nothing enforces."""
+"""Seconds that an allocation runs: a promise of the RM, which is not enforced."""
 
 CHECKPOINT: Final = "licorne/checkpoint"
-"""Checkpoint of a running allocation: its work up to this time, in unix seconds, is saved."""
+"""Checkpoint of a running allocation: the time, in unix seconds, up to which its work is saved."""
 
 STARTED: Final = "licorne/started"
-"""Time in unix seconds at which a running allocation began, which only its RM knows after a restart."""
+"""Time in unix seconds at which a running allocation began, which after a restart only its RM knows."""
 
 LOST_WORK: Final = "licorne/lost-work"
 """Seconds of work that a running allocation would lose if it was stopped now."""
@@ -28,10 +28,10 @@ MOST_DIGITS: Final = 10
 
 
 def read_seconds(tags: Mapping[str, str], name: str, *, zero: bool = False) -> int | None:
-    """Whole seconds above zero in the tag, or from `zero` up; None without the tag.
+    """Whole seconds in the tag: above zero, or with `zero` at least zero; None without the tag.
 
     Raises:
-        Rejected: the value is something else.
+        Rejected: the value is not such a number.
     """
     text = tags.get(name)
     if text is None:
@@ -50,15 +50,15 @@ _READERS: Final[_Readers] = {RUNTIME: read_seconds}
 
 @cache
 def _readers() -> _Readers:
-    """Readers by tag name, including those in the `keys.py` of features."""
+    """Readers by tag name, including the readers in the `keys.py` of features."""
     return {**_READERS, **table("keys", "TAGS")}
 
 
 def check_tags(tags: Mapping[str, str]) -> None:
-    """Read all tags that mean something.
+    """Check the values of all tags that have a meaning for the core.
 
     Raises:
-        Rejected: a value is not understood.
+        Rejected: a value is invalid.
     """
     for name, read in _readers().items():
         if name in tags:

@@ -11,7 +11,7 @@ T = TypeVar("T", bound=Hashable)
 
 
 class Due(StrEnum):
-    """Kind of a partition's deadline."""
+    """Kind of deadline of a partition."""
 
     COMPLETE = "complete"
     PLACEHOLDERS = "stop placeholders"
@@ -31,7 +31,7 @@ class Due(StrEnum):
 
 
 class Timer(NamedTuple):
-    """Kind of a deadline, with its application, ask, predicate check, node or extension, if any."""
+    """Kind of a deadline, with its application, ask, predicate check, node or extension, if it has one."""
 
     due: Due
     app_id: AppId = AppId("")
@@ -45,7 +45,9 @@ _SLACK: Final = 32
 
 
 class Timers(Generic[T]):
-    """At most one deadline for each name, in unix seconds. Equal deadlines come in the order of setting.
+    """At most one deadline for each name, in unix seconds.
+
+    Equal deadlines are ordered by the time of setting.
 
     Always true: the heap has an entry for each deadline, with its serial number; entries with other numbers
     are stale. So moving a deadline, as each allocation moves those of budgets, costs one entry.
@@ -68,16 +70,16 @@ class Timers(Generic[T]):
         return name in self._set
 
     def names(self) -> list[T]:
-        """Names with a deadline, the earliest first."""
+        """Names with a deadline, in order of their deadlines."""
         return sorted(self._set, key=self._set.__getitem__)
 
     def deadline(self, name: T) -> float | None:
-        """Deadline of the name; None for none."""
+        """Deadline of the name, in unix seconds; None if it has none."""
         found = self._set.get(name)
         return None if found is None else found[0]
 
     def set(self, name: T, deadline: float) -> None:
-        """Set the deadline of the name, in place of any earlier one."""
+        """Set the deadline of the name, which replaces any earlier one."""
         self._serial += 1
         self._set[name] = (deadline, self._serial)
         heappush(self._heap, (deadline, self._serial, name))
@@ -86,7 +88,7 @@ class Timers(Generic[T]):
             heapify(self._heap)
 
     def cancel(self, name: T) -> None:
-        """Remove the deadline of the name, if any."""
+        """Remove the deadline of the name, if it has one."""
         self._set.pop(name, None)
 
     def clear(self) -> None:
@@ -95,7 +97,7 @@ class Timers(Generic[T]):
         self._heap.clear()
 
     def next_deadline(self) -> float | None:
-        """Earliest deadline; None for none."""
+        """The earliest deadline, in unix seconds; None if there is none."""
         heap = self._heap
         while heap:
             deadline, serial, name = heap[0]
@@ -106,7 +108,7 @@ class Timers(Generic[T]):
         return None
 
     def take_due(self, now: float) -> T | None:
-        """Remove and return the name of the earliest deadline up to `now`; None for none."""
+        """Remove and return the name of the earliest deadline up to `now`; None if there is none."""
         deadline = self.next_deadline()
         if deadline is None or deadline > now:
             return None
@@ -116,42 +118,42 @@ class Timers(Generic[T]):
 
 
 class Clock(Generic[T]):
-    """Deadlines of objects of one kind, and a timer of their partition for the first of them.
+    """Deadlines of objects of one kind, and the timer of their partition for the earliest of them.
 
-    Always true: the timer is set to the first deadline, except while due objects are processed.
+    Always true: the timer is set to the earliest deadline, except while due objects are processed.
     """
 
     __slots__ = ("_deadlines", "_timer", "_timers")
 
     def __init__(self, timers: Timers[Timer], timer: Timer) -> None:
-        """Start without objects. `timer` is the one to set in `timers`."""
+        """Start without objects. `timer` is the timer that is set in `timers`."""
         self._deadlines: Timers[T] = Timers()
         self._timers, self._timer = timers, timer
 
     def __contains__(self, thing: T) -> bool:
-        """True if the thing has a deadline."""
+        """True if the object has a deadline."""
         return thing in self._deadlines
 
     def deadline(self, thing: T) -> float | None:
-        """Deadline of the object, in unix seconds; None for none."""
+        """Deadline of the object, in unix seconds; None if it has none."""
         return self._deadlines.deadline(thing)
 
     def set(self, thing: T, deadline: float) -> None:
-        """Set the deadline of the object, in place of any earlier one."""
+        """Set the deadline of the object, which replaces any earlier one."""
         self._deadlines.set(thing, deadline)
         self.arm()
 
     def cancel(self, thing: T) -> None:
-        """Remove the deadline of the object, if any."""
+        """Remove the deadline of the object, if it has one."""
         self._deadlines.cancel(thing)
         self.arm()
 
     def take_due(self, now: float) -> T | None:
-        """Remove and return the object with the earliest deadline up to `now`; call `arm` after the last."""
+        """Remove and return the object with the earliest deadline up to `now`; call `arm` at the end."""
         return self._deadlines.take_due(now)
 
     def arm(self) -> None:
-        """Set the timer to the first deadline."""
+        """Set the timer to the earliest deadline."""
         first = self._deadlines.next_deadline()
         if first is None:
             self._timers.cancel(self._timer)
@@ -160,5 +162,5 @@ class Clock(Generic[T]):
 
     @property
     def is_armed(self) -> bool:
-        """True if the timer is set to the first deadline."""
+        """True if the timer is set to the earliest deadline."""
         return self._deadlines.next_deadline() == self._timers.deadline(self._timer)

@@ -1,4 +1,4 @@
-"""Windows of time, aligned to the calendar of UTC: they begin and end everywhere at the same time."""
+"""Windows of time, aligned to the calendar in UTC, so that they begin and end everywhere at the same time."""
 
 from enum import StrEnum
 from typing import Final, NamedTuple
@@ -10,31 +10,31 @@ _MONDAY: Final = 4 * DAY
 """The first Monday of the unix calendar, which begins on a Thursday."""
 _DAYS_OF_400_YEARS: Final = 146_097
 _MARCH_OF_YEAR_0: Final = 719_468
-"""Days from 1 March of year 0 to 1970."""
+"""Days from 1 March of year 0 to the beginning of 1970."""
 
 
 class Window(StrEnum):
-    """Length of a window, as a configuration spells it."""
+    """Length of a window, as configurations name it."""
 
     HOUR = "hour"
-    """From minute 0 on."""
+    """A window that begins at minute 0 of each hour."""
     DAY = "day"
-    """From 00:00 on."""
+    """A window that begins at 00:00."""
     WEEK = "week"
-    """From Monday, 00:00, on."""
+    """A window that begins on Monday at 00:00."""
     MONTH = "month"
-    """From the first day of the month, 00:00, on."""
+    """A window that begins on the first day of the month at 00:00."""
 
 
 class Span(NamedTuple):
-    """A window in unix seconds: its beginning belongs to it, and its end to the next one."""
+    """A window in unix seconds, including its beginning and without its end."""
 
     begin: int
     end: int
 
 
 def window_at(window: Window, time: float) -> Span:
-    """The window of a time, which is in unix seconds from 1970 on."""
+    """The window that contains a time, which is in unix seconds and not before 1970."""
     seconds = int(time // 1)
     if window is Window.MONTH:
         return _month(seconds // DAY)
@@ -45,7 +45,7 @@ def window_at(window: Window, time: float) -> Span:
 
 
 def _month(day: int) -> Span:
-    """The month of a day, which is counted from 1970."""
+    """The month that contains a day; days are counted from 1970."""
     number = int(day * 4800 / _DAYS_OF_400_YEARS)
     while _first_day(number) > day:
         number -= 1

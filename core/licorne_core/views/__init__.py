@@ -1,4 +1,4 @@
-"""Reports for readers, by subject: made on demand, never changing anything (DESIGN § 2)."""
+"""Reports for readers, by subject: they are made on demand, and change nothing (DESIGN § 2)."""
 
 from licorne_core.views.applications import AppViews
 from licorne_core.views.audit.recount import Concern, Finding
@@ -12,4 +12,4 @@ __all__ = ["Concern", "Finding", "InOrder", "Standing", "Views"]
 
 
 class Views(AppViews, NodeViews, QueueViews, ReadingViews):
-    """Reports of all kinds of things."""
+    """Reports of all kinds."""

@@ -38,7 +38,7 @@ from licorne_core.views.partitions import InOrder, PartitionViews
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskLogEntry:
-    """A reason why an ask was not placed: its last time, and its number of times."""
+    """A reason why an ask was not placed: the time of its last occurrence, and the number of occurrences."""
 
     message: str
     last_time: Moment
@@ -50,10 +50,10 @@ class AskReport:
     """An ask without an allocation reported to the RM (spec §§ 6.5, 8.5, 8.12, 8.13, 9.2).
 
     `reserved_node` is reserved for the ask. `assumed_node` is the node of the open predicate check.
-    `replaces` is the placeholder that the ask is to replace. Each is empty for none. `triggered_preemption`
-    is True if victims were stopped for the ask. `obstacle` is the code of what stops it, one of
-    `census.REASONS`. A report is never changed, but not frozen: an application may have 100,000 asks, and
-    freezing doubles the cost.
+    `replaces` is the placeholder that the ask will replace. Each is empty if there is none.
+    `triggered_preemption` is True if victims were stopped for the ask. `obstacle` is the code of its
+    obstacle, one of `census.REASONS`. A report is never changed, but it is not frozen, as freezing doubles
+    the cost and an application may have 100,000 asks.
     """
 
     ask: Ask
@@ -74,10 +74,10 @@ _of = Of[Application, Partition]()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskGroupReport:
-    """The placeholders of one task group (spec § 6.4), `count` in all.
+    """The placeholders of one task group (spec § 6.4); `count` is the number of all.
 
-    `replaced` counts those replaced by real allocations, `timed_out` those that ended in another way or are
-    being stopped. `min_resource` is the size of the first placeholder.
+    `replaced` is the number of those replaced by real allocations, and `timed_out` of those that ended in
+    another way or are being stopped. `min_resource` is the size of the first placeholder.
     """
 
     name: str
@@ -94,9 +94,9 @@ _task_group_report = _group.table(TaskGroupReport)
 class AppReport:
     """An application without its asks and allocations.
 
-    `group` is the group whose limits apply, empty for none. An assumed ask counts as an ask, though
-    its resources are in `allocated`. Resources of placeholders are in `placeholder_allocated`, not
-    in `allocated`.
+    `group` is the group whose limits apply; empty if there is none. An assumed ask counts as an ask, though
+    its resources are in `allocated`. Resources of placeholders are in `placeholder_allocated`, not in
+    `allocated`.
     """
 
     app_id: AppId
@@ -116,14 +116,14 @@ class AppReport:
     hold: OperatorMark | None = _of(lambda app: app.held)
     change: OperatorMark | None = _of(lambda app: app.changed)
     operator_priority: int | None = _of(lambda app: app.priority)
-    """The priority that an operator gave all its asks; None for their own."""
+    """The priority that an operator has set for all its asks; None if they have their own."""
     max_priority: int = _of(lambda app: app.priorities.top)
     age_bonus: int = _of(lambda app: app.bonus)
-    """The age bonus of its oldest ask, added to its highest priority in the order."""
+    """The age bonus of its oldest ask, added to its highest priority to order applications."""
     pending_count: int = _of(lambda app: app.pending_count + app.assumed_count + app.replacing_count)
     allocation_count: int = _of(lambda app: app.allocation_count - app.assumed_count)
     reserved: int = _of(lambda app: len(app.reserved))
-    """Asks that have a node reserved."""
+    """Number of asks that have a node reserved."""
     state_log: tuple[tuple[float, str], ...] = _of(
         lambda app: tuple((time, state.value) for time, state in app.state_log)
     )
@@ -135,7 +135,7 @@ class AppReport:
     gang_style: str = _of(lambda app: app.gang.style.value if app.gang.is_wanted else "")
     """``Soft`` or ``Hard``; empty for an application without a gang."""
     placeholder_deadline: Moment = _of.within(lambda app, here: _placeholder_deadline(here, app))
-    """Time at which the placeholders time out; 0.0 without a running timer."""
+    """Time at which the placeholders time out; 0.0 if no timeout is running."""
     task_groups: tuple[TaskGroupReport, ...] = _of(
         lambda app: tuple(_task_group_report(group, None) for group in app.gang.groups.values())
     )
@@ -146,14 +146,14 @@ _app_report = _of.table(AppReport)
 
 
 def _placeholder_deadline(partition: Partition, app: Application) -> float:
-    """Time at which the placeholders time out; 0.0 if a later application has the id."""
+    """Time at which the placeholders time out; 0.0 if a later application has this id."""
     if partition.applications.get(app.app_id) is not app:
         return 0.0
     return partition.timers.deadline(Timer(Due.PLACEHOLDERS, app.app_id)) or 0.0
 
 
 class AppViews(PartitionViews):
-    """Applications, asks and victims of preemption. A missing one raises NotFound with its name."""
+    """Applications, asks and victims of preemption. A missing object raises NotFound with its name."""
 
     def app_ids_in_order(
         self, partition: PartitionName, *, queue: str = "", state: str = "active"
@@ -178,13 +178,13 @@ class AppViews(PartitionViews):
     def asks(self, partition: PartitionName, app_id: str) -> Iterator[AskReport | None]:
         """All asks of one application in order, each read when it is yielded.
 
-        None marks a possible pause of the reader: a large list is sorted in parts.
+        None marks a possible pause of the reader, because a large list is sorted in parts.
         """
         owner = self._registry.partition(partition)
         return _asks(owner, _find(owner, app_id))
 
     def first_obstacle(self, partition: PartitionName, app_id: str) -> FirstObstacle:
-        """The obstacle of the first ask of an application, by its code; empty for an ended application."""
+        """The obstacle of the first ask of an application; its code is empty for an ended application."""
         owner = self._registry.partition(partition)
         return first_obstacle(owner, _find(owner, app_id))
 
@@ -194,7 +194,7 @@ class AppViews(PartitionViews):
         return ahead_of(owner, _find(owner, app_id), key)
 
     def obstacle_text(self, partition: PartitionName, app_id: str, key: str, code: str) -> str:
-        """The obstacle of an ask in words; empty if its present code differs."""
+        """The obstacle of an ask in words; empty if its current code differs from `code`."""
         owner = self._registry.partition(partition)
         return obstacle_text(owner, _find(owner, app_id), key, code)
 
@@ -211,13 +211,13 @@ class AppViews(PartitionViews):
     ) -> Iterator[ReservationReport]:
         """Nodes reserved for asks of one application, each read when it is yielded.
 
-        With `reasoned` each has the reason why its ask waits.
+        With `reasoned` each report has the reason why its ask waits.
         """
         owner = self._registry.partition(partition)
         return _reservations(owner, _find(owner, app_id), reasoned=reasoned)
 
     def explain(self, partition: PartitionName, app_id: str, key: str = "") -> Iterator[Explanation | None]:
-        """Explain a pending ask, or the outcome of one; records of victims last long.
+        """Explain a pending ask, or the outcome of an ask; records of victims are retained for long.
 
         None marks a possible pause of the reader; the explanation is the last item.
         """
@@ -239,12 +239,12 @@ class AppViews(PartitionViews):
     ) -> Iterator[PreemptionRecord]:
         """Victims of preemption, the latest first: all, or those of an application or of a key.
 
-        With `before`, only those with lower numbers. Each is read when it is yielded.
+        With `before`, only those with lower numbers. Each record is read when it is yielded.
         """
         return self._registry.partition(partition).ledger.latest(app_id, key, before=before)
 
     def preemption(self, partition: PartitionName, app_id: str, key: str) -> PreemptionRecord | None:
-        """The last record of an allocation as a victim; None without any."""
+        """The last record of an allocation as a victim; None if there is none."""
         return self._registry.partition(partition).ledger.find(AppId(app_id), AllocationKey(key))
 
 
@@ -261,7 +261,7 @@ def _in_state(partition: Partition, state: str) -> Mapping[AppId, Application]:
 
 
 def _find(partition: Partition, app_id: str) -> Application:
-    """The active application of the id, or else the last ended one."""
+    """The active application with this id, or else the last ended one."""
     found = partition.applications.get(AppId(app_id)) or latest_end(partition, app_id)
     if found is None:
         raise NotFound(f"application {shown(app_id)} not found")
@@ -290,7 +290,7 @@ def _reservations(partition: Partition, app: Application, *, reasoned: bool) -> 
 
 
 class _Logs:
-    """Log entries and obstacles of ask groups, made once for all asks of a group."""
+    """Log entries and obstacles of ask groups, each made once for all asks of its group."""
 
     def __init__(self, partition: Partition, app: Application) -> None:
         self._partition = partition

@@ -23,13 +23,13 @@ from licorne_core.values.resources import charge
 from licorne_core.views.explain import obstacle_to_all
 
 WAITS_FOR_TURN = "WAITS_FOR_TURN"
-"""The ask waits for its turn; no check is known to stop it."""
+"""The ask waits for its turn; no check is known to block it."""
 
 WAITS_FOR_ANSWER = "WAITS_FOR_ANSWER"
 """The ask is assumed on a node, with an open predicate check (spec § 8.4)."""
 
 REPLACES_PLACEHOLDER = "REPLACES_PLACEHOLDER"
-"""The ask replaces a placeholder as soon as that has ended (spec § 6.5)."""
+"""The ask replaces a placeholder as soon as the placeholder has ended (spec § 6.5)."""
 
 REASONS = (
     NEVER_FITS,
@@ -44,7 +44,7 @@ REASONS = (
 _RULES = {rule.parks: rule for rule in (*APPLICATION_RULES, *ASK_RULES) if rule.parks is not None}
 
 PART = 500
-"""Groups or reservations of one application that are read between two pauses."""
+"""Number of groups or reservations of one application that are read between two pauses."""
 
 
 class Standing(NamedTuple):
@@ -57,7 +57,7 @@ class Standing(NamedTuple):
 
 
 def census(partition: Partition) -> Iterator[Census | None]:
-    """The census, after a None wherever the reader may pause.
+    """Yield the census, after a None wherever the reader may pause.
 
     Later changes may be missed.
     """
@@ -119,7 +119,7 @@ def _add_reserved(
 
 
 def waiting_by_code(partition: Partition, most: int) -> tuple[dict[str, int], bool]:
-    """Count waiting asks by code; True if all were counted.
+    """Count waiting asks by code; the second value is True if all were counted.
 
     At most `most` applications and groups are read, without a pause.
     """
@@ -150,13 +150,13 @@ def _waiting(partition: Partition, app: Application) -> Iterator[tuple[str, int,
 
 
 def _counted_for(app: Application) -> list[tuple[str, str]]:
-    """The user of an application, and the group for which it counts if there is one."""
+    """The user for which an application counts, and the group if there is one."""
     user = ("user", app.user.user)
     return [user, ("group", app.group)] if app.group else [user]
 
 
 def standing(rm: Rm, partition: str, app_id: str, key: str) -> Standing | None:
-    """Standing of an ask; None for an unknown ask. `partition` is its name as sent by the RM.
+    """The standing of an ask; None for an unknown ask. `partition` is the name that the RM has sent.
 
     The cost does not depend on the number of waiting asks.
     """
@@ -169,7 +169,7 @@ def standing(rm: Rm, partition: str, app_id: str, key: str) -> Standing | None:
 
 
 def obstacle_of(partition: Partition, app: Application, request: Request) -> str:
-    """Code of the obstacle of an ask; empty for a request that does not wait."""
+    """Code of an ask's obstacle; empty for a request that does not wait."""
     if request.is_pending:
         backs_off = request.key in app.backing_off
         stopped = stops_all(partition, app)
@@ -180,7 +180,7 @@ def obstacle_of(partition: Partition, app: Application, request: Request) -> str
 
 
 def stops_all(partition: Partition, app: Application) -> str:
-    """Code of the obstacle to all asks of an application; empty for none."""
+    """Code of the obstacle to all asks of an application; empty if there is none."""
     found = obstacle_to_all(partition.check_context, app)
     return "" if found is None else found.code
 

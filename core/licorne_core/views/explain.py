@@ -1,7 +1,7 @@
 """Explanation of an ask: every check is evaluated anew, with its operands (DESIGN § 2).
 
-The rules and their order are those of the pass (`scheduling/checks.py`), after the one for asks that
-can never start. All are evaluated, even after a failed one, so that all obstacles are reported at once.
+The rules and their order are those of the pass (`scheduling/checks.py`), after the rule for asks that can
+never start. All rules are evaluated, even after a failed one, so that all obstacles are reported together.
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -39,7 +39,7 @@ from licorne_core.views.explain_settled import explain_settled, record_of, where
 _CHANGES = "asks of application {} change faster than one can be explained: ask again"
 
 _DROPS_ASKS = frozenset({AppState.RESUMING, AppState.FAILING})
-"""States of an application that has lost its asks at the timeout of its gang."""
+"""States of an application whose asks were dropped at the timeout of its gang."""
 
 ROUNDS = 5
 """Maximum number of restarts after changes of the ask during the explanation."""
@@ -76,7 +76,7 @@ def explain(partition: Partition, app: Application, key: str) -> Iterator[Explan
 
 
 def _request(app: Application, key: str) -> Generator[None, None, Request]:
-    """The ask of the key, or for an empty key the first waiting ask of the application."""
+    """The ask with this key, or for an empty key the first waiting ask of the application."""
     who = f"application {app.app_id}"
     if app.state in _DROPS_ASKS:
         who = f"{who} is {app.state.value} and"
@@ -100,7 +100,7 @@ def _request(app: Application, key: str) -> Generator[None, None, Request]:
 
 
 def _first_places(app: Application) -> Iterator[AskPlace | None]:
-    """Place of the first ask of each group, and of each ask that backs off or has an unreported node."""
+    """The place of the first ask of each group, and of each ask that backs off or has an unreported node."""
     for group in list(app.groups.values()):
         yield group.first() if group.waiting else None
     for request in list(app.backing_off.values()):
@@ -114,7 +114,7 @@ def _first_places(app: Application) -> Iterator[AskPlace | None]:
 def _explain_pending(
     partition: Partition, app: Application, request: Request, nodes: Check, ahead: tuple[int, int]
 ) -> Explanation:
-    """Explain a pending ask; `ahead` has the numbers of asks and of applications ahead."""
+    """Explain a pending ask; `ahead` are the numbers of asks and of applications ahead of it."""
     asking = subject_of(app, request)
     behind = behind_checks(partition, request) if not nodes.passed else ()
     before = checks_before_nodes(partition.check_context, asking)
@@ -163,7 +163,7 @@ def _places(group: AskGroup) -> list[AskPlace]:
 
 
 def applications_ahead(app: Application) -> Generator[None, None, int]:
-    """Number of applications ahead in the same leaf, in the order that is in force at the beginning."""
+    """Number of applications ahead in the same leaf, in the order in force when the count begins."""
     leaf = app.leaf
     if not isinstance(leaf, Queue):
         return 0
@@ -193,13 +193,13 @@ def subject_of(app: Application, request: Request) -> Asking:
 
 
 def checks_before_nodes(context: CheckContext, asking: Asking) -> Iterator[Check]:
-    """All checks of a pending ask except that of nodes, in the order of the pass."""
+    """All checks of a pending ask except the one of nodes, in the order of the pass."""
     for rule, who in _rules_for(asking):
         yield from rule.reports(context, who, rule.obstacle(context, who))
 
 
 def first_failing(context: CheckContext, asking: Asking) -> Check | None:
-    """First failing check of a pending ask except that of nodes; None for none."""
+    """The first failing check of a pending ask except the one of nodes; None if all pass."""
     for rule, who in _rules_for(asking):
         obstacle = rule.obstacle(context, who)
         if obstacle is not None:
@@ -208,29 +208,29 @@ def first_failing(context: CheckContext, asking: Asking) -> Check | None:
 
 
 def obstacle(context: CheckContext, asking: Asking) -> "Obstacle | None":
-    """First obstacle to a pending ask except the nodes; None for none."""
+    """The first obstacle to a pending ask except the nodes; None if there is none."""
     return _first_obstacle(context, _rules_for(asking))
 
 
 def obstacle_to_group(
     context: CheckContext, asking: Asking, to_all: "Obstacle | None" = None
 ) -> "Obstacle | None":
-    """First obstacle to the asks of a group; `to_all` is the one to all asks of its application."""
+    """The first obstacle to the asks of a group; `to_all` is the obstacle to all asks of its application."""
     never = _first_obstacle(context, ((EVER_FITS, asking),))
     return never or to_all or _first_obstacle(context, ((rule, asking) for rule in _ask_rules(asking)))
 
 
 def obstacle_to_all(context: CheckContext, app: Application) -> "Obstacle | None":
-    """First obstacle to all asks of an application; None for none."""
+    """The first obstacle to all asks of an application; None if there is none."""
     return _first_obstacle(context, ((rule, app) for rule in APPLICATION_RULES))
 
 
 class Obstacle(NamedTuple):
-    """The first check that fails, without its operands, which would take ten times as long."""
+    """The first check that fails, without its operands, which would cost ten times as much."""
 
     code: str
     subject: str
-    """The queue or other quota of the check, or the user or group ``in`` a queue; else empty."""
+    """The queue or other quota of the check, or the user or group ``in`` a queue; empty for other checks."""
 
 
 def _first_obstacle(
@@ -268,7 +268,7 @@ def _failing(checks: Iterable[Check]) -> Check:
 def why_waits(partition: Partition, reservation: Reservation) -> HolderReason:
     """Reason why the ask of a reservation does not run on its node.
 
-    As in a review, a lack of headroom in root is no reason: room on the node is also room in root.
+    As in a review, a lack of headroom in root is not a reason, because room on the node is room in root.
     """
     node_id = reservation.node_id
     if node_id is None:

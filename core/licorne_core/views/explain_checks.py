@@ -28,20 +28,20 @@ MOST_CLOSED = 3
 """Maximum number of closed nodes that are named; the others are counted."""
 
 MOST_ON_A_NODE = 16
-"""Maximum number of reservations of one node that are examined; asks that require it may have very many."""
+"""Maximum number of reservations of one node that are examined; very many asks may require the same node."""
 
 STEP = 500
-"""Nodes, queues, applications and asks that are examined before the reader may pause."""
+"""Number of nodes, queues, applications or asks that are examined before the reader may pause."""
 
 
 class Holders:
     """Counts reserved nodes by the queues of the asks with the reservations.
 
-    Reservations may end while it counts.
+    Reservations may end during the count.
     """
 
     def __init__(self, reserved: ReservedAsks) -> None:
-        """Start empty; `reserved` has the holders of reservations."""
+        """Start empty; `reserved` gives the asks that hold reservations."""
         self._reserved = reserved
         self._of: dict[QueuePath, OfQueue] = {}
 
@@ -62,7 +62,7 @@ class Holders:
         return looks
 
     def largest(self) -> Generator[None, None, "list[OfQueue]"]:
-        """The queues in descending order of reserved nodes."""
+        """The queues in descending order of their numbers of reserved nodes."""
         first: list[OfQueue] = []
         rest = iter(list(self._of.values()))
         while part := list(islice(rest, STEP)):
@@ -72,10 +72,10 @@ class Holders:
 
 
 class OfQueue:
-    """Reservations for asks of one queue; `shown` is an idle one if possible."""
+    """Reservations for asks of one queue; `shown` is an idle reservation if there is one."""
 
     def __init__(self, queue: QueuePath, first: Reservation) -> None:
-        """Start empty."""
+        """Start empty, for a queue and its first reservation."""
         self.shown = first
         self._queue = queue
         self._nodes = 0
@@ -84,17 +84,17 @@ class OfQueue:
         self._last: Node | None = None
 
     def rank(self) -> tuple[int, QueuePath]:
-        """Most nodes first, and then by path."""
+        """Sort key: queues with most nodes first, and then by path."""
         return -self._nodes, self._queue
 
     def report(self, reason: HolderReason) -> QueueReservations:
-        """Report the reservations; `reason` is why the ask of `shown` does not run."""
+        """Report the reservations; `reason` is the reason why the ask of `shown` does not run."""
         return QueueReservations(
             queue=self._queue, nodes=self._nodes, idle=self._idle, kept=self._kept, reason=reason
         )
 
     def add(self, reservation: Reservation, node: Node) -> None:
-        """Add a reservation. Reservations of one node are added one after the other."""
+        """Add a reservation. The reservations of one node must be added one after the other."""
         is_idle = reservation.idle_since is not None
         if node is not self._last:
             self._last = node
@@ -153,7 +153,7 @@ def nodes_asked(
 
 
 def behind_checks(partition: Partition, request: Request) -> tuple[BehindReservationCheck, ...]:
-    """The check of the first claim whose room the ask would use, on a node with free room; at most one."""
+    """Check of the first claim whose room the ask would use, on a node with free room; at most one."""
     checks = (claim.check(request) for claim in partition.claims.held)
     return next(((check,) for check in checks if check is not None), ())
 
@@ -184,7 +184,7 @@ def why_not_there(node: Node, ask_class: AskClass) -> HolderReason:
 
 
 def bound_of(partition: Partition, request: Request) -> ReservationBound | None:
-    """Bound on reserved nodes that prevents a reservation for the ask; None for none."""
+    """The bound on reserved nodes that prevents a reservation for the ask; None if there is none."""
     group = request.group
     if group is None or ReservationRequest not in group.remedy_requests or request.reservation is not None:
         return None
@@ -209,5 +209,5 @@ def _help() -> Callable[[Partition, Application, Request], PreemptionCheck]:
 
 
 def help_check(partition: Partition, app: Application, request: Request) -> PreemptionCheck:
-    """Progress of the remedy for an ask, by the `HELP` in the `reports.py` of a feature."""
+    """The progress of the remedy for an ask, from the `HELP` in the `reports.py` of a feature."""
     return _help()(partition, app, request)

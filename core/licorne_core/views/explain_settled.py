@@ -1,4 +1,4 @@
-"""Explanation of an ask that is not pending any more: on its node, being stopped, or preempted."""
+"""Explanation of an ask that is no longer pending: it is on its node, being stopped, or preempted."""
 
 from licorne_core.messages.operators import mark_text
 from licorne_core.messages.preemption import PreemptionRecord, PreemptionRule
@@ -71,13 +71,13 @@ def whereabouts(partition: Partition, request: Request) -> tuple[str, str]:
 
 
 def node_of(request: Request) -> str:
-    """Node of a request, or of the placeholder that it replaces; empty for none."""
+    """Node of a request, or of the placeholder that it replaces; empty if there is none."""
     here = request if request.allocation is not None else request.partner
     return "" if here is None or here.allocation is None else here.allocation.node_id
 
 
 def _stop(partition: Partition, request: Request) -> str:
-    """Reason why a request is being stopped, in words."""
+    """The reason why a request is being stopped, in words."""
     if request.state is RequestState.PREEMPTING:
         record = record_of(partition, request)
         if record is not None and record.rule is PreemptionRule.DRAIN:
@@ -93,7 +93,7 @@ def _stop(partition: Partition, request: Request) -> str:
 
 
 def record_of(partition: Partition, request: Request) -> PreemptionRecord | None:
-    """Preemption record of the request, or of an earlier one of its key; None for neither."""
+    """The preemption record of the request, or of an earlier one with its key; None if there is neither."""
     return partition.ledger.find(request.ask.app_id, request.key)
 
 
@@ -109,7 +109,7 @@ def _losses(record: PreemptionRecord) -> str:
 
 
 def _cause(record: PreemptionRecord) -> str:
-    """Beneficiary of a victim, or another reason for its end, in words."""
+    """The ask for which a victim was stopped, or another reason for its end, in words."""
     if record.rule is PreemptionRule.DRAIN:
         return "because its node was drained"
     if record.beneficiary_queue is None or record.rule is PreemptionRule.QUOTA:

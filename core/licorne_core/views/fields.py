@@ -1,7 +1,7 @@
 """Field tables: a report is a class, and each of its fields has a source.
 
 The default source is the attribute of the same name; a mapping is copied. All other forms of a report
-rename its fields: messages of `State`, REST, the rows of the page.
+(messages of `State`, REST, rows of the page) rename its fields.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ Share = Annotated[float, "part of what is due; inf without end"]
 
 Unit = Callable[[Any], object]
 Source = str | tuple[str, Unit] | Callable[[Any], object]
-"""A field or an attribute of one (``ask.key``), possibly converted; or a function of the report."""
+"""A field, or an attribute of a field (``ask.key``), possibly converted; or a function of the report."""
 
 
 class Added(NamedTuple):
@@ -32,17 +32,17 @@ class Added(NamedTuple):
     type: Any
     read: Callable[..., object]
     of_time: bool = False
-    """True if it depends on the time of the report; then `read` also takes that time, in unix seconds."""
+    """True if the field depends on the time of the report; `read` then also gets it, in unix seconds."""
 
 
 def _of_features(table: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Tables of that name in the `reports.py` of features, each with the name of its feature."""
+    """The tables of this name in the `reports.py` of features, each with the name of its feature."""
     for name, module in modules("reports"):
         yield name, getattr(module, table, {})
 
 
 def lists() -> Mapping[str, Callable[..., Iterator[Any]]]:
-    """The lists that features report of a partition, by name; a None marks a possible pause."""
+    """The lists that features report about a partition, by name; in a list a None marks a possible pause."""
     return {name: make for _, made in _of_features("LISTS") for name, make in made.items()}
 
 
@@ -50,7 +50,7 @@ class Of(Generic[S, C]):
     """Sources of a table for objects of class S, each with a context C, which is usually its partition."""
 
     def __call__(self, read: Callable[[S], T]) -> T:
-        """A field that is read from the object."""
+        """A field that is read from the object by `read`."""
         return cast(T, field(metadata={"read": ("thing", read)}))
 
     def added(
@@ -77,7 +77,7 @@ class Of(Generic[S, C]):
         return cast(Mapping[str, Any], field(metadata={"read": ("thing, context", read), "added": types}))
 
     def within(self, read: Callable[[S, C], T]) -> T:
-        """A field that is read from the object and its context."""
+        """A field that `read` reads from the object and its context."""
         return cast(T, field(metadata={"read": ("thing, context", read)}))
 
     def table(self, report: type[R]) -> Callable[[S, C], R]:
@@ -102,13 +102,13 @@ class Of(Generic[S, C]):
 
 
 def _made(arguments: str, lines: list[str], known: dict[str, Any]) -> Any:
-    """Compile a function of these lines: a loop over the fields takes up to a third longer."""
+    """Compile a function from these lines: a loop over the fields would take up to a third longer."""
     exec("\n    ".join([f"def made({arguments}):", *lines]), known)
     return known["made"]
 
 
 def types_of(report: type) -> dict[str, Any]:
-    """Types of the fields, including those of features; None where a compiled class lacks them."""
+    """The types of the fields, including those of features; None if a compiled class has no types."""
     hints = get_type_hints(report, include_extras=True)
     found: dict[str, Any] = {}
     for item in fields(report):
@@ -126,7 +126,7 @@ def renamed(
 ) -> Callable[[R], T]:
     """A function that passes the fields of a report to `make` under other names.
 
-    `units` has conversions by types of fields. Names in `optional` are left out for empty values.
+    `units` has conversions by types of fields. Fields with names in `optional` are left out if empty.
 
     Raises:
         AttributeError: the report has no such field.

@@ -22,9 +22,9 @@ from licorne_core.views.partitions import InOrder, PartitionViews
 
 
 class StayReport(NamedTuple):
-    """The planned stop of a noticed allocation, in unix seconds, and its beneficiary.
+    """The planned stop of a noticed allocation, in unix seconds, and the ask or queue that causes it.
 
-    For a lowered maximum the beneficiary is the queue alone.
+    For a lowered maximum there is only a queue.
     """
 
     deadline: float
@@ -34,7 +34,7 @@ class StayReport(NamedTuple):
 
 
 class AllocationReport(NamedTuple):
-    """An allocation that was reported to the RM; times are in unix seconds, 0.0 for none."""
+    """An allocation that was reported to the RM. Times are in unix seconds; 0.0 for none."""
 
     allocation: Allocation
     stopping: str = ""
@@ -42,11 +42,11 @@ class AllocationReport(NamedTuple):
     stay: StayReport | None = None
     """Time and beneficiary of its preemption; None if it is not noticed."""
     checkpoint: float = 0.0
-    """Time up to which its work is saved, as reported by its RM."""
+    """Time up to which the work of the allocation is saved, as reported by its RM."""
 
 
 def allocation_report(partition: Partition, request: Request, allocation: Allocation) -> AllocationReport:
-    """The present allocation of a request."""
+    """The current allocation of a request."""
     return AllocationReport(
         allocation, why_stopped(request), _stay(partition, request), request.checkpoint or 0.0
     )
@@ -62,7 +62,7 @@ def _stay(partition: Partition, request: Request) -> StayReport | None:
 
 
 class _Reading(NamedTuple):
-    """The partition that is read, and True if reasons are requested."""
+    """The partition that is read, and whether reasons are requested."""
 
     partition: Partition
     reasoned: bool
@@ -75,7 +75,7 @@ _of_reservation = Of[Reservation, _Reading]()
 class ReservationReport:
     """A reservation of a node since `time`; `required` if the ask may run on no other node.
 
-    `kept` are the resources that other asks have to leave free; `exclusive` reserves the whole node.
+    `kept` are the resources that other asks have to leave free; with `exclusive` it is the whole node.
     `idle_since` is the time since which reviews have found that the ask would not fit on the empty node; 0.0
     if it would. `reason` is the obstacle of the ask, on request.
     """
@@ -103,7 +103,7 @@ _of = Of[Node, Partition]()
 
 
 def _shown(read: Callable[[Node], Resources]) -> Callable[[Node, Partition], Resources]:
-    """Amounts of a node without the floating types, which every node has in excess of any ask."""
+    """Amounts of a node without the floating types, of which every node has more than any ask needs."""
     return lambda node, here: dict(here.rm.core.floating.shown(read(node)))
 
 
@@ -111,7 +111,7 @@ def _shown(read: Callable[[Node], Resources]) -> Callable[[Node, Partition], Res
 class NodeReport:
     """A node without its allocations. `utilization` is 0.0 to 1.0, weighted.
 
-    Floating resources are left out. A node that an operator has `closed` takes no new allocations; it is
+    Floating resources are left out. A node that an operator has `closed` accepts no new allocations, so it is
     not `schedulable`.
     """
 
@@ -138,7 +138,7 @@ _node_report = _of.table(NodeReport)
 
 
 class NodeViews(PartitionViews):
-    """Nodes, with their allocations and reservations. A missing one raises NotFound with its name."""
+    """Nodes with their allocations and reservations. A missing object raises NotFound with its name."""
 
     def node_ids_in_order(self, partition: PartitionName) -> InOrder[NodeId]:
         """Ids of all nodes in order."""
@@ -183,7 +183,7 @@ class NodeViews(PartitionViews):
     def first_reservations(
         self, partition: PartitionName, node_id: str, most: int
     ) -> tuple[ReservationReport, ...]:
-        """At most `most` reservations of one node; asks that require it may have very many."""
+        """At most `most` reservations of one node; very many asks may require the same node."""
         owner = self._registry.partition(partition)
         found = _find(owner, node_id).reservations.values()
         return tuple(reservation_report(owner, each) for each in islice(found, most))

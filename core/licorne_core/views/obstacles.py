@@ -37,7 +37,7 @@ _TEXTS = {
 
 
 class Ahead(NamedTuple):
-    """Pending asks ahead of an ask in its application, applications ahead in its leaf; its obstacle."""
+    """Number of asks ahead of an ask in its application, of applications ahead in its leaf; its obstacle."""
 
     asks: int
     applications: int
@@ -45,7 +45,7 @@ class Ahead(NamedTuple):
 
 
 class FirstObstacle(NamedTuple):
-    """Code of the obstacle of a first ask, empty if none waits; the time since which it waits; its key."""
+    """Code of the obstacle of a first ask, empty if none waits; time since which it waits, and its key."""
 
     code: str
     since: float = 0.0
@@ -73,7 +73,7 @@ def first_obstacle(partition: Partition, app: Application) -> FirstObstacle:
 
 
 def obstacle_text(partition: Partition, app: Application, key: str, code: str) -> str:
-    """The obstacle of an ask in words, with its operands; empty if its present code differs."""
+    """The obstacle of an ask in words, with its operands; empty if its current code differs from `code`."""
     known = _TEXTS.get(code)
     if known is not None:
         return known

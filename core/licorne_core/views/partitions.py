@@ -1,4 +1,4 @@
-"""RMs and partitions in numbers, with their counters, pending asks and placement rules (spec § 12.4)."""
+"""RMs and partitions in numbers, with counters, pending asks and placement rules (spec § 12.4)."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -26,16 +26,16 @@ Name = TypeVar("Name", bound=str)
 
 
 class InOrder(Generic[Name]):
-    """Names at one moment, sorted while they are read.
+    """Names as they were at one moment, sorted while they are read.
 
     A None precedes the first name wherever the reader may pause.
     """
 
     count: int
-    """Number of all names, fitting or not."""
+    """Number of all names, including those that do not fit."""
 
     def __init__(self, names: Iterable[Name], fits: Callable[[Name], bool] | None = None) -> None:
-        """Use the names for which `fits` is True, or all."""
+        """Use the names for which `fits` is True, or all names without `fits`."""
         self._names = list(names)
         self._fits = fits
         self.count = len(self._names)
@@ -59,8 +59,8 @@ _of_rm = Of[Rm, None]()
 class RmReport:
     """A registered RM and its configuration.
 
-    The maps are the RM's own, not copies: all RMs together may have millions of entries. A map is
-    replaced, never changed.
+    The maps are those of the RM and not copies, because all RMs together may have millions of entries. A map
+    may be replaced, but is never changed.
     """
 
     rm_id: RmId
@@ -73,7 +73,7 @@ class RmReport:
     config: str = _of_rm(lambda rm: rm.configuration.text)
     checksum: str = _of_rm(lambda rm: rm.configuration.checksum)
     extra_config: Mapping[str, str] = _of_rm(lambda rm: rm.extra_config)
-    """Sorted by its keys."""
+    """The extra configuration, sorted by its keys."""
     failed_nodes: tuple[NodeId, ...] = _of_rm(lambda rm: tuple(rm.failed_nodes))
     """Nodes that were rejected for an unknown partition, and not registered since."""
     counts: RmCounts = _of_rm(lambda rm: rm.holdings.counts(len(rm.partitions)))
@@ -105,7 +105,7 @@ class PartitionReport:
     applications: Mapping[str, int] = _of_partition(lambda partition: dict(partition.tally.states))
     node_sort_policy: str = _of_partition(lambda partition: partition.nodes.order.policy.type.value)
     node_sort_attribute: str = _of_partition(lambda partition: partition.nodes.order.policy.attribute)
-    """Attribute for `spread`; empty for other policies."""
+    """Attribute of nodes for the policy `spread`; empty for other policies."""
     node_sort_weights: Mapping[str, float] = _of_partition(
         lambda partition: dict(partition.nodes.order.policy.weights)
     )
@@ -118,25 +118,24 @@ _partition_report = _of_partition.table(PartitionReport)
 
 
 class PartitionViews:
-    """RMs and partitions. A missing one raises NotFound with its name."""
+    """RMs and partitions. A missing object raises NotFound with its name."""
 
     bare_names: bool
-    """True if a bare name may stand for a partition: no RM on another server has a partition of that
-    name."""
+    """True if a bare name may stand for a partition, because no RM of another server has one of that name."""
     now: Callable[[], float] | None
-    """Time of reports that depend on it, in unix seconds; None for the time of the last change."""
+    """The time of reports that depend on it, in unix seconds; None for the time of the last change."""
 
     def __init__(self, registry: Registry, caps: RmCaps) -> None:
-        """Read these RMs; each has these caps."""
+        """Read the RMs of this registry, each of which has these caps."""
         self._registry = registry
         self.registry = registry
-        """The registry, for reports of extensions, which have modules of their own."""
+        """The registry, for reports of extensions, which are in other modules."""
         self.caps = caps
         self.bare_names = True
         self.now = None
 
     def time(self, partition: Partition) -> float:
-        """Time of a report about a partition: never before its last change of usage."""
+        """Time of a report about a partition, never before the partition's last change of usage."""
         last = partition.usage.time
         return last if self.now is None else max(last, self.now())
 
@@ -191,12 +190,12 @@ class PartitionViews:
         return self._registry.partition(partition).counters
 
     def answers_late(self, rm_id: RmId) -> int:
-        """Number of answers of an RM to predicate checks that were closed; 0 for an unknown RM."""
+        """Number of an RM's answers to predicate checks that were closed already; 0 for an unknown RM."""
         rm = self._registry.rms.get(rm_id)
         return 0 if rm is None else rm.context.answers_late
 
     def waiting(self, partition: PartitionName, most: int) -> tuple[dict[str, int], bool]:
-        """Count waiting asks by the code of their obstacle; True if all were counted.
+        """Count waiting asks by the code of their obstacle; the second value is True if all were counted.
 
         At most `most` applications and ask groups are read.
         """
@@ -216,12 +215,13 @@ class PartitionViews:
     def metered(self, partition: PartitionName, now: float) -> Iterator[Metered | None]:
         """Usage of each queue, user and group up to now (unix seconds).
 
-        None marks a possible pause of the reader. Usage that is missed is in the next report.
+        None marks a possible pause of the reader. Usage that this report misses is in the next one.
         """
         return _metered(self._registry.partition(partition).meter, now)
 
     def memory(self, rm_id: RmId) -> Iterator[tuple[PartitionName, Kept] | None]:
-        """State that each partition of an RM, or a dropped one, retains for a later partition of its name.
+        """The state that each partition of an RM, or a dropped one, retains for a later partition of its
+        name.
 
         None marks a possible pause of the reader. An unknown RM has no state.
         """
@@ -240,22 +240,21 @@ class PartitionViews:
     def standing(self, rm_id: RmId, partition: str, app_id: str, key: str) -> Standing | None:
         """Queue and obstacle of an ask; None for an unknown ask.
 
-        `partition` is its name as sent by the RM.
+        `partition` is the name that the RM has sent.
         """
         rm = self._registry.rms.get(rm_id)
         return None if rm is None else standing(rm, partition, app_id, key)
 
     def listed(self, name: str, partition: PartitionName, *given: Any) -> Iterator[Any]:
-        """A list that an extension reports of a partition, or of the objects in `given`. Later changes may
-        be missed.
+        """A list that an extension reports about a partition, or about the objects in `given`.
 
-        None marks a possible pause of the reader.
+        Later changes may be missed. None marks a possible pause of the reader.
         """
         return lists()[name](self._registry.partition(partition), *given)
 
 
 STEP = 250
-"""Accounts of a meter that are read before the reader may pause."""
+"""Number of accounts of a meter that are read before the reader may pause."""
 
 
 def _metered(meter: Meter, now: float) -> Iterator[Metered | None]:

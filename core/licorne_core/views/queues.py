@@ -23,7 +23,7 @@ from licorne_core.views.partitions import InOrder, PartitionViews
 
 
 class _Here(NamedTuple):
-    """Partition of a queue, and the time of the report in unix seconds."""
+    """The partition of a queue, and the time of the report in unix seconds."""
 
     partition: Partition
     now: float
@@ -51,7 +51,7 @@ class QueueReport:
     is_managed: bool = _of(lambda queue: queue.managed)
     state: str = _of(lambda queue: queue.state.value)
     stop: OperatorMark | None = _of.within(lambda queue, here: here.partition.tree.stopped.get(queue.path))
-    """Mark of the operator who stopped it; None if nobody did."""
+    """Mark of the operator who has stopped the queue; None if it is not stopped."""
     guaranteed: Resources
     max: Resources = _of.within(lambda queue, here: bounded(queue, here.partition, queue.max or EMPTY))
     allocated: Resources
@@ -91,13 +91,13 @@ _queue_report = _of.table(QueueReport)
 
 
 STEP = 500
-"""Queues and applications that are read without a pause."""
+"""Number of queues and applications that are read without a pause."""
 
 _ROOT = QueuePath("root")
 
 
 class _Sums(NamedTuple):
-    """Booked amounts by queue, and the usage of the children of a queue in reverse order of names."""
+    """Booked amounts by queue, and the usage of each queue's children in reverse order of names."""
 
     booked: Mapping[str, Resources]
     below: dict[str, "list[QueueUsage]"]
@@ -112,7 +112,7 @@ _of_usage = Of[Tracker, _Sums]()
 class QueueUsage:
     """Usage and limit of a user or a group in one queue and below.
 
-    `max` is empty and `max_applications` 0 without a limit.
+    `max` is empty, and `max_applications` is 0, if there is no limit.
     """
 
     path: QueuePath
@@ -135,8 +135,8 @@ _queue_usage = _of_usage.table(QueueUsage)
 class UsageReport:
     """Usage and limits of a user or a group in all queues (spec § 10).
 
-    `groups` has each counted application with the group whose limits apply, empty for none. `asks`
-    counts their asks as `AppReport.pending_count` does, and `pending` are the amounts of pending asks.
+    `groups` has, for each counted application, the group whose limits apply, or "". `asks` is the number of
+    their asks, counted like `AppReport.pending_count`, and `pending` are the amounts of pending asks.
     """
 
     name: str
@@ -147,7 +147,7 @@ class UsageReport:
 
 
 class QueueViews(PartitionViews):
-    """Queues, users and groups. A missing one raises NotFound with its name."""
+    """Queues, users and groups. A missing object raises NotFound with its name."""
 
     def queue(self, partition: PartitionName, path: str) -> QueueReport:
         """Report a queue."""
@@ -175,8 +175,8 @@ class QueueViews(PartitionViews):
     def usage(self, partition: PartitionName, kind: str, name: str) -> Iterator[UsageReport | None]:
         """Yield usage and limits of a user or a group, after a None wherever the reader may pause.
 
-        Later changes may be missed. The first step raises NotFound if no application counts for the
-        name and no limit names it.
+        Later changes may be missed. The first step raises NotFound if no application counts for the user or
+        group and no limit names it.
         """
         owner = self._registry.partition(partition)
         return _usage_report(owner, kind, name, self.time(owner))
@@ -184,7 +184,7 @@ class QueueViews(PartitionViews):
     def usages(
         self, partition: PartitionName, kind: str, names: Iterable[str | None]
     ) -> Iterator[UsageReport | None]:
-        """Usage of several names, each read when it is yielded; a removed name is left out."""
+        """Usage of several names, each read when it is yielded; removed names are left out."""
         for name in names:
             yield None
             if name is not None:
@@ -200,7 +200,7 @@ def _find_queue(partition: Partition, path: str) -> Queue:
 
 
 def level_by_level(root: Queue) -> Iterator[QueuePath | None]:
-    """Paths of a queue and of all below it, level by level, with a None wherever the reader may pause."""
+    """Paths of a queue and its descendants, level by level, with a None wherever the reader may pause."""
     waiting = deque([root])
     while waiting:
         queue = waiting.popleft()
@@ -241,7 +241,7 @@ def _usage_report(partition: Partition, kind: str, name: str, now: float) -> Ite
 
 
 def _book(booked: dict[str, dict[str, int]], app: Application) -> None:
-    """Add the usage of an application to its queue's."""
+    """Add the usage of an application to that of its queue."""
     here = booked.setdefault(app.queue_path, {})
     charge(here, tuple(app.allocated.items()))
     charge(here, tuple(app.placeholder_allocated.items()))
@@ -250,7 +250,7 @@ def _book(booked: dict[str, dict[str, int]], app: Application) -> None:
 def _add_up(booked: dict[str, dict[str, int]]) -> Iterator[None]:
     """Add the usage of leaves to all their ancestors.
 
-    Each leaf is read once: there may be very many leaves, and deep trees.
+    Each leaf is read only once, because there may be very many leaves, and deep trees.
     """
     for number, leaf in enumerate(list(booked), 1):
         above = leaf.rpartition(".")[0]
@@ -262,7 +262,7 @@ def _add_up(booked: dict[str, dict[str, int]]) -> Iterator[None]:
 
 
 def _tree(trackers: Mapping[QueuePath, Tracker], sums: _Sums) -> Generator[None, None, QueueUsage]:
-    """Usage in root and in all queues below, siblings by name."""
+    """Usage in root and its descendants, with siblings by name."""
     paths: list[QueuePath] = []
     for number, path in enumerate(in_runs(list(trackers)), 1):
         if path is not None:

@@ -1,4 +1,4 @@
-"""Readings for a history, and for summaries of runs: a few figures of an object, at next to no cost."""
+"""Readings for a history and for summaries of runs: a few figures of an object, at almost no cost."""
 
 from collections.abc import Iterator, KeysView, Mapping
 from heapq import nlargest
@@ -18,7 +18,7 @@ from licorne_core.views.partitions import PartitionViews
 from licorne_core.views.queues import bounded, level_by_level
 
 PART = 100
-"""Queues and nodes that are read without a pause."""
+"""Number of queues and nodes that are read without a pause."""
 
 TENTHS = 10
 
@@ -30,13 +30,13 @@ class QueueReading(NamedTuple):
     pending: Mapping[str, int]
     guaranteed: Resources
     max: Resources
-    """A type that is missing has no maximum."""
+    """The maximum; a missing type is unlimited."""
     applications: int
     """Number of running applications."""
 
 
 class NodesReading(NamedTuple):
-    """Nodes by tenths of their weighted use; a node with more than nine tenths is in the last."""
+    """Numbers of nodes in each tenth of weighted use; a node with more than nine tenths is in the last."""
 
     nodes: int
     fill: tuple[int, ...]
@@ -64,22 +64,22 @@ class PartitionReading(NamedTuple):
     capacity: Resources
     allocated: Mapping[str, int]
     asks: int
-    """Asks that wait for a node, or for an answer about one."""
+    """Number of asks that wait for a node, or for an answer about a node."""
 
 
 class RequestReading(NamedTuple):
-    """An ask, and its present state."""
+    """An ask and its current state."""
 
     ask: Ask
     allocation: Allocation | None
     is_ask: bool
-    """True if its RM counts it as an ask, not as an allocation."""
+    """True if the RM counts it as an ask and not as an allocation."""
     is_pending: bool
-    """True if it waits for a node."""
+    """True if the ask waits for a node."""
     is_booked: bool
-    """True if it counts in its queues and for its user."""
+    """True if the request is counted in its queues and for its user."""
     stop: TerminationType | None
-    """The termination with which its RM was asked to stop it; None if it was not."""
+    """The termination with which the RM was asked to stop it; None if it was not asked."""
 
 
 class ReadingViews(PartitionViews):
@@ -90,7 +90,7 @@ class ReadingViews(PartitionViews):
         return tuple(self._registry.partitions)
 
     def partition_meant(self, rm_id: RmId, named: str) -> PartitionName | None:
-        """The partition that an item of an RM names; None if the RM has none of that name."""
+        """The partition that an item of an RM names; None if the RM has no partition of that name."""
         rm = self._registry.rms.get(rm_id)
         partition = None if rm is None else rm.named(named)
         return None if partition is None else partition.name
@@ -134,7 +134,7 @@ class ReadingViews(PartitionViews):
         return iter(()) if app is None else map(_request, app.requests.values())
 
     def seconds_lost(self, partition: PartitionName, app_id: AppId, key: AllocationKey, now: float) -> float:
-        """Seconds of work that would be lost if an allocation was stopped now; 0.0 if it does not exist."""
+        """Seconds of work that would be lost if an allocation was stopped now; 0.0 if there is none."""
         app = self._active(partition, app_id)
         request = None if app is None else app.requests.get(key)
         if request is None or request.allocation is None:

@@ -1,7 +1,7 @@
-"""Why asks wait: all asks of a partition by queue, by the first check that blocks them, and by its subject.
+"""Why asks wait: all waiting asks of a partition, by queue, first failing check, and subject of that check.
 
-The rules are evaluated for each group of asks, so that the reason of an ask is the one in its explanation.
-The census, which every scrape reads, uses the last results of the scheduler.
+The rules are evaluated for each group of asks, so that the reason of an ask equals that of its explanation.
+The census, which every scrape reads, uses the last results of the scheduler instead.
 """
 
 from collections import Counter
@@ -24,22 +24,22 @@ from licorne_core.views.census import REPLACES_PLACEHOLDER, WAITS_FOR_ANSWER, WA
 from licorne_core.views.explain import Obstacle, obstacle, obstacle_to_all, obstacle_to_group, subject_of
 
 STEP = 25
-"""Groups or asks that are examined before the reader may pause."""
+"""Number of groups or asks that are examined before the reader may pause."""
 
 NODES_STEP = 250
-"""Nodes that are examined before the reader may pause."""
+"""Number of nodes that are examined before the reader may pause."""
 
 MOST_LOOKS = 200_000
-"""Maximum number of comparisons of a class of asks with a node for one answer: some tenths of a second."""
+"""Maximum number of comparisons of a class of asks with a node for one answer: tenths of a second."""
 
 LEAST_NODES = 16
-"""Nodes with which each class is compared, as long as comparisons are left."""
+"""Number of nodes with which each class is compared while there are comparisons left."""
 
 UNKNOWN = "other"
-"""Cause for asks whose class was not compared with any node."""
+"""Cause of asks whose class was not compared with any node."""
 
 NOT_REGISTERED = "the required node is not registered"
-"""Cause for asks that require an unknown node."""
+"""Cause of asks that require an unknown node."""
 
 _TURN = Obstacle(WAITS_FOR_TURN, "")
 _NODES = Obstacle(NO_NODE_FITS, "")
@@ -49,7 +49,7 @@ _REPLACES = Obstacle(REPLACES_PLACEHOLDER, "")
 
 
 class _Alike(NamedTuple):
-    """Asks of one application and class with one obstacle; None if only nodes can stop them."""
+    """Asks of one application and class with one obstacle; None if only nodes can block them."""
 
     obstacle: Obstacle | None
     app: Application
@@ -57,9 +57,9 @@ class _Alike(NamedTuple):
     asks: int
     key: str
     is_parked: bool = False
-    """True if the scheduler has found no node for them."""
+    """True if the scheduler has found no node for the asks."""
     claim: Claim | None = None
-    """Their claim on a later start; None for none."""
+    """The asks' claim on a later start; None if there is none."""
 
 
 @dataclass(slots=True)
@@ -77,7 +77,7 @@ _Row = tuple[QueuePath, str, str]
 """Queue, code and subject."""
 
 _Wanted = tuple[AskClass, Claim | None]
-"""Class of asks, and their claim."""
+"""Class of asks, and their claim on a later start."""
 
 
 def waiting_asks(partition: Partition) -> Iterator[WaitingAsks | None]:
@@ -127,7 +127,7 @@ def _add(rows: dict[_Row, _Sum], alike: _Alike, found: Obstacle | None, cause: s
 
 
 def _of_application(partition: Partition, app: Application) -> Iterator[_Alike | None]:
-    """The waiting asks of an application, those with a reservation or a claim individually."""
+    """The waiting asks of an application; asks with a reservation or a claim are yielded individually."""
     context = partition.check_context
     if app.assumed_count or app.replacing_count:
         yield from _placed_soon(app)
@@ -156,7 +156,7 @@ def _of_application(partition: Partition, app: Application) -> Iterator[_Alike |
 
 
 def _placed_soon(app: Application) -> Iterator[_Alike | None]:
-    """Asks that are booked, but were not reported to the RM as allocations yet."""
+    """Asks that are booked, but that were not reported to the RM as allocations yet."""
     for request in list(app.requests.values()):
         ask = request.ask
         if request.state is ASSUMED:
@@ -168,7 +168,7 @@ def _placed_soon(app: Application) -> Iterator[_Alike | None]:
 
 
 def _alone(partition: Partition, app: Application, request: Request) -> _Alike:
-    """A pending ask with a reservation, a claim or a back-off of its own."""
+    """A pending ask that has a reservation, a claim or a back-off."""
     ask, reservation = request.ask, request.reservation
     found = obstacle(partition.check_context, subject_of(app, request))
     if found is None and reservation is not None and reservation.node_id is not None:
@@ -179,7 +179,7 @@ def _alone(partition: Partition, app: Application, request: Request) -> _Alike:
 
 
 def _first(group: AskGroup) -> str:
-    """Key of the first pending ask of a group without a reservation or a claim."""
+    """Key of the first pending ask of a group that has no reservation and no claim."""
     first = group.first().request
     if first.reservation is first.claim is None:
         return str(first.key)
@@ -192,8 +192,8 @@ def _add_those_at_nodes(
 ) -> Iterator[None]:
     """Add the asks that only nodes can block: each class is compared once with each node.
 
-    If there are very many classes and nodes, each class is compared with a part of the nodes, evenly spread.
-    Then the state of the scheduler decides whether there is a node.
+    If there are very many classes and nodes, each class is compared only with a part of the nodes, evenly
+    spread. Then the state of the scheduler determines whether there is a node.
     """
     nodes = list(partition.nodes.by_id.values())
     stride = -(-len(nodes) // max(LEAST_NODES, MOST_LOOKS // max(1, len(classes)))) or 1

@@ -1,7 +1,7 @@
 """Events of asks and allocations, victims among them (spec §§ 6.5, 8.3-8.4, 9, 12.1.3-4).
 
-The facts of every ask and allocation are made by the million. So their classes are not frozen, which
-takes time, and have an `__init__` of their own, as that of a dataclass is never compiled.
+Facts of asks and allocations are created by the million. So their classes are not frozen, because freezing
+takes time, and they define `__init__`, because that of a dataclass is never compiled.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from licorne_core.values.resources import Resources, describe
 
 
 class Owner(NamedTuple):
-    """Queue, user and group that an allocation counts for; empty for none."""
+    """Queue, user and group for which an allocation counts; empty if there is none."""
 
     queue: QueuePath
     user: str
@@ -31,7 +31,7 @@ class Asked:
     ask: Ask
 
     def __init__(self, time: float, ask: Ask) -> None:
-        """Set the time in unix seconds, as for all facts."""
+        """Set the time in unix seconds, as in all facts."""
         self.time = time
         self.ask = ask
 
@@ -47,7 +47,7 @@ class Asked:
 
 @dataclass(slots=True, init=False)
 class Placed:
-    """An allocation was made or recovered. With `started` its application entered Running."""
+    """An allocation was made or recovered. `started` is True if its application entered Running."""
 
     time: float
     allocation: Allocation
@@ -55,7 +55,7 @@ class Placed:
     started: bool
 
     def __init__(self, time: float, allocation: Allocation, owner: Owner, *, started: bool) -> None:
-        """Note the owner's usage."""
+        """Copy the owner's usage."""
         self.time = time
         self.allocation = allocation
         self.owner = owner
@@ -77,7 +77,7 @@ class Placed:
         return records
 
     def _passed(self) -> str:
-        """The claim that the allocation passed; empty for none."""
+        """A text about the claim that the allocation passed; empty if there is none."""
         passed = self.allocation.passed
         if passed is None:
             return ""
@@ -88,7 +88,7 @@ class Placed:
 class Freed:
     """An allocation ended; `detail` is one of the details ALLOC_*.
 
-    `completing`: its application entered Completing with it. `ask_gone`: the ask ended as well.
+    `completing` is True if its application then entered Completing, and `ask_gone` if the ask ended as well.
     """
 
     time: float
@@ -108,7 +108,7 @@ class Freed:
         completing: bool = False,
         ask_gone: bool = True,
     ) -> None:
-        """Note the owner's last usage."""
+        """Copy the owner's last usage."""
         self.time = time
         self.allocation = allocation
         self.owner = owner
@@ -135,14 +135,14 @@ class Freed:
 
 
 class BoundTexts(NamedTuple):
-    """Texts of events for an ask that fits a bound again, and for one that exceeds it."""
+    """Texts of events for an ask that fits a limit again, and for one that exceeds the limit."""
 
     fits: str
     exceeds: str
 
 
 USER_ROOM = BoundTexts("fits in the available user quota", "exceeds the available user quota")
-"""Texts for the limits of a user and its groups."""
+"""Texts for the limits of a user and of the user's groups."""
 
 
 def queue_room(path: QueuePath) -> BoundTexts:
@@ -152,7 +152,7 @@ def queue_room(path: QueuePath) -> BoundTexts:
 
 @dataclass(slots=True)
 class RoomChanged:
-    """An ask exceeds the `available` amounts of a limit; with None, it fits again.
+    """An ask exceeds the `available` amounts of a limit; if they are None, it fits again.
 
     While a maximum is reached, the available amounts change with every allocation.
     """
@@ -179,7 +179,7 @@ def cancelled(time: float, ask: Ask, detail: EventDetail) -> EventRecord:
 
 
 def allocation_resized(time: float, owner: Owner, grown: Resources, shrunk: Resources) -> list[EventRecord]:
-    """Usage of user and group, first added and then removed, as an allocation has changed its size."""
+    """Usage of user and group, added first and then removed, because an allocation has changed its size."""
     return [
         record
         for size, change in ((grown, EventChange.ADD), (shrunk, EventChange.REMOVE))
@@ -189,7 +189,7 @@ def allocation_resized(time: float, owner: Owner, grown: Resources, shrunk: Reso
 
 
 def failed_on_rm(time: float, ask: Ask, failures: int, until: float) -> EventRecord:
-    """REQUEST: the RM failed to run the ask this number of times in a row; it backs off until then."""
+    """REQUEST: the RM failed to run the ask this number of times in a row; its back-off ends at `until`."""
     times = "once" if failures == 1 else f"{failures} times in a row"
     delay = f"{until - time:.3f}".rstrip("0").rstrip(".")
     return _request(
@@ -198,13 +198,13 @@ def failed_on_rm(time: float, ask: Ask, failures: int, until: float) -> EventRec
 
 
 def predicates_refused(time: float, ask: Ask, reasons: Mapping[str, int]) -> EventRecord:
-    """REQUEST: the RM refused nodes for the ask; numbers of nodes by reason (spec § 8.4)."""
+    """REQUEST: the RM refused nodes for the ask; `reasons` has numbers of nodes by reason (spec § 8.4)."""
     causes = "; ".join(f"{reason} ({times}x)" for reason, times in sorted(reasons.items()))
     return _request(time, ask, f"Unschedulable request '{ask.key}': {causes};")
 
 
 def no_victims_on_required_node(time: float, ask: Ask, node_id: NodeId) -> EventRecord:
-    """REQUEST: nothing may be stopped on the node that the ask requires (spec § 9.5)."""
+    """REQUEST: no allocation may be stopped on the node that the ask requires (spec § 9.5)."""
     text = f"Unschedulable request '{ask.key}' with required node '{node_id}', no preemption victim found"
     return _request(time, ask, text)
 
@@ -217,18 +217,18 @@ def victim_preempted(
 
 
 def checkpoint_in_future(time: float, ask: Ask, checkpoint: float) -> EventRecord:
-    """REQUEST: the RM reported a checkpoint in the future; the present time counts in its place."""
+    """REQUEST: the RM reported a checkpoint in the future; the current time is used instead."""
     late = f"{checkpoint - time:.3f}".rstrip("0").rstrip(".")
     return _request(time, ask, f"Checkpoint lies {late} s in the future and is taken as now")
 
 
 def victim_of_quota(time: float, victim: Ask, queue: QueuePath) -> EventRecord:
-    """REQUEST: the RM was asked to stop the victim, as the queue exceeds its maximum (spec § 9.6)."""
+    """REQUEST: the RM was asked to stop the victim, because the queue exceeds its maximum (spec § 9.6)."""
     return _request(time, victim, f"Preempted by Quota change enforcement process in {queue}")
 
 
 def victim_of_drain(time: float, victim: Ask, node_id: NodeId) -> EventRecord:
-    """REQUEST: the RM was asked to stop the victim, as an operator drains its node."""
+    """REQUEST: the RM was asked to stop the victim, because an operator drains its node."""
     return _request(time, victim, f"Preempted to drain node {node_id}")
 
 
@@ -256,7 +256,7 @@ def _on_node(time: float, allocation: Allocation, change: EventChange) -> EventR
 
 
 def _request(time: float, ask: Ask, message: str, size: Resources | None = None) -> EventRecord:
-    """An event about an ask, with the ask's own size unless another is given."""
+    """An event about an ask, with the ask's size unless another size is given."""
     size = ask.ask_class.resources if size is None else size
     return EventRecord(
         time, EventType.REQUEST, ask.key, reference_id=ask.app_id, message=message, resource=size

@@ -35,7 +35,7 @@ _STATES = {
 
 
 def app_added(time: float, app_id: AppId, queue: QueuePath, group: str) -> list[EventRecord]:
-    """APP_NEW add, QUEUE_APP add, UG_APP_LINK set; without the last for an empty `group`."""
+    """APP_NEW add, QUEUE_APP add, UG_APP_LINK set; the last one only if `group` is not empty."""
     records = [
         EventRecord(time, EventType.APP, app_id, EventChange.ADD, EventDetail.APP_NEW),
         EventRecord(time, EventType.QUEUE, queue, EventChange.ADD, EventDetail.QUEUE_APP, app_id),
@@ -46,7 +46,7 @@ def app_added(time: float, app_id: AppId, queue: QueuePath, group: str) -> list[
 
 
 def app_left(time: float, app_id: AppId, queue: QueuePath, group: str) -> list[EventRecord]:
-    """UG_APP_LINK remove, QUEUE_APP remove, APP remove (spec § 12.1.5): removed or terminated."""
+    """UG_APP_LINK remove, QUEUE_APP remove, APP remove (spec § 12.1.5) for a removed or ended application."""
     removed = EventChange.REMOVE
     return [
         *([_link(time, app_id, removed, group)] if group else ()),
@@ -58,13 +58,13 @@ def app_left(time: float, app_id: AppId, queue: QueuePath, group: str) -> list[E
 def app_moved(
     time: float, app_id: AppId, left: tuple[QueuePath, str], entered: tuple[QueuePath, str]
 ) -> list[EventRecord]:
-    """UG_APP_LINK and QUEUE_APP remove, QUEUE_APP add, UG_APP_LINK set, for queue and group of each side."""
+    """UG_APP_LINK and QUEUE_APP remove, QUEUE_APP add, UG_APP_LINK set; each side is a queue and a group."""
     records = app_left(time, app_id, *left)[:-1]
     return records + app_added(time, app_id, *entered)[1:]
 
 
 def operator_acted(time: float, app_id: AppId, state: str, message: str) -> list[EventRecord]:
-    """The present state's event once more, with the operator's act as message; none for a new application."""
+    """The current state's event again, with the operator's act as message; none for a new application."""
     return [state_entered(time, app_id, state, message)] if state in _STATES else []
 
 
@@ -73,7 +73,7 @@ def group_changed(
 ) -> list[EventRecord]:
     """UG_GROUP_RESOURCE and UG_APP_LINK remove, UG_APP_LINK set, UG_GROUP_RESOURCE add.
 
-    After a reload the application, with its usage, counts for another group. An empty name is none.
+    After a reload the application with its usage counts for another group. An empty name means no group.
     """
     detail = EventDetail.UG_GROUP_RESOURCE
     records = []
@@ -96,12 +96,12 @@ def usage_changed(
 
 
 def state_entered(time: float, app_id: AppId, state: str, message: str) -> EventRecord:
-    """The event of the entered state, set; `message` is its cause: an application's event, or a reason."""
+    """The event of the entered state, set; `message` is its cause: an application event, or a reason."""
     return EventRecord(time, EventType.APP, app_id, EventChange.SET, _STATES[state], message=message)
 
 
 def may_run_changed(time: float, app_id: AppId, bound: Bound, *, may_run: bool) -> EventRecord:
-    """APP_CANNOTRUN_QUEUE or APP_RUNNABLE_QUEUE of an accepted application, or the same with QUOTA."""
+    """APP_CANNOTRUN_QUEUE or APP_RUNNABLE_QUEUE of an accepted application, or the same for QUOTA."""
     return EventRecord(time, EventType.APP, app_id, detail=_MAY_RUN[bound, may_run])
 
 

@@ -67,7 +67,7 @@ def operator_acted(time: float, of: EventType, name: str, text: str) -> EventRec
 
 
 def occupied_changed(time: float, node_id: NodeId, occupied: Resources) -> EventRecord:
-    """NODE_OCCUPIED set, with all that other schedulers use of the node."""
+    """NODE_OCCUPIED set, with the sum of what other schedulers use of the node."""
     return EventRecord(
         time, EventType.NODE, node_id, EventChange.SET, EventDetail.NODE_OCCUPIED, resource=occupied
     )
@@ -76,7 +76,7 @@ def occupied_changed(time: float, node_id: NodeId, occupied: Resources) -> Event
 def reservation_changed(
     time: float, node_id: NodeId, key: AllocationKey, size: Resources, change: EventChange
 ) -> EventRecord:
-    """NODE_RESERVATION add, or remove, for an ask of that size (spec § 8.5)."""
+    """NODE_RESERVATION add, or remove, for an ask of this size (spec § 8.5)."""
     detail = EventDetail.NODE_RESERVATION
     return EventRecord(time, EventType.NODE, node_id, change, detail, key, resource=size)
 
@@ -94,19 +94,19 @@ def queue_type_changed(time: float, path: QueuePath, *, is_leaf: bool) -> EventR
 
 
 def queue_max_changed(time: float, path: QueuePath, size: Resources) -> EventRecord:
-    """QUEUE_MAX set; empty for no maximum."""
+    """QUEUE_MAX set; an empty size means no maximum."""
     return EventRecord(time, EventType.QUEUE, path, EventChange.SET, EventDetail.QUEUE_MAX, resource=size)
 
 
 def queue_guaranteed_changed(time: float, path: QueuePath, size: Resources) -> EventRecord:
-    """QUEUE_GUARANTEED set; empty for no guarantee."""
+    """QUEUE_GUARANTEED set; an empty size means no guarantee."""
     return EventRecord(
         time, EventType.QUEUE, path, EventChange.SET, EventDetail.QUEUE_GUARANTEED, resource=size
     )
 
 
 def limit_changed(time: float, kind: str, name: str, path: QueuePath, size: Resources | None) -> EventRecord:
-    """UG_USER_LIMIT or UG_GROUP_LIMIT set, by `kind` ``user`` or ``group``; remove without a size."""
+    """UG_USER_LIMIT or UG_GROUP_LIMIT set, for the `kind` ``user`` or ``group``; removed if size is None."""
     detail = EventDetail.UG_USER_LIMIT if kind == "user" else EventDetail.UG_GROUP_LIMIT
     if size is None:
         return EventRecord(time, EventType.USERGROUP, name, EventChange.REMOVE, detail, path)

@@ -1,8 +1,8 @@
 """Records of events (spec § 12.1), and the facts that they are made of.
 
-The core notes *facts*. A subscriber turns each into its records, the published events in their
-order. Most facts are one record, made where the thing happens. Those of every ask and allocation
-have a class of their own (`allocations.py`), which costs next to nothing where decisions are made.
+The core creates *facts*. A subscriber converts each to its records, the published events, in order. Most
+facts are one record, made at the place of the change. The facts of asks and allocations have separate classes
+(`allocations.py`), which cost almost nothing where decisions are made.
 """
 
 from enum import Enum
@@ -11,7 +11,7 @@ from typing import Protocol
 from licorne_core.values.resources import EMPTY, Resources
 
 MAX_MESSAGE = 1024
-"""Characters of a message that are kept (spec § 12.1.1)."""
+"""Maximum characters of a retained message (spec § 12.1.1)."""
 
 
 class EventType(Enum):
@@ -85,9 +85,9 @@ class EventDetail(Enum):
 class EventRecord:
     """A published event; `time` is in unix seconds, the meaning of ids depends on type (§ 12.1.2).
 
-    It is a fact as well. Never changed after it was made, so its amounts must not be running totals.
-    It is no dataclass, because subscribers have several made for every allocation. A message longer
-    than `MAX_MESSAGE` is cut.
+    A record is also a fact. It is never changed, so its amounts must not be running totals. It is not a
+    dataclass, because several are made for every allocation that subscribers read. A message longer than
+    `MAX_MESSAGE` is cut.
     """
 
     __slots__ = ("change", "detail", "message", "object_id", "reference_id", "resource", "time", "type")
@@ -123,7 +123,7 @@ class EventRecord:
 
     @property
     def count(self) -> int:
-        """One."""
+        """One, the record itself."""
         return 1
 
     def records(self) -> "list[EventRecord]":
@@ -132,7 +132,7 @@ class EventRecord:
 
 
 class Fact(Protocol):
-    """A noted fact. `count` is its number of records, without making them."""
+    """A change that the core has recorded. `count` is its number of records, without making them."""
 
     @property
     def time(self) -> float:

@@ -1,7 +1,6 @@
 """Invariants of the books after every command.
 
-All steps of `recount.py` at once, and the rules on relations between objects. The rules by
-name:
+Checks all steps of `recount.py` at once, and the rules on relations between objects:
 
 A1  A node has capacity = allocated + occupied + available; allocated is the sum of its allocations.
 A2  A partition's size is the sum of its nodes, and root's allocated amounts are theirs. Its tally
@@ -64,7 +63,7 @@ from licorne_core.views.audit.rules import check_gang, check_preemption, check_w
 
 
 def check_reservations(partition: Partition) -> None:
-    """Applications, nodes and limits agree on every reservation; raises InvariantBroken."""
+    """Check that applications, nodes and limits agree on every reservation; raises InvariantBroken."""
     known = _check_holders(partition)
     for node in partition.nodes.by_id.values():
         there = list(node.reservations.values())
@@ -91,7 +90,7 @@ def check_reservations(partition: Partition) -> None:
 
 
 def _check_holders(partition: Partition) -> set[object]:
-    """The reservations with a node, by the applications."""
+    """The reservations with a node, as the applications have them."""
     known: set[object] = set()
     for app in partition.applications.values():
         asks = {request.key for request in app.requests.values() if request.reservation}
@@ -143,7 +142,7 @@ _RULES = {
     Concern.NEGATIVE_NODE: "A7",
     Concern.NEGATIVE_SHARE: "A7",
 }
-"""The rule that a finding of the recount breaks. An overfull node breaks none."""
+"""The rule that a finding of the recount breaks. An overfull node breaks no rule."""
 
 _LIVE = SCHEDULABLE | {AppState.NEW, AppState.COMPLETING, AppState.RESUMING, AppState.FAILING}
 
@@ -169,7 +168,7 @@ def check_invariants(scheduler: HasPartitions) -> None:
 
 
 def check_partition(partition: Partition) -> None:
-    """Check one partition, for callers that sample."""
+    """Check one partition, for callers that check only a sample."""
     found = (finding for finding in audit(partition) if finding is not None)
     broken = [f"{_RULES[each.concern]}: {each.text}" for each in found if each.concern in _RULES]
     if broken:
@@ -251,7 +250,7 @@ def _check_application(partition: Partition, app: Application) -> None:
     check_gang(partition, app)
     for request in app.requests.values():
         accounts, placed = ACCOUNTS[request.state], request.allocation is not None
-        # A real request that replaces its placeholder has no room of its own.
+        # A real request that replaces its placeholder has no separate room.
         fits = placed is (Account.ON_NODE in accounts) or request.state in TO_REPLACE
         if not fits:
             raise InvariantBroken(f"A6: {at}: {request!r} has the allocation {request.allocation}")
@@ -260,7 +259,7 @@ def _check_application(partition: Partition, app: Application) -> None:
 def _fits_state(app: Application) -> bool:
     """True if its requests fit its state; placeholders of a gang may not have ended yet.
 
-    A resumed gang waits for the RM's new messages. A stopped one waits for the RM's confirmation.
+    A resumed gang waits for new messages of the RM, and a stopped gang for the RM's confirmation.
     """
     if app.state is AppState.FAILING and app.failure:
         return not app.is_idle()
@@ -302,7 +301,7 @@ def _check_members(partition: Partition, queue: Queue) -> None:
 
 
 def _check_trackers(partition: Partition) -> None:
-    """A5, over all users and groups at once."""
+    """Check A5 for all users and groups."""
     members: dict[Tracker, list[Application]] = {}
     for app in partition.applications.values():
         for tracker in app.trackers:

@@ -1,11 +1,11 @@
 """Recount of the books in small steps (spec § 12.5).
 
-The amounts of requests are summed by `ACCOUNTS`. Every step reads the present books, and the core continues
-between steps. A total of few members is computed in one step. A longer one takes several steps; then a
+The amounts of requests are summed by `ACCOUNTS`. Every step reads the current books, and the core continues
+between steps. A total of few members is computed in one step. A longer total takes several steps, so its
 difference is reported only if a second attempt finds the same figures. `invariants.py` takes all steps at
 once.
 
-Nodes allocated beyond their capacity are reported as well, though the books are sound then.
+Nodes that are allocated beyond their capacity are reported too, although the books are correct.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -24,12 +24,12 @@ from licorne_core.values.asks import Allocation
 from licorne_core.values.resources import INT64_MAX, Resources, describe, equals, has_negative
 
 STEP = 128
-"""Members of a sum, or requests, that are read in one step."""
+"""Number of members of a sum, or of requests, that are read in one step."""
 
 M = TypeVar("M")
 
 Parts = Iterable[tuple[str, Resources]]
-"""Amounts of a member by the name of the total in which they count."""
+"""The amounts of a member, each with the name of the total in which they count."""
 
 
 class Concern(Enum):
@@ -50,7 +50,7 @@ class Concern(Enum):
 
 
 _NEGATIVE = {Concern.PARTITION_SUM: Concern.NEGATIVE_PARTITION, Concern.NODE_SUM: Concern.NEGATIVE_NODE}
-"""The concern of a total beyond its bounds, by the concern of its sum; shared totals have no entry."""
+"""The concern of a total that is out of range, by the concern of its sum; shared totals have no entry."""
 
 
 class Finding(NamedTuple):
@@ -61,7 +61,7 @@ class Finding(NamedTuple):
 
 
 def audit(partition: Partition) -> Iterator[Finding | None]:
-    """Yield the differences in a partition; a None after each step."""
+    """Yield the differences in a partition, and a None after each step."""
     yield from _partition(partition)
     yield from _overfull(partition)
     for node in list(partition.nodes.by_id.values()):
@@ -80,7 +80,7 @@ def audit(partition: Partition) -> Iterator[Finding | None]:
             yield from recount_queue(queue)
     for kind in ("user", "group"):
         for name in list(partition.limits.of_kind(kind)):
-            # The tracker may have been removed by now.
+            # The tracker may have been removed in the meantime.
             for tracker in list(partition.limits.of_kind(kind).get(name, {}).values()):
                 yield from _tracker(partition, tracker)
     for quota in partition.points.own_quotas():
@@ -125,7 +125,7 @@ def _partition(partition: Partition) -> Iterator[Finding | None]:
 
 
 def _overfull(partition: Partition) -> Iterator[Finding | None]:
-    """Find nodes allocated beyond their capacity in total."""
+    """Find nodes whose allocations exceed their capacity in total."""
     before: dict[str, int] | None = None
     while True:
         nodes = list(partition.nodes.by_id.values())
@@ -189,7 +189,7 @@ def _node(partition: Partition, node: Node) -> Iterator[Finding | None]:
 
 
 def _request_of(partition: Partition, held: Allocation) -> Request | None:
-    """Return the request of an allocation on a node; None if its application does not have it."""
+    """The request of an allocation on a node; None if its application does not have the request."""
     app = partition.applications.get(held.ask.app_id)
     request = None if app is None else app.requests.get(held.key)
     return request if request is not None and request.allocation is held else None
@@ -297,7 +297,7 @@ def recount_queue(queue: Queue) -> Iterator[Finding | None]:
 
 
 def _tracker(partition: Partition, tracker: Tracker) -> Iterator[Finding | None]:
-    """Recount a user or a group in a queue. Only limited types are booked for it."""
+    """Recount a user or a group in a queue, for which only limited types are booked."""
 
     def parts(member: Member) -> Parts:
         app = cast(Application, member)
@@ -321,7 +321,7 @@ def _tracker(partition: Partition, tracker: Tracker) -> Iterator[Finding | None]
 
 
 def _further(partition: Partition, quota: SharedQuota) -> Iterator[Finding | None]:
-    """Recount a further quota of the partition's applications, in which no other applications count."""
+    """Recount a further quota of the partition's applications, for which no other applications count."""
 
     def parts(app: Application) -> Parts:
         if quota in app.further:

@@ -46,7 +46,7 @@ _UNTOLD = frozenset({RequestState.PENDING, RequestState.ASSUMED, RequestState.PL
 
 
 def check_gang(partition: Partition, app: Application) -> None:
-    """Raise InvariantBroken on a broken rule, with its name and place."""
+    """Check a gang; raises InvariantBroken with the name and place of a broken rule."""
     placeholders = [request for request in app.requests.values() if request.ask.placeholder]
     free_count = sum(len(group.free) for group in app.gang.groups.values())
     require("G1", free_count == app.gang.free_count, f"{app!r} has {free_count} free placeholders")
@@ -66,7 +66,7 @@ def check_gang(partition: Partition, app: Application) -> None:
 
 
 def _check_group(app: Application, group: TaskGroup, placeholders: list[Request]) -> None:
-    """Each placeholder is open, or counted once as replaced or timed out."""
+    """Check that each placeholder is open, or counted once as replaced or timed out."""
     at = f"{app!r}: {group!r}"
     stopping = [r for r in placeholders if r.state is RequestState.RELEASING and r.partner is None]
     require("G1", group.cancelled.keys() <= set(stopping), f"{at} has cancelled {group.cancelled}")
@@ -95,7 +95,7 @@ def _check_pair(partition: Partition, app: Application, request: Request) -> Non
 
 
 def check_preemption(partition: Partition) -> None:
-    """Raise InvariantBroken on a broken rule, with its name and place."""
+    """Check preemption; raises InvariantBroken with the name and place of a broken rule."""
     stopping: dict[Quota, list[Resources]] = {}
     promised: dict[Quota, list[Resources]] = {}
     withheld: dict[Quota, list[Resources]] = {}
@@ -118,7 +118,7 @@ def check_preemption(partition: Partition) -> None:
 
 
 def _withheld(request: Request, quota: Quota) -> Resources:
-    """Part of one promise that outstanding victims do not cover, recomputed."""
+    """The part of one promise that outstanding victims do not cover, computed anew."""
     covered = sum_of(
         victim.ask.ask_class.resources
         for victim, app in request.promise.outstanding.items()
@@ -155,7 +155,7 @@ def _equal(quota: Quota, what: str, booked: Resources, counted: Resources) -> No
 
 
 def check_waiting(partition: Partition) -> None:
-    """Raise InvariantBroken on a broken rule, with its name and place."""
+    """Check the waiting relation; raises InvariantBroken with the name and place of a broken rule."""
     for item in _parked(partition):
         _check_parked(item)
     _check_waiting_lines(partition)
@@ -177,7 +177,7 @@ def _parked(partition: Partition) -> Iterator[Parked]:
 
 
 def _check_parked(item: Parked) -> None:
-    """W2: the waiting lines have the item, and its ancestors; none of these is active."""
+    """W2: the waiting lines contain the item and its ancestors, none of which is active."""
     blocker = item.blocker
     way = [(level, one, member) for level, (own, member) in enumerate(way_up(item)) for one in own.orders()]
     for level, ranking, member in way:
@@ -191,7 +191,7 @@ def _check_parked(item: Parked) -> None:
 
 
 def _check_waiting_lines(partition: Partition) -> None:
-    """W2, reversed: members of a waiting line lead to an item parked with its blocker."""
+    """W2, reversed: each member of a waiting line leads to an item that is parked with its blocker."""
     leading: dict[Blocker, set[tuple[Any, object]]] = {}
     for item in _parked(partition):
         known = leading.setdefault(item.blocker.owner, set())
@@ -222,7 +222,7 @@ def _check_at_rest(partition: Partition) -> None:
 
 
 def _first_of_each_group(app: Application) -> Iterator[Request]:
-    """The first ask of each group, as all of its asks fit the same nodes; all asks with a reservation."""
+    """The first ask of each group, as its asks fit the same nodes; and all asks with a reservation."""
     for group in app.groups.values():
         if group.waiting:
             yield group.first().request
@@ -244,7 +244,7 @@ def _check_backlog(partition: Partition) -> None:
 
 
 def _check_short(partition: Partition) -> None:
-    """W5: few gangs are noted as waiting for more than all nodes have left, each with what it wants whole."""
+    """W5: few gangs are recorded as waiting for more than all nodes have left, each with its whole demand."""
     short = partition.wakeups.short_gangs
     require("W5", len(short) <= MOST_SHORT_GANGS, f"{len(short)} gangs are noted")
     for group, noted in short.items():
@@ -256,7 +256,7 @@ def _check_short(partition: Partition) -> None:
 
 
 def _check_stopped(partition: Partition) -> None:
-    """W4: nothing is reserved, assumed or parked in a stopped queue; nor reserved or parked if held."""
+    """W4: nothing is reserved, assumed or parked in a stopped queue, nor reserved or parked if held."""
     for app in partition.applications.values():
         queue = stopped_above(app.leaf)
         if queue is None and not app.held:
@@ -270,7 +270,7 @@ def _check_stopped(partition: Partition) -> None:
 def check_holdings(rm: Rm) -> None:
     """Recount the holdings of the RM and its applications; raises InvariantBroken.
 
-    Between two slices of a command, an unlisted partition that is being built counts too.
+    Between two slices of a command, an unlisted partition that is being built is included.
     """
     summed = Holdings()
     for partition in rm.partitions.values():
