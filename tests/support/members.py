@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
 from typing import Any
 
 from licorne_core.config import load
@@ -16,23 +15,90 @@ from licorne_server.store.coordination.secret import KEY
 from licorne_server.store.coordination.store import Gone, Member, MemberId, Snapshot, Store
 from licorne_server.store.coordination.store import Ownership as Record
 from licorne_server.store.documents.documents import SHARED, Conflict, Document, StoreError
+from licorne_server.wire.errors import unavailable
 from support.peers.shim import LOOPBACK
 
 TOKEN = "secretOfThisDeployment"
 """The secret that all members know."""
 
 
-class Table(Store):
-    """Members, owners and documents, without leases; all members read it at once."""
+class Documents(Store):
+    """The documents of a store; ownership is not affected."""
 
     lease = 6.0
 
-    def __init__(self) -> None:
-        """Create an empty deployment, whose store answers."""
+    def __init__(self, secret: str = "") -> None:
+        """Start with a secret, or without, in a store that answers."""
+        self.documents = {KEY: Document(value=secret.encode(), revision=1)} if secret else {}
+        self.answers = True
+        self.last = ""
+        """Key of the last write; empty again once a member has closed its access."""
+        self.writable = asyncio.Event()
+        """Writes wait for it."""
+        self.writable.set()
+        self.waiting = asyncio.Event()
+        """Set once a write waits."""
+
+    async def read(self, key: str) -> Document:
+        """A document."""
+        await self._answer()
+        return self.documents.get(key, Document())
+
+    async def compare_and_set(self, key: str, value: bytes | None, revision: int) -> int:
+        """Replace a document of that revision, once writes may continue."""
+        await self._answer()
+        if not self.writable.is_set():
+            self.waiting.set()
+            await self.writable.wait()
+        if self.documents.get(key, Document()).revision != revision:
+            raise Conflict(key)
+        self.last = key
+        if value is None:
+            self.documents.pop(key, None)
+            return 0
+        self.documents[key] = Document(value=value, revision=revision + 1)
+        return revision + 1
+
+    async def join(self, member: Member) -> None:
+        """Nothing."""
+
+    renew = join
+
+    async def leave(self) -> None:
+        """Nothing: a seat removes its own member."""
+
+    async def claim(self, rm_id: RmId, owner: MemberId, seen: Record | None, at_least: int) -> Record:
+        """Claim nothing."""
+        raise NotImplementedError
+
+    async def release(self, owned: Record) -> Record:
+        """Release nothing."""
+        raise NotImplementedError
+
+    def watch(self) -> AsyncIterator[Snapshot]:
+        """Watch nothing: seats read the table itself."""
+        raise NotImplementedError
+
+    async def close(self) -> None:
+        """Record the call. Other members continue."""
+        self.last = ""
+
+    async def _answer(self) -> None:
+        await asyncio.sleep(0)
+        if not self.answers:
+            raise StoreError("the store does not answer")
+
+
+class Table(Documents):
+    """Members, owners and documents, without leases; all members read it at once."""
+
+    def __init__(self, secret: str = TOKEN) -> None:
+        """Create an empty deployment."""
+        super().__init__(secret)
         self.members: dict[MemberId, Member] = {}
         self.rms: dict[RmId, Record] = {}
-        self.documents = {KEY: Document(value=TOKEN.encode(), revision=1)}
-        self.answers = True
+        self.home = ""
+        """Id of the member that gets RMs without an owner; empty for the one that takes them."""
         self.gone: dict[MemberId, Gone] = {}
         self.lease_lives = True
 
@@ -42,72 +108,49 @@ class Table(Store):
         shared = {key: one for key, one in self.documents.items() if key.startswith(SHARED)}
         return Snapshot(members=dict(self.members), rms=dict(self.rms), documents=shared)
 
-    async def join(self, member: Member) -> None:
-        """Add a member, or replace its published record."""
-        self.members[member.id] = member
+    def record(self, rm_id: RmId) -> Record | None:
+        """The record of an RM, if its owner lives."""
+        found = self.rms.get(rm_id)
+        return found if found and found.owner in self.members else None
 
-    renew = join
-
-    async def leave(self) -> None:
-        """Do nothing: a seat removes its own member."""
-
-    async def claim(self, rm_id: RmId, owner: MemberId, seen: Record | None, at_least: int) -> Record:
-        """Assign an RM to a member."""
-        record = self.rms.get(rm_id)
-        epoch = max(at_least, record.epoch if record else 0) + 1
-        self.rms[rm_id] = Record(rm_id=rm_id, owner=owner, epoch=epoch)
-        return self.rms[rm_id]
-
-    async def release(self, owned: Record) -> Record:
-        """Leave an RM without an owner."""
-        self.rms[owned.rm_id] = replace(owned, owner=MemberId(""))
-        return self.rms[owned.rm_id]
-
-    async def watch(self) -> AsyncIterator[Snapshot]:
-        """The present snapshot alone: seats read the table itself."""
-        yield self.snapshot
-
-    async def read(self, key: str) -> Document:
-        """A document."""
-        await self._answer()
-        return self.documents.get(key, Document())
-
-    async def compare_and_set(self, key: str, value: bytes | None, revision: int) -> int:
-        """Replace a document of that revision."""
-        await self._answer()
-        before = self.documents.get(key, Document())
-        if before.revision != revision:
-            raise Conflict(key)
-        if value is None:
-            self.documents.pop(key, None)
-            return 0
-        self.documents[key] = Document(value=value, revision=revision + 1)
-        return revision + 1
-
-    async def close(self) -> None:
-        """Nothing is open."""
-
-    async def _answer(self) -> None:
-        await asyncio.sleep(0)
-        if not self.answers:
-            raise StoreError("the store does not answer")
+    def give(self, rm_id: str, owner: str, at_least: int = 0) -> Record:
+        """Make a member the owner of an RM, under the next epoch."""
+        before = self.rms.get(RmId(rm_id))
+        epoch = max(at_least, before.epoch if before else 0) + 1
+        made = Record(rm_id=RmId(rm_id), owner=MemberId(owner), epoch=epoch)
+        self.rms[made.rm_id] = made
+        return made
 
 
 class Seat(Ownership):
     """One member's place at the table."""
 
-    def __init__(self, table: Table, name: str, started: float) -> None:
-        """Join at the start of the server, at `started` in unix seconds."""
-        self.store = self._table = table
+    def __init__(
+        self,
+        table: Table,
+        member_id: str,
+        name: str,
+        *,
+        started: float = 0.0,
+        store: Documents | None = None,
+        address: str = "",
+    ) -> None:
+        """Join at the start of the server, at `started` in unix seconds.
+
+        The member may have a store of its own, and an address other than that on which it listens.
+        """
+        self.table = table
+        self.store: Documents = store or table
         self.gone = table.gone
-        self._id = MemberId(f"id-of-{name}")
+        self.counted = Counts()
+        self._id = MemberId(member_id)
         self._name = name
         self._at = started
-        self.counted = Counts()
+        self._address = address
 
     def may_decide(self) -> bool:
-        """The value set by a test."""
-        return self._table.lease_lives
+        """True while the member's lease lives."""
+        return self.table.lease_lives and self._id in self.table.members
 
     def me(self) -> MemberId:
         """The id, which never changes."""
@@ -119,47 +162,44 @@ class Seat(Ownership):
 
     def problem(self) -> str:
         """The problem of the store."""
-        return "" if self._table.answers else "the store does not answer"
+        return "" if self.store.answers else "the store does not answer"
 
     async def take(self, rm_id: RmId, named: int = 0) -> int | Member:
-        """Assign the RM to the first caller."""
-        owner = self.owner_of(rm_id)
-        if owner is not None:
-            return owner
-        if not self.epoch(rm_id):
-            await self._table.claim(rm_id, self._id, None, named)
-        return self.epoch(rm_id)
+        """Serve the RM here, unless it has an owner or another home."""
+        if not self.may_decide():
+            raise unavailable("this member has no lease")
+        record = self.table.record(rm_id) or self.table.give(rm_id, self.table.home or self._id, named)
+        return record.epoch if record.owner == self._id else self.table.members[record.owner]
 
     def epoch(self, rm_id: RmId) -> int:
-        """The epoch of an RM of this member."""
-        record = self._table.rms.get(rm_id)
-        return record.epoch if record is not None and record.owner == self._id else 0
+        """The epoch of an RM of this member, or 0."""
+        record = self.table.record(rm_id)
+        return record.epoch if record and record.owner == self._id else 0
 
     def owner_of(self, rm_id: RmId) -> Member | None:
         """The other member that has the RM."""
-        record = self._table.rms.get(rm_id)
-        if record is None or record.owner == self._id:
-            return None
-        return self._table.members.get(record.owner)
+        record = self.table.record(rm_id)
+        return None if record is None or record.owner == self._id else self.table.members[record.owner]
 
     def snapshot(self) -> Snapshot:
         """The table."""
-        return self._table.snapshot
+        return self.table.snapshot
 
     def forget(self, rm_id: RmId) -> None:
         """Remove the record of an RM of this member."""
         if self.epoch(rm_id):
-            del self._table.rms[rm_id]
+            del self.table.rms[rm_id]
 
     async def start(self, address: str, http: str) -> None:
         """Join."""
-        await self._table.join(
-            Member(id=self._id, name=self._name, address=address, http=http, version="1.2", started=self._at)
+        address = self._address or address
+        self.table.members[self._id] = Member(
+            id=self._id, name=self._name, address=address, http=http, version="1.2", started=self._at
         )
 
     async def stop(self) -> None:
         """Leave."""
-        self._table.members.pop(self._id, None)
+        self.table.members.pop(self._id, None)
 
 
 @asynccontextmanager
@@ -177,7 +217,7 @@ async def deployment(*names: str, table: Table | None = None, **changes: Any) ->
 async def member(table: Table, name: str, clock: Clock | None = None, **more: Any) -> AsyncIterator[Server]:
     """One more member at a table."""
     usual = {"listen": LOOPBACK, "http": LOOPBACK, "drain": 1.0, "default_config": load("")}
-    seat = Seat(table, name, clock.now() if clock else 1000.0)
+    seat = Seat(table, f"id-of-{name}", name, started=clock.now() if clock else 1000.0)
     server = Server(Settings(**{**usual, **more}), clock=clock, ownership=seat)
     try:
         await server.start()

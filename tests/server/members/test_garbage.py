@@ -97,7 +97,7 @@ NO_ANSWER = pb.Frames(
 async def test_garbage_as_an_answer_is_none(answer: bytes, why: str) -> None:
     """The member counts as one that does not answer, and the log has the reason in a line."""
     async with members("a") as deployment, talking(answer) as address:
-        deployment.join(Member(id=MemberId("b"), name="b", address=address))
+        deployment.add(Member(id=MemberId("b"), name="b", address=address))
         async with connected(deployment.servers["a"]) as channel:
             with capture_logs() as lines:
                 stub: Any = StateStub(channel)
@@ -115,7 +115,7 @@ async def test_garbage_as_the_answer_to_an_act_is_no_fault_here(answer: bytes) -
         talking(answer) as address,
         aiohttp.ClientSession() as client,
     ):
-        deployment.join(Member(id=MemberId("b"), name="b", address=address))
+        deployment.add(Member(id=MemberId("b"), name="b", address=address))
         deployment.give("rm", "b")
         url = f"http://{deployment.servers['a'].http_address}{ACT}"
         with capture_logs() as lines:

@@ -15,7 +15,8 @@ from licorne_server.assembly.server import Server
 from licorne_server.services.members import packing
 from licorne_server.store.coordination.secret import METADATA
 from licorne_server.transport.loop import unfinished
-from support.peers.members import SECRET, Deployment, OwnershipInMemory, members
+from support.members import Seat
+from support.peers.members import SECRET, Deployment, members
 from support.peers.shim import Call, RawSession, Shim, ask, connected, eventually, new_allocations, node
 from support.peers.tls import Bearing, connected_as, tls
 
@@ -76,7 +77,7 @@ async def test_an_rm_of_a_killed_owner_comes_back(two: Deployment, shim: Shim) -
         await shim.register()
     assert refused.value.code() is UNAVAILABLE
     assert "member b does not answer" in (refused.value.details() or "")
-    two.leave("b")
+    two.lose("b")
     two.home = "a"
     allocations, _, _ = await shim.set_up()
     await shim.ask(allocations, ask("k"))
@@ -176,9 +177,9 @@ async def test_what_was_passed_on_is_never_passed_on_again() -> None:
     async with members("a", "b", "c") as three, connected(three.servers["a"]) as channel:
         # b knows more than a does: the RM is owned by c.
         ownership = three.servers["b"].ownership
-        assert isinstance(ownership, OwnershipInMemory)
-        ownership.deployment = newer = Deployment()
-        newer.snapshot = three.snapshot
+        assert isinstance(ownership, Seat)
+        ownership.table = newer = Deployment()
+        newer.members, newer.rms = dict(three.members), dict(three.rms)
         newer.give("rm", "c")
         three.give("rm", "b")
         with pytest.raises(grpc.aio.AioRpcError) as refused:

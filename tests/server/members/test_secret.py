@@ -6,7 +6,7 @@ import pytest
 
 from licorne_server.store.coordination.secret import KEY, METADATA, Secret, deployment_secret
 from licorne_server.store.documents.documents import Document, StoreError
-from support.peers.members import Documents
+from support.members import Documents
 
 
 class Slow(Documents):

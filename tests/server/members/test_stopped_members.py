@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from support.peers.members import Documents, members
+from support.members import Documents
+from support.peers.members import members
 from support.peers.shim import Shim, connected
 
 

@@ -66,10 +66,10 @@ async def test_a_change_of_the_members_is_told_on_the_session() -> None:
     async with two() as (deployment, session):
         call, _ = await session.begin()
         await session.replay(call)
-        deployment.join(member("c"))
+        deployment.add(member("c"))
         first = await news(call)
         assert set(first.other_members.addresses) == {"c:1", deployment.member("b").address}
-        deployment.leave("c")
+        deployment.lose("c")
         second = await news(call)
         assert list(second.other_members.addresses) == [deployment.member("b").address]
         assert second.number > first.number > 0
@@ -81,7 +81,7 @@ async def test_the_last_list_that_is_read_after_a_resumption_is_the_present_one(
         call, response = await session.begin()
         token = response.welcome.resume_token
         await session.replay(call)
-        deployment.join(member("c"))
+        deployment.add(member("c"))
         number = (await news(call)).number
         call.call.cancel()
         server = deployment.servers["a"]
@@ -89,7 +89,7 @@ async def test_the_last_list_that_is_read_after_a_resumption_is_the_present_one(
         # Nobody looks again: the resumption alone has to tell.
         for task in server._member_calls._following:
             task.cancel()
-        deployment.leave("c")
+        deployment.lose("c")
         call, response = await session.begin(token=token, acknowledged=number - 1)
         assert response.welcome.resumed
         home = deployment.member("b").address

@@ -26,7 +26,7 @@ from licorne_server.store.documents.kept import Kept
 from licorne_server.store.documents.owned import Damaged, content_of, headed, pack, unpack
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
 from support.core.driver import Driver
-from support.peers.members import Documents as Store
+from support.members import Documents as Store
 from support.wire.still import StillClock
 
 RM = RmId("rm1")

@@ -20,7 +20,8 @@ from licorne_core.config import load
 from licorne_core.values.ids import NodeId, PartitionName, RmId
 from licorne_server.store.configurations.revisions import Source
 from licorne_server.store.documents.documents import Conflict
-from support.peers.members import SECRET, Deployment, Documents, members
+from support.members import Documents
+from support.peers.members import SECRET, Deployment, members
 from support.peers.shim import Shim, application, connected
 from support.server.configuring import A, Admin, B, C, refusal
 
