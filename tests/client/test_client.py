@@ -7,8 +7,6 @@ import pytest
 from licorne import (
     Allocated,
     Application,
-    ApplicationAccepted,
-    ApplicationStateChanged,
     Ask,
     Client,
     Closed,
@@ -16,13 +14,10 @@ from licorne import (
     ConnectionLost,
     Event,
     Handlers,
-    Limits,
     Node,
     NodeAccepted,
     Rejected,
-    Released,
     RetryConfig,
-    SessionFenced,
 )
 from licorne_server.testing import FakeRM, Proxy, serve
 from support.patience import PATIENCE
@@ -60,26 +55,6 @@ async def placed(client: Client, count: int) -> dict[str, str]:
             if len(nodes) >= count:
                 break
     return nodes
-
-
-async def test_the_main_job() -> None:
-    """Node, application and ask are sent; acceptance, states, allocation and release are received."""
-    async with serve() as server, Client(server.target, rm_id="rm1", config=CONFIG) as rm:
-        await asyncio.wait_for(rm.ready(), PATIENCE)
-        await rm.add_nodes([Node(node_id="n1", capacity={"vcore": 4000})])
-        await rm.submit_applications([Application(application_id="app", user="ann")])
-        await rm.ask(asks(1))
-        events = await next_events(rm, 5)
-        assert {NodeAccepted("n1"), ApplicationAccepted("app")} < set(events)
-        states = [event.state for event in events if isinstance(event, ApplicationStateChanged)]
-        assert states == ["Accepted", "Running"]
-        assert events[-1] == Allocated("k1", "app", "n1", "default")
-        await rm.release(["k1"])
-        completing, released = await next_events(rm, 2)
-        assert isinstance(completing, ApplicationStateChanged)
-        assert completing.state == "Completing"
-        assert isinstance(released, Released)
-        assert (released.key, released.node_id) == ("k1", "n1")
 
 
 async def test_what_was_said_before_there_is_a_server_is_said_when_there_is() -> None:
@@ -122,44 +97,6 @@ async def test_a_configuration_can_be_replaced() -> None:
         assert not await rm.client.update_configuration(wider)
         with pytest.raises(ConfigInvalid, match="update of configuration failed"):
             await rm.client.update_configuration("partitions: 7")
-
-
-async def test_ten_thousand_asks_in_one_call() -> None:
-    """A whole load may be submitted at once; every ask is placed, once."""
-    async with serve() as server, Client(server.target, rm_id="rm1", config=CONFIG) as rm:
-        await rm.add_nodes([Node(node_id=f"n{n}", capacity={"vcore": 100_000}) for n in range(100)])
-        await rm.submit_applications([Application(application_id="app", user="ann")])
-        await rm.ask(asks(10_000))
-        assert len(await placed(rm, 10_000)) == 10_000
-
-
-@pytest.mark.slow
-async def test_a_reader_that_stays_away_loses_nothing() -> None:
-    """With a tiny buffer and no reader the client stops reading, and later continues at the same event."""
-    limits = Limits(events=10)
-    async with (
-        serve() as server,
-        Client(server.target, rm_id="rm1", config=CONFIG, limits=limits) as rm,
-    ):
-        await rm.add_nodes([Node(node_id="n1", capacity={"vcore": 10_000_000})])
-        await rm.submit_applications([Application(application_id="app", user="ann")])
-        await asyncio.wait_for(rm.ready(), PATIENCE)
-        for first in range(0, 5000, 100):
-            await rm.ask(asks(first + 100)[first:])
-        assert len(await placed(rm, 5000)) == 5000
-
-
-@pytest.mark.parametrize("_", range(5))
-async def test_two_instances_at_once_end_in_one(_: int) -> None:
-    """Whatever the order of hellos, the newer instance is served and the older gets an error."""
-    async with (
-        serve() as server,
-        Client(server.target, rm_id="rm1", config=CONFIG, instance=1) as older,
-        Client(server.target, rm_id="rm1", config=CONFIG, instance=2) as newer,
-    ):
-        await asyncio.wait_for(newer.ready(), PATIENCE)
-        with pytest.raises(SessionFenced):
-            await next_events(older, 1)
 
 
 async def test_after_the_end_there_is_only_the_end() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from licorne import Client, ConnectionLost, RetryConfig, TlsConfig, Unauthorized
+from licorne import Client, ConnectionLost, RetryConfig, TlsConfig
 from licorne_server.assembly.server import Server
 from licorne_server.process.settings import Tls
 from support.patience import PATIENCE
@@ -24,20 +24,6 @@ async def server() -> AsyncIterator[Server]:
     tls = Tls(cert=FILES / "server.pem", key=FILES / "server.key", client_ca=FILES / "ca.pem")
     async with serving(tls=tls, rm_identities={"rm": frozenset({"spiffe://test/rm"})}) as server:
         yield server
-
-
-async def test_a_certificate_opens_the_door(server: Server) -> None:
-    """With its certificate the RM is served."""
-    async with Client(server.grpc_address, rm_id="rm", tls=MUTUAL) as rm:
-        await asyncio.wait_for(rm.ready(), PATIENCE)
-
-
-async def test_another_rms_name_is_final(server: Server) -> None:
-    """A client without the right for an RM gets an error, and does not try again."""
-    async with Client(server.grpc_address, rm_id="other", tls=MUTUAL, retry=QUICK) as rm:
-        with pytest.raises(Unauthorized, match="may not act for RM other"):
-            await asyncio.wait_for(rm.ready(), PATIENCE)
-        assert rm.stats.streams == 1
 
 
 async def test_without_a_certificate_nobody_answers(server: Server) -> None:

@@ -68,19 +68,6 @@ async def test_a_gang_needs_nothing_but_its_task_groups_and_its_members() -> Non
     ]
 
 
-async def test_members_may_come_together_with_their_gang() -> None:
-    """A turn that creates a placeholder and ends it reports both to the RM in this order."""
-    async with serve() as server, FakeRM(server.target) as rm:
-        gang = Application(application_id="app", user="ann", tags={"namespace": "x"}, task_groups=(WORKERS,))
-        await rm.client.submit_applications([gang])
-        await rm.ask("app", 2, task_group="work", vcore=1000)
-        await rm.add_nodes(1)
-        await rm.until(lambda: rm.allocations.keys() == {"app-1", "app-2"}, "the members")
-        told = [event for event in rm.events if isinstance(event, Allocated | ReleaseRequested)]
-        assert [event.key for event in told if event.placeholder][:2] == [FIRST, SECOND]
-        assert isinstance(told[0], Allocated)
-
-
 async def test_a_placeholder_stops_in_its_time() -> None:
     """The fake RM confirms when the placeholder's container has stopped, by the clock of the test."""
     clock = VirtualClock()

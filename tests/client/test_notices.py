@@ -60,13 +60,6 @@ async def test_the_rm_is_told_before_the_one_that_loses_least_is_stopped() -> No
         assert rm.allocations.keys() == {"guest-1", "owner-1"}
 
 
-async def test_a_victim_that_is_ready_is_stopped_at_once() -> None:
-    """The RM answers that the victim has saved its work: the stop does not wait for the deadline."""
-    async with noticed() as (rm, _):
-        await rm.client.preemption.ready("guest-2")
-        await rm.until(lambda: "owner-1" in rm.allocations, "the owner")
-
-
 async def test_a_checkpoint_counts_before_the_answer_that_follows_it() -> None:
     """An RM that saves its work and then answers that it is ready loses nothing."""
     async with noticed() as (rm, clock):

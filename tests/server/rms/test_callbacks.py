@@ -17,6 +17,7 @@ PREDICATES = sp.Callbacks(predicates=sp.Predicates())
 STATES = sp.Callbacks(container_states=True)
 ASKED_AND_TOLD = sp.Callbacks(predicates=sp.Predicates(), container_states=True)
 PARTITION = PartitionName("[rm]default")
+LONG_REFUSAL = sp.NodeRefusal(node_id="x" * 9999)
 
 
 def checks(*numbers: int) -> PredicatesAsked:
@@ -135,32 +136,40 @@ async def test_hello_with_impossible_callbacks_is_refused(
 
 
 @pytest.mark.parametrize(
-    "answer",
+    "answers",
     [
-        sp.PredicateAnswer(id=2**64 - 1),
-        sp.PredicateAnswer(id=1, refused=[sp.NodeRefusal(node_id="", reason="")]),
-        sp.PredicateAnswer(id=1, refused=[sp.NodeRefusal(node_id="x" * 9999)] * 100),
+        {"predicate_answers": answering(sp.PredicateAnswer(id=2**64 - 1))},
+        {"predicate_answers": answering(*[sp.PredicateAnswer(id=1, refused=[sp.NodeRefusal()])] * 2)},
+        {"predicate_answers": answering(sp.PredicateAnswer(id=1, refused=[LONG_REFUSAL] * 100))},
+        {"preemption_answers": sp.PreemptionAnswers(answers=[sp.PreemptionAnswer(id=99)] * 2)},
     ],
 )
-@pytest.mark.parametrize("callbacks", [sp.Callbacks(), PREDICATES])
+@pytest.mark.parametrize("callbacks", [None, sp.Callbacks(), PREDICATES])
 async def test_answers_that_nobody_waits_for_are_harmless(
-    session: RawSession, neighbour: Any, answer: sp.PredicateAnswer, callbacks: sp.Callbacks
+    session: RawSession, neighbour: Any, answers: dict[str, Any], callbacks: sp.Callbacks | None
 ) -> None:
     """An answer to no open check is counted and ignored, even of an RM without checks."""
     call, _ = await session.begin(callbacks=callbacks)
     await session.replay(call)
-    await session.send(call, predicate_answers=answering(answer))
-    last = await session.send(call, predicate_answers=answering(answer, answer))
+    await session.send(call, **answers)
+    last = await session.send(call, **answers)
     while (response := await call.next()).acknowledged < last:
         pass
     assert response.acknowledged == last
     await neighbour()
 
 
-async def test_an_answer_must_have_a_number(session: RawSession) -> None:
+@pytest.mark.parametrize(
+    "answers",
+    [
+        sp.UpdateRequest(predicate_answers=answering(sp.PredicateAnswer(id=1))),
+        sp.UpdateRequest(preemption_answers=sp.PreemptionAnswers()),
+    ],
+)
+async def test_an_answer_must_have_a_number(session: RawSession, answers: sp.UpdateRequest) -> None:
     """This holds for every request with contents: a repeat must be recognizable."""
     call, _ = await session.begin(callbacks=PREDICATES)
-    await call.send(sp.UpdateRequest(predicate_answers=answering(sp.PredicateAnswer(id=1))))
+    await call.send(answers)
     assert await call.ending() == (
         grpc.StatusCode.INVALID_ARGUMENT,
         "a request must have a number",

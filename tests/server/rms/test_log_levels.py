@@ -91,6 +91,7 @@ async def test_what_cannot_be_followed_is_told(shim: Shim, debugs: Callable[[], 
         SCHEDULER: "debug",
         "log.core.engine.level": "loud",
         "log.core.enigne.level": "debug",
+        "log.core.levels": "info",
         "log.shim.context.level": "debug",
         "service.volumeBindTimeout": "10s",
     }
@@ -108,6 +109,9 @@ async def test_what_cannot_be_followed_is_told(shim: Shim, debugs: Callable[[], 
     ]
     (wanted,) = [line for line in lines if line["event"] == "log levels wanted"]
     assert wanted["levels"] == {SCHEDULER: "debug"}
+    (slip,) = [line for line in lines if line["event"] == "extra configuration ignored"]
+    assert (slip["rm_id"], slip["key"]) == ("rm", "log.core.levels")
+    assert slip["reason"] == "it means nothing, did you mean log.<logger>.level?"
 
 
 def test_what_is_told_and_kept_is_bounded() -> None:

@@ -144,23 +144,6 @@ async def test_checks_of_both_kinds_leave_in_the_order_of_their_numbers(
     assert told.written == [1, 3, 4]
 
 
-async def test_a_check_is_asked_again_on_the_next_stream(
-    server: Server, session: RawSession, told: Told
-) -> None:
-    """An unacknowledged check is repeated after a resumption, under its number."""
-    call, welcome = await session.begin(callbacks=JUDGE)
-    await session.replay(call)
-    server.rms.route([victims(5)])
-    lost = await session.until(call, "preemption_checks")
-    call.call.cancel()
-    token = welcome.welcome.resume_token
-    again, response = await session.begin(token=token, acknowledged=lost.number - 1)
-    assert response.welcome.resumed
-    repeated = await session.until(again, "preemption_checks")
-    assert (repeated.number, repeated.preemption_checks) == (lost.number, lost.preemption_checks)
-    await eventually(lambda: told.written == [5, 5])
-
-
 async def test_a_registration_voids_the_checks(server: Server, session: RawSession) -> None:
     """Checks of the dropped books are not sent any more."""
     call, _ = await session.begin(callbacks=JUDGE)
@@ -191,31 +174,6 @@ async def test_answers_reach_the_core(session: RawSession, told: Told) -> None:
         PreemptionAnswer(3, {NodeId("n1"): -1}),
     ]
     assert response.acknowledged == last
-
-
-@pytest.mark.parametrize("callbacks", [JUDGE, sp.Callbacks(), None])
-async def test_answers_that_nobody_waits_for_are_harmless(
-    session: RawSession, neighbour: Any, callbacks: sp.Callbacks | None
-) -> None:
-    """An answer to no open check is counted and ignored, even of an RM without checks."""
-    call, _ = await session.begin(callbacks=callbacks)
-    await session.replay(call)
-    answer = sp.PreemptionAnswer(id=99, nodes=[need(0)])
-    last = await session.send(call, preemption_answers=answering(answer, answer))
-    while (response := await call.next()).acknowledged < last:
-        pass
-    assert response.acknowledged == last
-    await neighbour()
-
-
-async def test_an_answer_must_have_a_number(session: RawSession) -> None:
-    """This holds for every request with contents: a repeat must be recognizable."""
-    call, _ = await session.begin(callbacks=JUDGE)
-    await call.send(sp.UpdateRequest(preemption_answers=answering()))
-    assert await call.ending() == (
-        grpc.StatusCode.INVALID_ARGUMENT,
-        "a request must have a number",
-    )
 
 
 async def test_an_answer_that_makes_no_sense_costs_the_stream_only(

@@ -64,34 +64,6 @@ async def test_a_live_level_changes_the_output() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.row(167)
-async def test_a_level_at_registration_holds_until_the_rm_is_gone() -> None:
-    """A level requested at registration holds until the RM is evicted."""
-    async with logged() as (channel, entries):
-        noisy = Shim(channel, "noisy")
-        slips = {"log.core.enigne.level": "debug", "log.core.levels": "info"}
-        await noisy.register(extraConfig={KEY: "debug", **slips})
-        quiet = Shim(channel, "quiet")
-        await quiet.register()
-        await AdminStub(channel).ForgetRm(pb.ForgetRmRequest(rm_id="noisy"))
-        allocations, _, _ = await quiet.set_up()
-        await quiet.ask(allocations, ask("k"))
-        assert await new_allocations(allocations, 1) == {"k": "n0"}
-    forgotten = [line["event"] for line in entries].index("RM forgotten")
-    details = [n for n, line in enumerate(entries) if line["level"] == "debug"]
-    assert [entries[n]["event"] for n in details if entries[n]["rm_id"] == "quiet"] == [
-        "registration step"
-    ], "that of its first registration"
-    assert max(details) <= forgotten + 1
-    (ignored,) = [line for line in entries if line["event"] == "log level ignored"]
-    assert (ignored["rm_id"], ignored["key"]) == ("noisy", "log.core.enigne.level")
-    assert ignored["reason"].endswith("did you mean core.engine?")
-    (slip,) = [line for line in entries if line["event"] == "extra configuration ignored"]
-    assert (slip["rm_id"], slip["key"]) == ("noisy", "log.core.levels")
-    assert slip["reason"] == "it means nothing, did you mean log.<logger>.level?"
-
-
-@pytest.mark.slow
 async def test_what_an_operator_asks_for_is_told_at_any_level() -> None:
     """Operator actions are logged at level `error` too."""
     with pipe() as (read, write):
