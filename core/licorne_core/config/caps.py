@@ -1,7 +1,7 @@
 """Caps on one configuration.
 
-A text beyond a cap is refused before more work is done for it. So reading any text takes a bounded
-time, and so does applying it.
+A text beyond a cap is refused before more work is done for it. So the time to read any text, and to apply it,
+is bounded.
 """
 
 from dataclasses import dataclass
@@ -9,28 +9,28 @@ from dataclasses import dataclass
 from licorne_core.values.names import MAX_INSTRUCTIONS
 
 MAX_BYTES = 2 * 1024 * 1024
-"""Bytes of the text: twice the limit of a ConfigMap of Kubernetes, which may hold a compressed text."""
+"""Maximum bytes of the text: twice the limit of a Kubernetes ConfigMap, which may hold a compressed text."""
 
 MAX_DEPTH = 32
-"""Nested levels of lists and mappings."""
+"""Maximum nesting of lists and mappings."""
 
 MAX_NODES = 2**18
-"""Nodes of the tree: a text of 1 MiB with values of four bytes each, blanks and line ends included."""
+"""Maximum number of nodes in the tree: those of 1 MiB of text with values of four bytes each."""
 
 MAX_PATTERN_LENGTH = 512
-"""Characters of one regular expression. The Python interpreter is blocked while it reads one."""
+"""Maximum number of characters of a regular expression; reading one blocks the Python interpreter."""
 
 MAX_PROGRAM = MAX_INSTRUCTIONS
-"""Instructions of one of them, compiled: ``\\pL`` has 1,206, ``^(dev|test)-[a-z]+$`` has 14."""
+r"""Maximum number of instructions of one, compiled: ``\pL`` has 1,206, ``^(dev|test)-[a-z]+$`` has 14."""
 
 MAX_PROPERTIES = 100
-"""Properties of one queue, or of one child template."""
+"""Maximum number of properties of one queue, or of one child template."""
 
 MAX_PROPERTY_LENGTH = 4_096
-"""Characters of the value of one property."""
+"""Maximum number of characters of the value of a property."""
 
 MAX_AMOUNTS = 100
-"""Resources in a property that lists amounts. It is read for every queue that inherits it."""
+"""Maximum number of resources in a property that lists amounts; every inheriting queue reads it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from licorne_core.values.errors import ConfigError, Problem
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 _INDICATORS = "*@`%"
-"""Characters that no plain text may begin with, but that people write there."""
+"""Characters with which no plain text may begin, but with which people begin one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ Node = Scalar | Sequence | Mapping
 
 
 class _Refused(Exception):
-    """The text cannot be read. Line and column are those in the text itself; 0 for none."""
+    """The text cannot be read. Line and column are those in this text; 0 if unknown."""
 
     def __init__(self, message: str, line: int = 0, column: int = 0) -> None:
         super().__init__(message)
@@ -67,11 +67,11 @@ class _Refused(Exception):
 
 
 PlaceMap = Callable[[int, int], tuple[int, int]]
-"""Maps line and column of a text to those of the text that contains it; both are 0 for none."""
+"""Maps line and column of a text to those in the text that contains it; both are 0 if unknown."""
 
 
 def read_document(text: str, report: Report, placed: PlaceMap = lambda *place: place) -> Node | None:
-    """The only document in the text; None when there is nothing in it but comments.
+    """The only document in the text; None if the text has only comments or is empty.
 
     `placed` is given for a text that is contained in another one. A key that is given twice is a
     problem in the report. Raises `ConfigError` for a text that is not YAML, is too large or too deep, or
@@ -104,7 +104,7 @@ def _read(text: str, report: Report, placed: PlaceMap) -> Node | None:
 
 
 def _advice(text: str, line: int, column: int, context: str) -> str:
-    """Correct spelling for the end of a message; empty where it is not obvious."""
+    """Correct spelling for the end of a message; empty if it is not obvious."""
     lines = text.splitlines()
     at = lines[line - 1] if line <= len(lines) else ""
     blanks = at[: len(at) - len(at.lstrip(" \t-"))]

@@ -28,7 +28,7 @@ _MAX_NANOSECONDS = 2**63 - 1
 
 
 def parse_duration(text: str) -> float | None:
-    """The duration in seconds; None for no duration, or one beyond int64 nanoseconds."""
+    """The duration in seconds; None if the text is no duration, or exceeds int64 nanoseconds."""
     if not _SHAPE.matches(text):
         return None
     rest = text.lstrip("+-")
@@ -60,10 +60,10 @@ _FLAGS = {word: word.lower() in ("1", "t", "true") for word in (
 class ExtraConfig:
     """Settings in ``extraConfig``.
 
-    Without `event_tracking` no event is noted. The other `event_` settings are numbers of events,
-    or of streams of events. `health_interval` is in seconds, 0 for off. `flags` are those of features
-    that are on. `log_levels` maps logger names to one of debug, info, warn, error, dpanic, panic and
-    fatal; the empty name is the level of all others.
+    Without `event_tracking` no event is recorded. The other `event_` settings are numbers of events, or of
+    streams of events. `health_interval` is in seconds; 0 turns it off. `flags` are those of features that are
+    on. `log_levels` maps logger names to one of debug, info, warn, error, dpanic, panic and fatal; the empty
+    name is the level of all others.
     """
 
     event_tracking: bool = True
@@ -183,7 +183,7 @@ EXTRA = section(
 
 
 def meant_key(key: str) -> str:
-    """The supported key that is probably meant; empty for a supported key, and for keys of other programs."""
+    """The supported key that is probably meant; empty for a supported key, and for other programs' keys."""
     return Similar().to(key, tuple(EXTRA))
 
 
@@ -196,7 +196,7 @@ def read_extra(extra: Mapping[str, str]) -> ExtraConfig:
 
 
 def logger_of(key: str) -> str | None:
-    """Logger of a log level key, empty for all others; None for any other key."""
+    """Logger of a log level key, empty for the level of all others; None for any other key."""
     # There may be thousands of keys: a regular expression takes ten times as long.
     if key == _LEVEL_OF_ALL:
         return ""
@@ -217,5 +217,5 @@ def _log_levels(extra: Mapping[str, str]) -> dict[str, str]:
 
 
 def _level(text: str) -> str:
-    """The level's name, from name or number; empty for neither."""
+    """The level's name, from name or number; empty if the text is neither."""
     return text if text in _LEVELS else _NUMBERED.get(text, "")

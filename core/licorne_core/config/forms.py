@@ -19,7 +19,7 @@ INTEGER = Pattern("[+-]?[0-9]{1,20}")
 
 
 class UnusableError(Exception):
-    """A value cannot be understood; the text says why."""
+    """A value cannot be understood; the text of the exception says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +44,11 @@ class Property(NamedTuple):
     setting: str
     form: Form
     after: str = ""
-    """Of an extension: the property after which the reference describes it; empty for the end."""
+    """For an extension: the property after which the reference describes it; empty for the end."""
     standard: Any = None
-    """Of an extension: the value that has the same meaning as no value."""
+    """For an extension: the value with the same effect as no value."""
     unset: str = ""
-    """Of an extension: text in plans for a queue without it; empty for no text."""
+    """For an extension: text in plans for a queue without the property; empty for no text."""
 
 
 class Family(NamedTuple):
@@ -62,7 +62,7 @@ class Family(NamedTuple):
     begin: str
     end: str
     read: Callable[[str, str], Any]
-    """Reader of the name and the text."""
+    """Reads the name and the text."""
 
     def name_in(self, key: str) -> str:
         """The name in a key of the family; empty for another key."""

@@ -1,4 +1,4 @@
-"""From the text of a configuration to its tree, or to all its errors (spec §§ 2.1 to 2.8).
+"""Reads the text of a configuration, and returns its tree or all its errors (spec §§ 2.1 to 2.8).
 
 The text may be inside of a Kubernetes ConfigMap, as in deployments of the older core.
 """
@@ -27,7 +27,7 @@ FILE = "queues.yaml"
 """The key of the configuration among the data of a ConfigMap."""
 
 _MOST_TEXTS = 5
-"""Texts that a message names."""
+"""Maximum number of texts that a message names."""
 
 _DATA = "data"
 _PATH = f"{_DATA}.{FILE}"
@@ -78,7 +78,7 @@ def _warn_of_others(entries: dict[str, tuple[Scalar, Node]], report: Report) -> 
 
 
 def _in_values(values: Mapping, text: str, report: Report) -> tuple[str, PlaceMap] | None:
-    """The configuration in the values of a chart, which is a text with partitions of its own."""
+    """The configuration in the values of a chart, where it is a text with its own partitions."""
     inside = list(_texts_in(values, ""))
     if not inside:
         return None
@@ -163,7 +163,7 @@ SubmittedConfig = Configuration | InvalidConfiguration | None
 
 
 def submitted(text: str) -> SubmittedConfig:
-    """Parse the configuration of a command; an empty text is none.
+    """Parse the configuration of a command; returns None for an empty text.
 
     A text with nothing in it, such as one of comments alone, is no configuration (spec 2.5 row 1).
 
@@ -184,7 +184,7 @@ _NOTES: Final = tuple(module.notes_of for _, module in modules("keys") if hasatt
 
 @cache
 def built_in() -> Configuration:
-    """Default configuration (spec § 2.1.9); always the same object."""
+    """The default configuration (spec § 2.1.9); always the same object."""
     return load(DEFAULT_CONFIG)
 
 

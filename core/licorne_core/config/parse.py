@@ -1,4 +1,4 @@
-"""From the tree of nodes to the schema (spec § 2.1), with the checks that need one value only."""
+"""Reads the tree of nodes into the schema (spec § 2.1), with the checks that need only one value."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -51,7 +51,7 @@ MAX_WEIGHT = 1e9
 _GROUP_WORDS = frozenset(
     ("admins", "department", "dept", "devs", "group", "groups", "grp", "members", "team", "teams", "users")
 )
-"""Parts of names that are usual for groups, and rare for users."""
+"""Parts of names that are common for groups, and rare for users."""
 _BETWEEN_PARTS = str.maketrans("-_.", "   ")
 
 _CHECKSUM = Pattern("[0-9a-fA-F]{64}")
@@ -60,7 +60,7 @@ _Queue = tuple[Cursor, Fields]
 
 
 def read_partitions(document: Cursor) -> tuple[PartitionConfig, ...]:
-    """The partitions of the document. Two names that differ in case only are a problem."""
+    """The partitions of the document. Names that differ only in case are a problem."""
     fields = document.fields(keys.DOCUMENT)
     _check_checksum(_noted(fields, keys.DOCUMENT["checksum"]))
     listed = fields["partitions"]
@@ -209,7 +209,7 @@ def _name_of(queue: _Queue) -> str:
 
 
 def _siblings(queues: list[_Queue], level: int) -> tuple[QueueConfig, ...]:
-    """Children of one queue; root's level is 1."""
+    """Children of a queue; root has level 1."""
     seen: set[str] = set()
     for _, fields in queues:
         cursor = fields["name"]
@@ -227,7 +227,7 @@ def _siblings(queues: list[_Queue], level: int) -> tuple[QueueConfig, ...]:
 
 
 def _queue(cursor: Cursor, fields: Fields, level: int) -> QueueConfig:
-    """Read a queue; level 0 is root."""
+    """Read a queue; root has level 0."""
     cursor.report.count(QUEUES, cursor.path)
     below = [(child, child.fields(keys.QUEUE)) for child in fields["queues"].items()]
     parent = fields["parent"]
@@ -263,7 +263,7 @@ def _resources(cursor: Cursor, *, is_root: bool) -> tuple[Resources | None, Reso
 def _properties(cursor: Cursor) -> tuple[dict[str, str], QueueSettings]:
     """Free keys and values, and their settings.
 
-    An invalid value gives a warning, and so does a key that is much like a known one.
+    There is a warning for an invalid value, and for a key that is similar to a known one.
     """
     report, path = cursor.report, cursor.path
     properties = cursor.texts()
@@ -309,7 +309,7 @@ def _acl(cursor: Cursor) -> Acl:
 
 
 def _template(cursor: Cursor) -> TemplateConfig | None:
-    """The child template; None for one that sets nothing.
+    """The child template; None if it sets nothing.
 
     A guarantee of nothing but zeros sets nothing. A maximum of zeros forbids those types.
     """

@@ -1,4 +1,4 @@
-"""Queue properties and the settings that they mean (spec § 2.4). Other properties are free for any use."""
+"""Queue properties, and the settings for which they stand (spec § 2.4). Other properties are for any use."""
 
 from collections.abc import Iterator, Mapping
 from itertools import chain
@@ -46,7 +46,7 @@ def _property(name: str, setting: str, form: Form, what: str, spec: str, where: 
 
 
 def _of_features(table: str) -> Iterator[Any]:
-    """Concatenate one table of the keys of all features."""
+    """Concatenate one table of all features' keys."""
     for _, module in modules("keys"):
         yield from getattr(module, table, ())
 
@@ -174,7 +174,7 @@ for _each in OF_FEATURES:
 _IN_PLACE = tuple(chain.from_iterable(_PLACES.values()))
 
 PROPERTIES = section(*(each.key for each in _IN_PLACE), *(each.key for each in _FAMILIES))
-"""The properties with a meaning for the core."""
+"""The properties that the core uses."""
 
 
 def merge_properties(parent: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """Typed reading of the tree of nodes.
 
-A value that is absent or null has the default of its type. An invalid value is reported and gets the
+A value that is absent or null is read as the default of its type. An invalid value is reported and gets the
 default as well, so that later problems are found too.
 """
 
@@ -18,7 +18,7 @@ from licorne_core.values.resources import MEMORY, Resources, parse_quantity, qua
 
 UINT64_MAX = 2**64 - 1
 TINY = 1 << 20
-"""Bytes of memory below which an amount is taken for a mistake."""
+"""Number of bytes below which an amount of memory is probably a mistake."""
 
 _COUNT = Pattern("[0-9]+")
 _NUMBER = Pattern(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
@@ -29,8 +29,8 @@ _FLAGS = {"true": True, "True": True, "TRUE": True, "false": False, "False": Fal
 class Cursor:
     """A node, the path of keys that leads to it, and the report for its problems.
 
-    `node` is None for a value that is absent. Never changed after it was made, and not frozen: one is
-    made for every value, and freezing takes time.
+    `node` is None for a value that is absent. Never changed after its creation. Not frozen, because there is
+    one for every value, and freezing takes time.
     """
 
     node: Node | None
@@ -59,7 +59,7 @@ class Cursor:
 
     @property
     def is_faulty(self) -> bool:
-        """True if this value itself has a problem, and so no meaning."""
+        """True if this value has a reported problem, and so cannot be used."""
         return self.report.is_faulty(self.path)
 
     @property
@@ -85,7 +85,7 @@ class Cursor:
         return ""
 
     def flag(self, *, default: bool = False) -> bool:
-        """``true`` or ``false``, not quoted; no other word will do."""
+        """``true`` or ``false`` without quotes; any other word is a problem."""
         if self.is_null:
             return default
         if isinstance(self.node, Scalar) and self.node.plain and self.node.text in _FLAGS:
@@ -137,11 +137,11 @@ class Cursor:
         return {}
 
     def texts(self) -> dict[str, str]:
-        """The entries of a mapping of texts."""
+        """The entries of a mapping whose values are texts."""
         return {name: entry.text() for name, entry in self.entries().items()}
 
     def resources(self) -> Resources | None:
-        """Quantities by resource name; None when there are none (spec § 2.2)."""
+        """Quantities by resource name; None if there are none (spec § 2.2)."""
         amounts: dict[str, int] = {}
         for name, entry in self.entries().items():
             self.report.count_resource(name, entry.path)
@@ -157,7 +157,7 @@ class Cursor:
         return amounts or None
 
     def fields(self, known: Collection[str]) -> "Fields":
-        """The entries of a mapping that may have these keys only; any other is a problem."""
+        """The entries of a mapping that may have only these keys; any other key is a problem."""
         entries = self.entries()
         if isinstance(self.node, Mapping):
             for key, (mark, _) in self.node.entries.items():
@@ -170,7 +170,7 @@ class Cursor:
         return Fields(self, entries)
 
     def warn_of_resource(self, name: str) -> None:
-        """Warn of the name of a resource if it is probably a slip for another one."""
+        """Warn about the name of a resource if it is probably a misspelling of another one."""
         if "." in name and (key := self.report.key_of(name, PROPERTIES)):
             self.warn(f"'{shown(name)}' is no resource here, but a property: '{key}' belongs in 'properties'")
             return
@@ -214,7 +214,7 @@ def _shown(node: Node | None) -> str:
 
 
 def _warn_of_size(entry: Cursor, name: str, amount: int) -> None:
-    """Warn of a number without a unit that is too few bytes for any use: another unit was probably meant."""
+    """Warn about a number without a unit that is too few bytes to be useful: another unit may be meant."""
     text = entry.text()
     if name == MEMORY and 0 < amount < TINY and text.isdecimal():
         entry.warn(f"{text} is less than 1Mi, as it counts bytes: did you mean {text}M or {text}Mi?")

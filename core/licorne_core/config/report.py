@@ -23,7 +23,7 @@ _OTHER_NAMES = {
     "mem": "memory",
     "pod": "pods",
 }
-"""Names of the same resource in other systems: Kubernetes has ``cpu``."""
+"""Names of these resources in other systems; Kubernetes, for instance, has ``cpu``."""
 
 _QUOTA_PREFIXES = ("requests.", "limits.")
 """Prefixes of names in Kubernetes' quotas."""
@@ -35,7 +35,7 @@ _LONG_ENOUGH = 5
 
 
 def meant_by(name: str) -> str:
-    """Usual name that is probably meant; empty for a usual name, and for a custom one.
+    """The usual name that is probably meant; empty for a usual name, and for a custom one.
 
     The match ignores case of letters, hyphens, one letter too many, missing, wrong or swapped. The names
     that Kubernetes uses are matched too. Names with other digits are different names.
@@ -64,7 +64,7 @@ def _squeezed(name: str) -> str:
 
 
 def _is_slip(word: str, usual: str) -> bool:
-    """True if the words differ in one letter only, or in two that changed places."""
+    """True if the words differ only in one letter, or in two exchanged letters."""
     if word == usual:
         return True
     if len(usual) < _LONG_ENOUGH or word[:1] != usual[:1]:
@@ -86,7 +86,7 @@ def _is_slip(word: str, usual: str) -> bool:
 MOST = 1000
 """Maximum number of words of one text that are compared, as a comparison takes some microseconds."""
 ALIKE = 0.75
-"""Least similarity of two words, from 0 to 1, for a suggestion."""
+"""Minimum similarity of two words, from 0 to 1, for a suggestion."""
 
 
 def stands_for(word: str, known: str) -> bool:
@@ -121,11 +121,11 @@ class Similar:
     """
 
     def __init__(self) -> None:
-        """Start empty."""
+        """Start with no word compared."""
         self._found: dict[tuple[str, tuple[str, ...]], str] = {}
 
     def to(self, word: str, known: tuple[str, ...]) -> str:
-        """The supported word, other than this one, that is probably meant, in any case; empty for none."""
+        """The supported word, other than this one, that is probably meant, in any case; empty if none is."""
         if any(stands_for(word, one) for one in known):
             return ""
         lower = word.lower()
@@ -155,7 +155,7 @@ class Report:
     """
 
     def __init__(self, *, strict: bool = False) -> None:
-        """Start empty."""
+        """Start without problems."""
         self.strict = strict
         # As keys, so that a value that is read twice is reported once.
         self._warnings: dict[Problem, None] = {}
@@ -191,12 +191,12 @@ class Report:
         return TextPlace(path=path, line=known.line, column=known.column)
 
     def problem(self, message: str, path: str = "") -> None:
-        """Note a problem, which makes the configuration unusable."""
+        """Report a problem, which makes the configuration unusable."""
         place = self.place(path)
         self.problem_at(message, path, place.line, place.column)
 
     def problem_at(self, message: str, path: str, line: int, column: int) -> None:
-        """Note a problem at a place that differs from that of its path.
+        """Report a problem at a place that differs from that of its path.
 
         Raises `ConfigError` when there are `MAX_PROBLEMS`, so that a hostile text ends early.
         """
@@ -206,7 +206,7 @@ class Report:
             self.raise_problems()
 
     def warn(self, message: str, path: str) -> None:
-        """Note something that is accepted and is probably a mistake; a problem in strict mode."""
+        """Report something that is accepted and probably a mistake; it is a problem in strict mode."""
         if self.strict:
             self.problem(message, path)
             return
@@ -219,11 +219,11 @@ class Report:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes about keys without the expected effect, each once, in any mode."""
+        """Notes about keys without the expected effect, each once, in strict mode or not."""
         return tuple(sorted(self._notes))
 
     def note(self, text: str) -> None:
-        """Note that a key lacks an effect; this is neither a problem nor a mistake."""
+        """Record that a key lacks an effect, which is neither a problem nor a mistake."""
         self._notes[text] = None
 
     def hint(self, word: str, known: Iterable[str]) -> str:
@@ -232,11 +232,11 @@ class Report:
         return f", did you mean '{meant}'?" if meant else ""
 
     def meant(self, word: str, known: Iterable[str]) -> str:
-        """The most similar supported word; empty for none."""
+        """The most similar supported word; empty if there is none."""
         return self._similar.to(word, tuple(known))
 
     def key_of(self, word: str, known: Iterable[str]) -> str:
-        """The supported key that equals, matches or resembles this word; empty for none."""
+        """The supported key that equals, matches or resembles this word; empty if there is none."""
         known = tuple(known)
         return next((one for one in known if stands_for(word, one)), "") or self.meant(word, known)
 
@@ -273,7 +273,7 @@ class Report:
         self._faulty.add(path)
 
     def is_faulty(self, path: str) -> bool:
-        """True if this value itself has a problem, and so no meaning."""
+        """True if this value has a reported problem, and so cannot be used."""
         return path in self._faulty
 
     def raise_problems(self) -> None:
@@ -295,7 +295,7 @@ def _problem(message: str, path: str, line: int, column: int) -> Problem:
 
 
 def _tidy(text: str) -> str:
-    """The text on one line and shortened, whatever the configuration contained."""
+    """The text shortened and on one line, as a configuration may contain anything."""
     if len(text) > MAX_MESSAGE:
         text = f"{text[:MAX_MESSAGE]}…"
     if text.isprintable():

@@ -1,4 +1,4 @@
-"""Placement rules: reading and checking each by itself (spec §§ 2.5 #14, 3.8, 14)."""
+"""Placement rules: reads each one, and checks it by itself (spec §§ 2.5 #14, 3.8, 14)."""
 
 from collections.abc import Callable, Sequence
 
@@ -59,7 +59,7 @@ def read_rule(cursor: Cursor) -> PlacementRuleConfig:
 
 
 def _parent(cursor: Cursor) -> PlacementRuleConfig | None:
-    """A rule, or a list of exactly one (spec § 2.9 row 10)."""
+    """The parent: a rule, or a list of exactly one (spec § 2.9 row 10)."""
     if cursor.is_null:
         return None
     if cursor.is_mapping:
@@ -145,7 +145,7 @@ def _filter(cursor: Cursor) -> FilterConfig | None:
 
 
 def _filter_list(listed: Cursor, kind: str, allowed: Callable[[str], bool]) -> NameList:
-    """The entries as written. A single one is a name or a regular expression, several are names.
+    """The entries as written. A single entry is a name or a regular expression; several are names.
 
     In a longer list an entry that is no legal name matches no user. It stays in the list all the
     same, because a list of illegal names is not an empty list (spec § 14, row 3.9).
@@ -162,7 +162,7 @@ def _filter_list(listed: Cursor, kind: str, allowed: Callable[[str], bool]) -> N
 
 
 def _single(cursor: Cursor, kind: str, allowed: Callable[[str], bool]) -> NameList:
-    """A list of one entry; one that can be used as neither name nor expression is a problem."""
+    """A list of one entry; it is a problem if it can be used neither as a name nor as an expression."""
     entry, report = cursor.text(), cursor.report
     if is_pattern(entry):
         report.count(PATTERNS, cursor.path)

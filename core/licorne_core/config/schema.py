@@ -18,7 +18,7 @@ class AppSortPolicy(Enum):
 
 
 class OtherSort(NamedTuple):
-    """An order of an extension, by its word: by arrival, except where the extension orders otherwise."""
+    """An order by an extension, named by `value`; applications are otherwise in order of arrival."""
 
     value: str
 
@@ -32,17 +32,17 @@ class PreemptionPolicy(Enum):
 
 
 class VictimOrder(Enum):
-    """Order of a queue's victims; opted-in allocations that are not originators always come first."""
+    """Order of a queue's victims; opted-in allocations that are not originators are always first."""
 
     AGE = "age"
     """The youngest first."""
     COST = "cost"
-    """The lowest priority first, then the least cost times seconds run, then the youngest."""
+    """The lowest priority first, then the least cost times seconds of runtime, then the youngest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueSettings:
-    """Settings from a queue's merged properties. Delays are in seconds, 0 for off.
+    """Settings from a queue's merged properties. Delays are in seconds; 0 turns them off.
 
     `preemption_minimum_runtime` is in seconds. `preemption_loss_limit` has
     amounts times seconds that the queue may lose to preemption in an hour, by resource name; a missing type
@@ -79,8 +79,8 @@ class QueueSettings:
 class NameList:
     """A list of names, or one pattern that may match anywhere in a name.
 
-    `entries` are as written. `names` are those of them that are legal. `pattern` is compiled, so
-    that nothing is left to do when the list is put in force.
+    `entries` are as written. `names` are the legal ones of them. `pattern` is compiled, so that activating
+    the list needs no work.
     """
 
     entries: tuple[str, ...] = ()
@@ -88,7 +88,7 @@ class NameList:
     pattern: Pattern | None = field(default=None, compare=False)
 
     def __bool__(self) -> bool:
-        """True if the list has any entry."""
+        """True if the list has entries."""
         return bool(self.entries)
 
     def contain(self, name: str) -> bool:
@@ -114,7 +114,7 @@ def name_list(entries: tuple[str, ...], is_name: Callable[[str], bool]) -> NameL
 class LimitConfig:
     """A limit for users or groups in one queue (spec § 2.6); `limit` is its description.
 
-    Without `max_resources`, and with `max_applications` 0, that part is not limited.
+    Resources are not limited if `max_resources` is None, and applications if `max_applications` is 0.
     """
 
     limit: str = ""
@@ -175,7 +175,7 @@ class FilterConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementRuleConfig:
-    """A placement rule, its name lower-case (spec § 3)."""
+    """A placement rule, with its name in lower case (spec § 3)."""
 
     name: str
     create: bool = False
@@ -215,7 +215,7 @@ class PartitionConfig:
     placement_rules: tuple[PlacementRuleConfig, ...] = ()
     preemption_enabled: bool = True
     switches: Mapping[str, bool] = field(default_factory=dict)
-    """Flags of extensions by their keys, such as ``preemption.<name>``; a missing one is off."""
+    """Flags of extensions by their keys, such as ``preemption.<name>``; a missing flag is off."""
     node_sort: NodeSortPolicy = NodeSortPolicy()
     user_group_resolver: str = ""
     place: TextPlace = field(default=TextPlace(), compare=False)

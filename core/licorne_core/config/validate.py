@@ -36,7 +36,7 @@ def check_partition(partition: PartitionConfig, report: Report) -> None:
 
 
 def _check_access(root: QueueConfig, report: Report) -> None:
-    """Warn of a tree that nobody may use, and of access lists without an effect."""
+    """Warn about a tree that nobody may use, and about access lists without an effect."""
     if not any(_opens(queue.submit_acl) or _opens(queue.admin_acl) for queue in _with_children(root)):
         message = "nobody may submit applications: no queue has a submitacl, as '*' for everybody"
         report.warn(message, root.place.path)
@@ -48,7 +48,7 @@ def _opens(acl: Acl) -> bool:
 
 
 def _check_closed(queue: QueueConfig, open_above: str, report: Report) -> None:
-    """Warn of access lists below an open queue: they are without effect, as access is inherited."""
+    """Warn about access lists below an open queue, which have no effect because access is inherited."""
     everybody = queue.submit_acl.everyone or queue.admin_acl.everyone
     if open_above and queue.submit_acl.text and not everybody:
         message = f"closes nothing: everybody may submit below queue {open_above}, which is open"
@@ -64,7 +64,7 @@ def _with_children(queue: QueueConfig) -> Iterator[QueueConfig]:
 
 
 def _check_sizes(queue: QueueConfig, report: Report, above: Resources) -> Resources:
-    """Compare guaranteed and maximum of the queue with each other and with those of parent and children.
+    """Compare guaranteed and maximum of the queue with each other and with those of its parent and children.
 
     `above` is the effective maximum of the parent. Returns the queue's part of its parent's
     guarantee: its own guarantee, or, without one, the sum of its children's.
@@ -88,7 +88,7 @@ def _check_sizes(queue: QueueConfig, report: Report, above: Resources) -> Resour
 
 
 def _check_max_applications(queue: QueueConfig, report: Report) -> None:
-    """Check that below a queue with a maximum of applications each has one, and none is larger."""
+    """Check that each queue below one with a maximum of applications has a maximum, and none is larger."""
     for child in queue.queues:
         path = f"{child.place.path}.maxapplications"
         if not queue.max_applications or report.is_faulty(path):
@@ -131,7 +131,7 @@ def _by_path(root: QueueConfig) -> Mapping[str, QueueConfig]:
 
 
 def _problem_of(chain: list[PlacementRuleConfig], known: Mapping[str, QueueConfig]) -> str:
-    """The error of the chain's fixed part; empty for none."""
+    """The error of the chain's fixed part; empty if there is none."""
     path = ROOT
     for link in reversed(chain):
         part = fixed_part(link)
@@ -145,7 +145,7 @@ def _problem_of(chain: list[PlacementRuleConfig], known: Mapping[str, QueueConfi
 
 
 def _reach(path: str, known: Mapping[str, QueueConfig], *, create: bool, leaf: bool) -> str:
-    """Error of a path without an existing or creatable leaf (else, parent); or empty."""
+    """Error of a path without an existing or creatable leaf, or parent if not `leaf`; empty if none."""
     queue, reached = known[ROOT], ROOT
     for name in path.split(".")[1:]:
         reached = f"{reached}.{name}"
@@ -166,7 +166,7 @@ def _reach(path: str, known: Mapping[str, QueueConfig], *, create: bool, leaf: b
 
 
 def _check_limits(queue: QueueConfig, report: Report) -> None:
-    """Check the limits of one queue, by themselves and against the queue's own maximum."""
+    """Check the limits of one queue, each by itself and against the queue's maximum."""
     users: set[str] = set()
     groups: set[str] = set()
     for limit in queue.limits:
@@ -183,12 +183,12 @@ def _check_limits(queue: QueueConfig, report: Report) -> None:
 
 
 def _unread(report: Report, path: str, *keys: str) -> bool:
-    """True if one of the values has a reported problem, so that it is not to be compared."""
+    """True if one of the values has a reported problem, and so must not be compared."""
     return any(report.is_faulty(f"{path}.{key}") for key in keys)
 
 
 def _check_names(kind: str, names: tuple[str, ...], earlier: set[str], report: Report, path: str) -> None:
-    """Check that a queue's limits have every name once, and none after the wildcard."""
+    """Check that a queue's limits have every name only once, and no name after the wildcard."""
     for name in names:
         if name in earlier:
             report.problem(f"duplicated {kind} name '{name}', already exists", path)
@@ -223,7 +223,7 @@ def _check_amounts(limit: LimitConfig, queue: QueueConfig, report: Report) -> No
 
 
 _Bound = tuple[Resources, int]
-"""Limit for a name at the nearest ancestor that has one: resources, and applications."""
+"""Limit for a name in the nearest ancestor that has one: resources, and number of applications."""
 
 _UNBOUNDED: _Bound = (EMPTY, 0)
 
@@ -255,7 +255,7 @@ def _check_limits_below(queue: QueueConfig, kind: str, above: dict[str, _Bound],
 def _check_limit(
     limit: LimitConfig, kind: str, name: str, queue: QueueConfig, above: Mapping[str, _Bound], report: Report
 ) -> None:
-    """Check the limit for one name; where no ancestor has the name, the wildcard's nearest limit counts."""
+    """Check the limit for one name; if no ancestor has the name, the nearest wildcard's limit counts."""
     resources, applications = above.get(name, above.get(WILDCARD, _UNBOUNDED))
     named = name in above
     than = "immediate or ancestor parent {}" if named else "wildcard {} of immediate or ancestor parent queue"

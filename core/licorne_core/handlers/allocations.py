@@ -46,7 +46,7 @@ _ENDS = {
 
 
 def _update(registry: Registry, rm: Rm, command: UpdateAllocations, now: float) -> list[Effect]:
-    """Asks and existing allocations in order, rejections, then releases (spec § 1.6.6)."""
+    """Process asks and existing allocations in order, then rejections, then releases (spec § 1.6.6)."""
     jobs = registry.jobs
     job = jobs.find(command) if command.releases else None
     if job is not None:
@@ -148,14 +148,14 @@ def _add(partition: Partition, app: Application, ask: Ask, now: float, outcome: 
 
 
 def _is_news(assumed: Ask, ask: Ask) -> bool:
-    """True if the RM changes an assumed ask; a mere repetition changes nothing (§ 5.3.5)."""
+    """True if the RM changes an assumed ask; repeating the ask changes nothing (§ 5.3.5)."""
     return bool(ask.node_id) or ask.ask_class.items != assumed.ask_class.items
 
 
 def _ask_again(
     partition: Partition, app: Application, request: Request, ask: Ask, now: float, outcome: Outcome
 ) -> None:
-    """A pending ask is sent again: with another size, or with the node on which the RM put it (§ 5.3.5)."""
+    """Accept a pending ask again, in another size or with the node on which the RM placed it (§ 5.3.5)."""
     known = request.ask
     resized = _resized(known, ask)
     if ask.node_id:
@@ -193,7 +193,7 @@ def replace_ask(partition: Partition, app: Application, request: Request, ask: A
 
 
 def _resized(known: Ask, ask: Ask) -> Ask:
-    """The existing ask in the size of the new one; it keeps its tags, and never takes less memory."""
+    """The existing ask with the size of the new one; its tags stay, and its memory never shrinks."""
     if ask.ask_class.items == known.ask_class.items:
         return known
     before = known.ask_class
@@ -208,7 +208,7 @@ def _resize_allocation(
     """Resize a running allocation; it is booked regardless of limits (§ 5.3.5)."""
     known = request.ask
     if ask.node_id and request.state in _MAY_WAIT_AGAIN:
-        # The RM reports that it runs.
+        # The RM reports that it is running.
         request.setback = None
     if ask.tags and request.state in BOOKED:
         note_start(request, ask, now)
@@ -236,7 +236,7 @@ def _resize_allocation(
 
 
 def _resize_linked(partition: Partition, app: Application, request: Request, ask: Ask, now: float) -> None:
-    """Resize a linked request; it takes room of its own only on a node other than its placeholder's."""
+    """Resize a linked request; it uses free room only on a node other than that of its placeholder."""
     own = request.allocation
     node = None if own is None else partition.nodes.by_id[own.node_id]
     check_growth(partition, ask.key, request.ask.ask_class.items, ask.ask_class.items, node)
@@ -291,7 +291,7 @@ class _Releases(OutcomeJob):
         super().__init__(command, rm.slice_size, now)
 
     def steps(self) -> Iterator[int]:
-        """Carry the releases out in order (spec § 1.6.11); unknown ones are ignored."""
+        """Process the releases in order (spec § 1.6.11); unknown ones are ignored."""
         for release in self._releases:
             partition = self._rm.find(release.partition)
             if partition is None:
@@ -308,7 +308,7 @@ class _Releases(OutcomeJob):
                 yield from self._release_all(partition, app, release.termination)
 
     def _release_one(self, partition: Partition, app: Application, release: ReleaseRequest) -> None:
-        """Release the request of the key. To the RM an assumed one is a pending ask."""
+        """Release the request with the key. An assumed request is still a pending ask for the RM."""
         request = app.requests.get(release.key)
         if request is None:
             return
@@ -326,7 +326,7 @@ class _Releases(OutcomeJob):
     def _release_all(
         self, partition: Partition, app: Application, termination: TerminationType
     ) -> Iterator[int]:
-        """Release everything of the application, first the requests that the RM counts as asks."""
+        """Release everything of the application; what the RM counts as asks is released first."""
         yield from roll_back_all(self, partition, app, PairEvent.DROPPED)
         if termination is TerminationType.SCHEDULING_FAILED_ON_RM:
             return
@@ -386,7 +386,7 @@ def _ask_back(partition: Partition, app: Application, request: Request, now: flo
 
 
 def _setback(backoff: AskBackoff, request: Request, now: float) -> Setback:
-    """Count another failure. An allocation that existed for longer than any back-off counts as having run."""
+    """Count another failure. An allocation that lasted longer than any back-off counts as having run."""
     assert request.allocation is not None, f"{request!r} could not be run"
     stood = now - request.allocation.allocation_time
     before = request.setback

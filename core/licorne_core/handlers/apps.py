@@ -83,7 +83,7 @@ def _value(entry: Any) -> int:
 
 
 def _count(text: str) -> int:
-    """The number in the text, 0 if it is none."""
+    """The number in the text; 0 if it is not a number."""
     if not text.isdecimal() or not text.isascii() or len(text) > 20:
         return 0
     value = int(text)
@@ -91,7 +91,7 @@ def _count(text: str) -> int:
 
 
 def _update(registry: Registry, rm: Rm, command: UpdateApplications, now: float) -> list[Effect]:
-    """All additions, one answer for them, then the removals (spec § 1.6.6)."""
+    """Process all additions, answer them together, then process the removals (spec § 1.6.6)."""
     jobs = registry.jobs
     job = jobs.find(command)
     if job is not None:
@@ -184,10 +184,10 @@ def _add(rm: Rm, new: NewApplication, now: float) -> Application:
 def _place(
     partition: Partition, placed: NewApplication, gang: Gang, now: float
 ) -> tuple[Queue, TemplateConfig | None]:
-    """Return the leaf for the application, and its tags' template for the leaf.
+    """Return the leaf for the application, and the template from its tags.
 
-    The gang is compared with the maximum that the application itself sets. If it is refused, queues
-    created for it are removed.
+    The gang is compared with the maximum that the application sets itself. If it is refused, queues created
+    for it are removed.
     """
     tree = partition.tree
     before = len(tree)
@@ -271,7 +271,7 @@ class _Removals(OutcomeJob):
         super().__init__(command, rm.slice_size, now)
 
     def steps(self) -> Iterator[int]:
-        """Remove one after the other; see `Job`."""
+        """Remove the applications one by one; see `Job`."""
         for removal in self._removals:
             partition = self._rm.find(removal.partition)
             app = partition.applications.get(removal.app_id) if partition else None

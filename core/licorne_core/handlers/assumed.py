@@ -1,4 +1,4 @@
-"""Assumed allocations: booked before the RM accepts their nodes, then confirmed or not (spec § 8.4)."""
+"""Assumed allocations are booked before the RM accepts their nodes, then confirmed or undone (spec § 8.4)."""
 
 from collections.abc import Callable, Iterator
 
@@ -45,7 +45,7 @@ def confirm(partition: Partition, app: Application, request: Request, now: float
 def roll_back(partition: Partition, app: Application, request: Request, event: PairEvent, now: float) -> None:
     """Return an ask that waits for an answer to pending; the answer will be ignored.
 
-    `event` is the reason, for one that was to replace a placeholder.
+    `event` is the reason, used if the ask was to replace a placeholder.
     """
     _end_wait(partition, request)
     if request.state is RequestState.MATCHED:
@@ -87,7 +87,7 @@ def roll_back_on(partition: Partition, node: Node, now: float, *, gone: bool) ->
 def roll_back_unfitting(partition: Partition, node: Node, now: float) -> None:
     """Roll back assumed asks that no longer fit on a node after its capacity has shrunk (§§ 7.2-7.4).
 
-    The latest ask is rolled back first, as long as a type that it requests is below zero.
+    The latest ask is rolled back first, as long as the free amount of a type that it requests is negative.
     """
     for app, request in reversed(_assumed_on(partition, node)):
         if any(node.available.get(name, 0) < 0 for name, _ in request.ask.ask_class.items):

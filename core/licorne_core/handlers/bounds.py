@@ -1,4 +1,4 @@
-"""Bounds on values from outside, so that no book can leave its range (reliability A7)."""
+"""Bounds on values from outside, so that no total overflows (reliability A7)."""
 
 from collections.abc import Iterable
 
@@ -12,11 +12,11 @@ from licorne_core.values.resources import EMPTY, INT64_MAX, MAX_RESOURCE_TYPES, 
 from licorne_core.values.rm_caps import RmCaps
 
 MOST_SIZES, MOST_TYPES = 1000, 16
-"""Bound on sizes of asks that a partition caches, and most types of each: they take so little memory that
+"""Maximum number of ask sizes that a partition caches, and of types in each: they use so little memory that
 they count for no cap."""
 
 MAX_TASK_GROUPS = 1000
-"""Maximum number of task groups that an application may ever name: all of them are kept until it ends."""
+"""Maximum number of task groups that an application may ever name, because all are kept until it ends."""
 
 
 def check_task_group(app: Application, ask: Ask) -> None:
@@ -59,7 +59,7 @@ def check_growth(
 ) -> None:
     """Refuse an ask or allocation whose new size takes a total beyond int64 (see `check_new`).
 
-    `before` is its present size: in the partition, and on the node if one is given.
+    `before` is its current size in the partition, and on the node if one is given.
     """
     for name, _ in after:
         if name not in partition.types:
@@ -76,7 +76,7 @@ def check_growth(
 
 
 def check_new(partition: Partition, ask: Ask) -> None:
-    """The same as `check_growth`, for a new ask.
+    """Check a new ask like `check_growth`.
 
     A size that was accepted before needs no check of its types: while the number of requests times the
     largest amount is within int64, every total is.
@@ -127,7 +127,7 @@ def _check_total(key: str, name: str, value: int, others: int) -> None:
 
 
 def check_types(partition: Partition, names: Iterable[str]) -> None:
-    """Refuse types beyond `MAX_RESOURCE_TYPES`; otherwise note all of them."""
+    """Refuse types beyond `MAX_RESOURCE_TYPES`; otherwise record all of them."""
     types = partition.types
     new = [name for name in names if name not in types]
     if new and len(types) + len(new) > MAX_RESOURCE_TYPES:

@@ -11,11 +11,11 @@ from licorne_core.values.errors import Refusal, Rejected
 from licorne_core.values.tags import CHECKPOINT, LOST_WORK, STARTED, read_seconds
 
 MOST_AHEAD: Final = 60.0
-"""Maximum number of seconds by which the clock of an RM may be ahead: a start up to then counts as now."""
+"""Seconds by which the clock of an RM may be ahead; a start up to this far ahead counts as now."""
 
 
 def note_checkpoint(partition: Partition, app: Application, request: Request, ask: Ask, now: float) -> None:
-    """Note the checkpoint of a running allocation, if its RM reports one in a tag.
+    """Record the checkpoint of a running allocation, if its RM reports one in a tag.
 
     A checkpoint in the future counts as now.
     """
@@ -31,14 +31,14 @@ def note_checkpoint(partition: Partition, app: Application, request: Request, as
 
 
 def note_start(request: Request, ask: Ask, now: float) -> None:
-    """Note when a running allocation began, if its RM reports it in a tag."""
+    """Record when a running allocation started, if its RM reports the time in a tag."""
     started = read_seconds(ask.tags, STARTED)
     if started is not None:
         request.started = min(float(started), now)
 
 
 def check_reported(ask: Ask, now: float) -> None:
-    """Refuse an allocation whose tags have an invalid checkpoint or start."""
+    """Refuse an allocation whose tags have an invalid checkpoint or start time."""
     _checkpoint(ask, 0.0)
     started = read_seconds(ask.tags, STARTED)
     if started is not None and started > now + MOST_AHEAD:
@@ -50,7 +50,7 @@ def check_reported(ask: Ask, now: float) -> None:
 
 
 def _checkpoint(ask: Ask, now: float) -> float | None:
-    """Checkpoint in the tags, in unix seconds; None for none."""
+    """Checkpoint in the tags, in unix seconds; None if there is none."""
     checkpoint = read_seconds(ask.tags, CHECKPOINT)
     if checkpoint is not None:
         return float(checkpoint)

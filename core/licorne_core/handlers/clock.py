@@ -14,9 +14,9 @@ def settle_order(partition: Partition, now: float) -> None:
 
 
 def follow_time(partition: Partition, now: float) -> bool:
-    """Let the extensions that track usage advance to the present.
+    """Let the extensions that track usage advance to `now`.
 
-    Returns False if one of them has too much to do for one turn: then another turn decides.
+    Returns False if one of them has too much work for one turn: then a later turn decides.
     """
     usage = partition.usage
     usage.time = max(now, usage.time)

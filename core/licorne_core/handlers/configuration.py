@@ -62,7 +62,7 @@ def build(job: CommandJob, rm: Rm, config: PartitionConfig, options: Options) ->
 
 
 def reload(job: CommandJob, partition: Partition, config: PartitionConfig) -> Iterator[int]:
-    """Apply another configuration: rules, node order, queues, as in spec § 2.7.2."""
+    """Apply another configuration: rules, node order and queues (spec § 2.7.2)."""
     # The next pass has to examine all items. No pass runs before the last step of this reload.
     partition.wakeups.waiting.runnable = True
     if config.node_sort != partition.config.node_sort:
@@ -94,7 +94,7 @@ def reload(job: CommandJob, partition: Partition, config: PartitionConfig) -> It
 def _settle_queues(
     job: CommandJob, partition: Partition, config: PartitionConfig, *, is_new: bool = False
 ) -> Iterator[int]:
-    """Settle the queues of a partition that may be new, with extensions, and publish the changes."""
+    """Apply the settings of a partition's queues, with extensions, and publish the changes."""
     points, watched = partition.points, partition.journal.on
     for extension in points.configure:
         extension.configure(config)
@@ -114,7 +114,7 @@ def _settle_queues(
 
 
 def _note(job: CommandJob, partition: Partition, change: Change, limited: list[Change]) -> None:
-    """Publish changes of a queue at once, and collect those of its limits for later (§ 12.1.4)."""
+    """Publish changes of a queue at once, and collect changes of its limits for later (§ 12.1.4)."""
     partition.journal.note_all(queue_facts(change, job.now))
     _, before, after = change
     if (before.limits if before else ()) != (after.limits if after else ()):
@@ -129,9 +129,9 @@ def _note_limits(job: CommandJob, partition: Partition, limited: list[Change]) -
 
 
 def _follow_limits(job: CommandJob, partition: Partition, app: Application) -> Iterator[int]:
-    """Apply changed limits to an application, maybe those of another group (spec § 10.7).
+    """Apply changed limits to an application, possibly those of another group (spec § 10.7).
 
-    The group changes only if the present one is not limited any more.
+    The group changes only if the current one is not limited any more.
     """
     if app.leaf is None:
         return
@@ -168,7 +168,7 @@ _LAST_EVENT = {AppState.FAILING: AppEvent.FAIL, AppState.COMPLETING: AppEvent.CO
 def remove_partition(job: OutcomeJob, registry: Registry, rm: Rm, name: PartitionName) -> Iterator[int]:
     """Stop and empty the partition: its applications fail, and its allocations are released.
 
-    It exists until the last step.
+    The partition exists until the last step.
     """
     partition = rm.partitions[name]
     stop(partition.tree)
@@ -197,7 +197,7 @@ def remove_partition(job: OutcomeJob, registry: Registry, rm: Rm, name: Partitio
 
 
 def _end(job: OutcomeJob, partition: Partition, app: Application) -> Iterator[int]:
-    """End the application's requests, and the application with the last of them."""
+    """End the application's requests; the application ends with the last request."""
     job.outcome.updates += _begin_to_fail(partition, app, job.now)
     yield from drop_asks(job, partition, app)
     yield from release_all(job, partition, app, PARTITION_REMOVED)
@@ -224,7 +224,7 @@ _ID_LIMITS = "rmID must not be empty and must not hold '[' or ']'"
 
 
 def register(registry: Registry, command: RegisterRm, now: float) -> list[Effect]:
-    """Drop the RM's old state and start with an empty one; a refused registration changes nothing."""
+    """Replace the RM's old state by an empty one; a refused registration changes nothing."""
     job = registry.jobs.find(command)
     if job is None:
         rm_id = command.rm_id
@@ -241,7 +241,7 @@ def register(registry: Registry, command: RegisterRm, now: float) -> list[Effect
 
 
 def _usable(config: SubmittedConfig, options: Options) -> Configuration:
-    """The configuration to use: the submitted one, or the default without one.
+    """The configuration to use: the submitted one, or the default if none was submitted.
 
     Raises:
         ConfigError: the submitted one is invalid, or has more than an RM may have.
@@ -273,7 +273,7 @@ class _Registration(CommandJob):
     def __init__(
         self, registry: Registry, command: RegisterRm, configuration: Configuration, now: float
     ) -> None:
-        """Start a registration with a checked configuration."""
+        """Prepare a registration with a checked configuration."""
         self._registry = registry
         options = registry.options
         holdings = Holdings(command.rm_id, options.rm_caps, registry.pressure)
@@ -283,7 +283,7 @@ class _Registration(CommandJob):
         super().__init__(command, options.tuning.slice_size, now)
 
     def steps(self) -> Iterator[int]:
-        """Build all partitions, then put them in force."""
+        """Build all partitions, then activate them."""
         rm, registry = self._rm, self._registry
         for config in rm.configuration.partitions:
             yield from build(self, rm, config, registry.options)
@@ -297,7 +297,7 @@ class _Registration(CommandJob):
 
 
 def _update(registry: Registry, rm: Rm, command: UpdateConfiguration, now: float) -> list[Effect]:
-    """Apply a new configuration whole or not at all, over all partitions (spec § 2.7).
+    """Apply a new configuration to all partitions, either completely or not at all (spec § 2.7).
 
     The extra configuration stays in force even if the queues are refused (§ 13.1).
     """
@@ -319,7 +319,7 @@ def _update(registry: Registry, rm: Rm, command: UpdateConfiguration, now: float
 def refusal_of(
     rm_id: RmId, rm: Rm | None, config: SubmittedConfig, options: Options
 ) -> ConfigurationRefused | None:
-    """Reason that an update of the RM with the configuration is refused; None if it is not.
+    """The reason to refuse an update of the RM with the configuration; None if it is acceptable.
 
     `rm` is None for an RM that is not registered: then only the configuration itself is checked.
     """
@@ -353,7 +353,7 @@ class _Update(OutcomeJob):
         configuration: Configuration,
         now: float,
     ) -> None:
-        """Start an update with a checked configuration."""
+        """Prepare an update with a checked configuration."""
         self._registry = registry
         self._rm = rm
         self._configuration = configuration

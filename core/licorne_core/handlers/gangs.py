@@ -40,10 +40,10 @@ from licorne_core.values.slices import PART
 from licorne_core.values.timers import Due
 
 LEAST_TIMEOUT = 0.001
-"""Minimum number of seconds until the timeout, for placeholders that arrive after it."""
+"""Minimum timeout in seconds, for placeholders that arrive after it has passed."""
 
 CREATION_TAG = "yunikorn.apache.org/creationTime"
-"""The tag of an application with the unix seconds at which its timeout starts."""
+"""Tag of an application with its creation time in unix seconds, at which the timeout starts."""
 
 _MAX_MILLISECONDS = (2**63 - 1) // 1_000_000
 
@@ -63,7 +63,7 @@ def gang_of(partition: Partition, new: NewApplication, now: float) -> Gang:
 def placeholder_timeout(milliseconds: int, tags: Mapping[str, str], now: float) -> float:
     """Seconds until placeholders time out: the configured time, less the time spent (§ 5.4).
 
-    The time starts with the application's creation, as given by its tag in unix seconds.
+    The timeout starts at the application's creation, which its tag gives in unix seconds.
     """
     timeout = DEFAULT_TIMEOUT
     if 0 < milliseconds <= _MAX_MILLISECONDS:
@@ -162,7 +162,7 @@ def time_to_complete(job: TimerJob) -> Iterator[int]:
 
 
 def stop_kept(job: TimerJob, app: Application, had: Sequence[Request], message: str) -> Iterator[int]:
-    """Stop those of the placeholders `had` that still hold room."""
+    """Stop the placeholders in `had` that still hold room."""
     for number, request in enumerate(had if app.placeholder_count else (), 1):
         if request.state is RequestState.PLACEHOLDER and still_has(app, request):
             job.partition.pairs.stop(app, request)
@@ -173,12 +173,12 @@ def stop_kept(job: TimerJob, app: Application, had: Sequence[Request], message: 
 
 
 def still_has(app: Application, request: Request) -> bool:
-    """True if the request has not ended meanwhile."""
+    """True if the request has not ended in the meantime."""
     return app.requests.get(request.key) is request
 
 
 def end_if_none_left(job: TimerJob, app: Application, state: AppState) -> None:
-    """End the deadline at once, if no placeholder has to end first."""
+    """Let the application leave `state` at once, unless a placeholder has to end first."""
     if app.leaf is not None and app.state is state and not app.placeholder_count:
         updates = after_gone(job.partition, app, Gone.PLACEHOLDER, job.now)
         job.outcome.last_updates += updates
@@ -217,8 +217,8 @@ def free(
 ) -> Freed | None:
     """Free an allocation; `with_node` if its node is removed as well.
 
-    A real request that waits for the end of the placeholder replaces it (spec §§ 6.6, 6.12).
-    Otherwise return the fact to publish, which is not noted yet.
+    A real request that waits for the end of the placeholder replaces it (spec §§ 6.6, 6.12). Otherwise return
+    the fact to publish, which is not recorded yet.
     """
     if request.state is RequestState.NOTICED:
         end_stay(partition.stays, request)

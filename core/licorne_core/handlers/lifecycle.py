@@ -1,4 +1,4 @@
-"""Consequences of an application's change of state: counts, timers, leaving its queue (spec § 5.1)."""
+"""Consequences of an application's change of state: counts, timers, removal from its queue (spec § 5.1)."""
 
 from collections.abc import Callable
 from typing import Final
@@ -44,8 +44,8 @@ def advance(
 ) -> list[ApplicationUpdate]:
     """Let the application follow the event; return the updates for the RM (§ 5.1.2).
 
-    An event without a transition from the present state does nothing. Without `noted` the caller
-    publishes the new state, together with other facts.
+    An event without a transition from the current state does nothing. Without `noted` the caller publishes
+    the new state, together with other facts.
     """
     before = app.state
     if not app.enter(event, now):
@@ -100,7 +100,7 @@ def after_gone(
 
 
 def end_placeholder_time(partition: Partition, app: Application) -> None:
-    """Cancel the timeout of an application without present or pending placeholders (spec § 6.7)."""
+    """Cancel the timeout of an application that has no booked or pending placeholders (spec § 6.7)."""
     if not (app.placeholder_count or app.gang.is_open):
         partition.timers.cancel(Timer(Due.PLACEHOLDERS, app.app_id))
 
@@ -116,7 +116,7 @@ def what_is_left(app: Application) -> Left:
 def allocation_made(
     partition: Partition, leaf: Queue, app: Application, allocation: Allocation, now: float
 ) -> list[ApplicationUpdate]:
-    """Note an allocation by the core: its application runs now (§ 5.1.1)."""
+    """Record an allocation made by the core: its application runs now (§ 5.1.1)."""
     partition.counters.allocations_made += 1
     leaf.counters.allocations_made += 1
     for extension in partition.points.served if leaf.interests else ():

@@ -42,7 +42,7 @@ def is_foreign(ask: Ask) -> bool:
 
 
 def take_foreign(partition: Partition, ask: Ask, now: float) -> None:
-    """Book a foreign allocation as occupied, replacing its earlier size; never answered."""
+    """Book a foreign allocation as occupied, replacing its earlier size; it gets no answer."""
     if not ask.node_id:
         raise Rejected(f"trying to add a foreign request (non-allocation) {ask.key}", Refusal.INVALID)
     if ask.node_id not in partition.nodes.by_id:
@@ -127,7 +127,7 @@ class _Update(OutcomeJob):
             self.effects.append(answer)
 
     def _change(self, update: NodeUpdate) -> Iterator[int]:
-        """Any action except a creation: never answered, unknown nodes are ignored (spec § 7)."""
+        """Apply any action except a creation; no answer is sent, and unknown nodes are ignored (spec § 7)."""
         found = _find(self._rm, update)
         if update.action is NodeAction.DECOMISSION:
             self._rm.failed_nodes.pop(update.node_id, None)
@@ -183,7 +183,7 @@ def _create(rm: Rm, update: NodeUpdate, now: float) -> None:
 
 
 def _find(rm: Rm, update: NodeUpdate) -> tuple[Partition, Node] | None:
-    """The named node, and its partition; None for an unknown node."""
+    """The named node and its partition; None for an unknown node."""
     partition = rm.find(update.partition) if update.partition else rm.holder_of(update.node_id)
     node = partition.nodes.by_id.get(update.node_id) if partition else None
     return None if partition is None or node is None else (partition, node)
@@ -231,7 +231,7 @@ def _decommission(job: OutcomeJob, partition: Partition, node: Node) -> Iterator
 
 
 def _free(job: OutcomeJob, partition: Partition, allocation: Allocation) -> Gone | None:
-    """Free an allocation of a node that is removed; return its kind, if it ended by itself."""
+    """Free an allocation of a removed node; return its kind, or None if its partner's end has ended it."""
     app = partition.applications[allocation.ask.app_id]
     request = app.requests.get(allocation.key)
     if request is None or request.allocation is not allocation:

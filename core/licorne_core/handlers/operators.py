@@ -1,4 +1,4 @@
-"""Common parts of operators' commands: refusals, and the end of waits."""
+"""Common parts of operators' commands: refusals, and ending waits."""
 
 from collections.abc import Iterator
 
@@ -13,7 +13,7 @@ class CommandRefused(LicorneError):
     """An operator's command is impossible; the text has the reason."""
 
     def __init__(self, refusal: OperatorRefusal, reason: str) -> None:
-        """Create a refusal; `refusal` is for programs."""
+        """Create a refusal; `refusal` is the reason for programs, `reason` the text for people."""
         super().__init__(reason)
         self.refusal = refusal
 
@@ -33,7 +33,7 @@ def partition_meant(rm: Rm, name: str) -> Partition:
 def give_up_waits(partition: Partition, app: Application, now: float) -> Iterator[int]:
     """End all waits of the application for nodes and blockers, in steps of a job.
 
-    It is not searched for a while, and blockers may change meanwhile.
+    The application is not examined for a while, and blockers may change meanwhile.
     """
     for request in list(app.reserved.values()):
         if request.reservation is not None:
@@ -45,7 +45,7 @@ def give_up_waits(partition: Partition, app: Application, now: float) -> Iterato
 
 
 def not_there(partition: Partition, app_id: str) -> CommandRefused:
-    """Refusal for an unknown application: it has ended, or never existed."""
+    """Refusal for an unknown application, which has ended or never existed."""
     app = latest_end(partition, app_id)
     if app is not None:
         what = f"application {shown(app_id)} is over: it is {app.state.value}"

@@ -109,16 +109,16 @@ class TimerJob(Job):
     def __init__(
         self, partition: Partition, timer: Timer, work: "Callable[[TimerJob], Iterator[int]]", now: float
     ) -> None:
-        """Begin the `work` of a due deadline."""
+        """Prepare the `work` of a due deadline."""
         self.partition = partition
         self.timer = timer
         self.outcome = Outcome()
-        """Outcome of the present tick."""
+        """The outcome of the current tick."""
         self._work = work
         super().__init__(now)
 
     def steps(self) -> Iterator[int]:
-        """Do the work, see `Job`."""
+        """Do the work; see `Job`."""
         return self._work(self)
 
 
@@ -128,13 +128,13 @@ class Firing:
     __slots__ = ("again", "now", "outcome", "part", "partition", "said")
 
     def __init__(self, partition: Partition, now: float, part: Slice) -> None:
-        """Begin with no work done."""
+        """Start without any work done."""
         self.partition = partition
         self.now = now
         self.part = part
         self.outcome = Outcome()
         self.said: list[Effect] = []
-        """Effects besides the outcome."""
+        """Effects in addition to the outcome."""
         self.again: list[Timer] = []
         """Deadlines that continue in the next tick."""
 
@@ -170,7 +170,7 @@ class Answered(NamedTuple):
 
 
 Answers = Mapping[type, Answered]
-"""Functions by the type of `Call.asker`."""
+"""Functions that process answers, by the type of `Call.asker`."""
 Decisions = Mapping[type, Callable[[Partition, Any, float, Outcome], Sequence[Allocation] | None]]
 """Handlers of decisions that do not place a single ask, by type."""
 
@@ -179,7 +179,7 @@ class OutcomeJob(CommandJob):
     """A large command whose outcome is sent with each slice."""
 
     def __init__(self, command: LargeCommand, slice_size: int, now: float) -> None:
-        """Begin a command, see `CommandJob`."""
+        """Begin a command; see `CommandJob`."""
         self.outcome = Outcome()
         super().__init__(command, slice_size, now)
 

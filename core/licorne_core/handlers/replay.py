@@ -17,7 +17,7 @@ from licorne_core.partitions.registry import Registry, ReplayCounts, Rm
 
 
 def _begin(_registry: Registry, rm: Rm, _command: BeginReplay, _now: float) -> list[Effect]:
-    """Hold scheduling and start to count."""
+    """Hold scheduling, and start to count arriving items."""
     rm.replay = ReplayCounts()
     rm.set_hold(Hold.REPLAY, on=True)
     return []
@@ -53,7 +53,7 @@ def _set_hold(_registry: Registry, rm: Rm, command: SetHold, _now: float) -> lis
 
 
 def count_replayed(counts: ReplayCounts, command: object) -> None:
-    """Count arrivals during a replay."""
+    """Count items that arrive during a replay."""
     match command:
         case UpdateNodes(nodes=nodes):
             counts.nodes += len(nodes)

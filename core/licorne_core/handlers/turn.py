@@ -67,7 +67,7 @@ def _changes(removed: list[Queue]) -> list[Change]:
 
 
 def _note_lack(partition: Partition, now: float) -> None:
-    """Note at the end of a turn if asks, or whole gangs, lack a node: `auto` packs from the next one on."""
+    """Record at the end of a turn if asks, or whole gangs, lack a node: `auto` then packs."""
     nodes = partition.nodes
     if partition.wakeups.backlog.lacking:
         nodes.lacked.add(NODES)
@@ -99,25 +99,25 @@ def _order_nodes(job: TimerJob) -> Iterator[int]:
 
 
 LOOK_TIME: Final = 10.0
-"""Seconds in which no ask has lacked a node, after which `auto` packs no more; also bounds its changes."""
+"""Seconds without an ask that lacks a node until `auto` stops packing; also the time between changes."""
 
 MOST_GANGS: Final = 64
-"""Waiting gangs that are examined after each turn, at most."""
+"""Maximum number of waiting gangs that are examined after each turn."""
 
 _LOOK: Final = Timer(Due.NODE_ORDER)
 
 HOLD_TIME = 1.0
-"""Seconds by which a timer that must not fire on hold is delayed, until the hold ends."""
+"""Seconds by which a timer that must not fire during a hold is delayed, repeatedly until the hold ends."""
 
 
 TRIES = 16
-"""Tries of a turn for each decision: asks that fit nowhere must not prolong it."""
+"""Maximum number of tries for each decision of a turn: asks that fit nowhere must not prolong it."""
 
 STOPS = 8
 """Number of stopped requests that cost as much as another deadline."""
 
 MOST_TRIES = 512
-"""Maximum number of tries of a turn: they take 10 to 20 ms if no node is found for any."""
+"""Maximum number of tries of a turn: together they take 10 to 20 ms if no node is found."""
 
 
 def fire_timers(partition: Partition, now: float, part: Slice) -> list[Effect]:
@@ -162,7 +162,7 @@ def _try_again(firing: Firing, timer: Timer) -> None:
 
 
 def _escalate(firing: Firing, timer: Timer) -> None:
-    """Let asks that have waited long enough get another remedy."""
+    """Give asks that have waited long enough the next remedy."""
     partition = firing.partition
     partition.escalation.on_time(partition.applications[timer.app_id], firing.now)
 
@@ -170,7 +170,7 @@ def _escalate(firing: Firing, timer: Timer) -> None:
 def _work(firing: Firing, timer: Timer) -> None:
     """Do the work of a deadline, or continue it, as far as the slice allows.
 
-    Unfinished work has a deadline before all others, and the partition makes no decisions until then.
+    Unfinished work gets a deadline before all others, and the partition makes no decisions before its end.
     """
     partition, part = firing.partition, firing.part
     job = partition.job

@@ -56,7 +56,7 @@ class Allocations:
         self._counters = counters
 
     def allocate(self, candidate: Candidate, now: float) -> Allocation:
-        """Carry out a decision that the RM receives at once."""
+        """Book a decision that the RM receives at once."""
         _, app, request, _ = candidate
         if request.ask.placeholder:
             app.gang.keep(request)
@@ -64,7 +64,7 @@ class Allocations:
         return self._place(candidate, _ALLOCATE, now)
 
     def assume(self, candidate: Candidate, now: float) -> None:
-        """Carry out a decision that the RM has to accept first (spec § 8.4)."""
+        """Book a decision that the RM has to accept first (spec § 8.4)."""
         self._place(candidate, RequestEvent.ASSUME, now)
 
     def _place(self, candidate: Candidate, event: RequestEvent, now: float) -> Allocation:
@@ -113,7 +113,7 @@ class Allocations:
         return allocation
 
     def note_unknown(self, node: Node) -> None:
-        """Void the predicate results of a node after a confirmation that the RM does not count."""
+        """Void the predicate results of a node after a confirmation of which the RM is not aware."""
         if node.note_known_change(narrowed=True):
             self._dirty.mark_node(node)
         else:
@@ -242,11 +242,11 @@ class Pairs:
         return placeholder
 
     def step(self, request: Request, event: PairEvent) -> PairStep:
-        """Return the table's step for the event on the pair of a real request."""
+        """Return the step in the table for the event on the pair of a real request."""
         return PAIRS[_partner(request).state, request.state, event]
 
     def part(self, app: Application, request: Request, event: PairEvent, now: float) -> None:
-        """Separate the pair: by the table the real request is pending again, or ends."""
+        """Separate the pair: the table decides whether the real request is pending again, or ends."""
         placeholder = _partner(request)
         step = self.step(request, event)
         request.partner = placeholder.partner = None
@@ -256,7 +256,7 @@ class Pairs:
         self._count(app, placeholder, step.counts_as)
 
     def take_place(self, app: Application, request: Request, step: PairStep, now: float) -> Allocation:
-        """Place the request where its ended placeholder was. `step` is that of the table."""
+        """Place the request where its ended placeholder was; `step` is from the table."""
         placeholder = _partner(request)
         where = request.allocation or placeholder.allocation
         assert where is not None, f"{placeholder!r} keeps room somewhere"

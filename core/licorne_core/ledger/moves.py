@@ -54,7 +54,7 @@ class Moves:
     def __init__(
         self, nodes: NodeBook, dirty: Dirty, pending: PendingAsks, reservations: Reservations
     ) -> None:
-        """Book in one partition."""
+        """Serve one partition."""
         self._nodes = nodes
         self._dirty = dirty
         self._pending = pending
@@ -245,7 +245,7 @@ class Moves:
                 unbook_in_quotas(ask.ask_class.items, app, placeholder=ask.placeholder)
                 app.give_back(request)
                 if app.gang.is_parked and app.gang.units is not None:
-                    # The next unit of the gang consists of other members.
+                    # The next unit of the gang has other members.
                     self._pending.regroup(app)
             elif account is _ON_NODE:
                 self._leave_node(request)
@@ -286,7 +286,7 @@ class Moves:
                     self._dirty.mark_due(app)
 
     def _node_of(self, request: Request, place: Allocation | None = None) -> Node | None:
-        """The node of its allocation, or of the given new place."""
+        """The node of its allocation, or of the given new allocation; None if there is none."""
         allocation = request.allocation or place
         return None if allocation is None else self._nodes.by_id[allocation.node_id]
 
@@ -295,7 +295,7 @@ class Cluster:
     """Changes the nodes of one partition, and marks them."""
 
     def __init__(self, root: Queue, nodes: NodeBook, dirty: Dirty, reservations: Reservations) -> None:
-        """Book in one partition."""
+        """Serve one partition."""
         self._root = root
         root.overhang = nodes.overhang
         self._nodes = nodes
@@ -326,13 +326,13 @@ class Cluster:
         self._resized()
 
     def set_schedulable(self, node: Node, *, schedulable: bool) -> bool:
-        """Set whether the node is schedulable, as its RM drains or reopens it; True if that changed it."""
+        """Set whether the node is schedulable, as its RM drains or reopens it; True if the node changed."""
         before = node.schedulable
         node.set_schedulable(schedulable=schedulable)
         return self._is_another(node, before)
 
     def close(self, node: Node, mark: OperatorMark | None, now: float) -> bool:
-        """Close the node to new allocations, or reopen it with None; True if that changed it.
+        """Close the node to new allocations, or reopen it if `mark` is None; True if this changed the node.
 
         A closed node can be reserved only for asks that require it.
         """
@@ -366,6 +366,6 @@ class Cluster:
 
 
 def _lose_claims(node: Node) -> None:
-    """Release all claims on a node that was removed, closed or resized."""
+    """Release all claims on a removed, closed or resized node."""
     for claim in list(node.claims):
         claim.lose(node)

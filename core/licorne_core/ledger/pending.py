@@ -1,4 +1,4 @@
-"""Adds and removes pending asks, in the order of all (spec § 5.3); counts placeholders (§ 6.4)."""
+"""Adds and removes pending asks, in their common order (spec § 5.3); counts placeholders (§ 6.4)."""
 
 from licorne_core.ledger.reserving import Reservations
 from licorne_core.model.apps.application import Application
@@ -18,17 +18,17 @@ from licorne_core.values.counters import Counters
 
 
 class Placeholders:
-    """Keeps the numbers of task groups."""
+    """Keeps the counts of task groups."""
 
     __slots__ = ("_counters", "_dirty")
 
     def __init__(self, dirty: Dirty, counters: Counters) -> None:
-        """Book in one partition."""
+        """Serve one partition."""
         self._dirty = dirty
         self._counters = counters
 
     def give_up(self, app: Application, placeholder: Request) -> None:
-        """Release a free placeholder: it holds its room for no ask any more."""
+        """Release a free placeholder, which holds its room for no ask any more."""
         app.gang.take(placeholder)
         self.time_out(app.gang.group_of(placeholder.ask))
 
@@ -38,7 +38,7 @@ class Placeholders:
         app.gang.group_of(placeholder.ask).cancelled[placeholder] = None
 
     def end(self, app: Application, placeholder: Request, event: RequestEvent) -> None:
-        """End a placeholder. One that is being stopped was counted before."""
+        """End a placeholder. A placeholder that is being stopped was counted before."""
         group = app.gang.group_of(placeholder.ask)
         if placeholder in group.cancelled:
             del group.cancelled[placeholder]
@@ -50,7 +50,7 @@ class Placeholders:
                 self.give_up(app, placeholder)
 
     def end_cancelled(self, app: Application) -> None:
-        """End the wait for cancelled placeholders, whether the RM has confirmed their end or not."""
+        """Stop waiting for cancelled placeholders, whether the RM has confirmed their end or not."""
         for group in app.gang.groups.values():
             if group.cancelled:
                 number = len(group.cancelled)
@@ -85,7 +85,7 @@ class PendingAsks:
         reservations: Reservations,
         points: Points,
     ) -> None:
-        """Book in one partition."""
+        """Serve one partition."""
         self._points = points
         self._index = index
         self._wakeups = wakeups
@@ -116,14 +116,14 @@ class PendingAsks:
         app.placeholder_added(ask)
 
     def set_back(self, app: Application, request: Request, setback: Setback) -> None:
-        """Let a request that its RM could not run back off."""
+        """Start the back-off of a request that its RM could not run."""
         request.setback = setback
         request.group = None
         app.backing_off[request.key] = request
         self._escalation.await_retry(request, setback.until)
 
     def try_again(self, app: Application, request: Request, now: float) -> None:
-        """Try a request again, as its back-off is over."""
+        """Try a request again after its back-off."""
         self.end_back_off(app, request, now)
         self.enter(app, request, now)
 
@@ -146,7 +146,7 @@ class PendingAsks:
             self._reservations.end(request.reservation, now)
 
     def replace(self, app: Application, request: Request, ask: Ask, now: float) -> Request:
-        """Replace a pending ask by one of another size; its place, age and promise stay.
+        """Replace a pending ask by one of another size; it keeps its position, age and promise.
 
         The caller adjusts its reservation.
         """

@@ -81,7 +81,7 @@ class Promise:
         """True while the promise is paused: the ask itself is booked, and the RM is asked about its node."""
 
     def waits_on(self, node_id: NodeId) -> bool:
-        """True if a victim on the node has not ended."""
+        """True if a victim on the node has not ended yet."""
         return any(
             victim.allocation is not None and victim.allocation.node_id == node_id
             for victim in self.outstanding
@@ -103,7 +103,7 @@ class Promise:
             self._withhold(quota)
 
     def unbook(self) -> None:
-        """The inverse of `book`."""
+        """Undo `book`."""
         unbook_promise(self.items, self.app)
         for quota, withheld in self.withheld.items():
             refund(quota.withheld, withheld)
@@ -141,13 +141,13 @@ class RefusedStops:
     __slots__ = ("_nodes", "until")
 
     def __init__(self) -> None:
-        """Start without any."""
+        """Start without restrictions."""
         self._nodes: dict[Node, int] = {}
         self.until = -inf
         """End of the pause, in unix seconds."""
 
     def note(self, request: Request, node: Node, nodes: NodeBook, now: float) -> None:
-        """Note that the RM refuses a cleared node, one of `nodes`, to the ask."""
+        """Record that the RM has refused a cleared node, one of `nodes`, to the ask."""
         self._nodes = {one: one.known_version for one in self.nodes if nodes.by_id.get(one.node_id) is one}
         self._nodes[node] = node.known_version
         self.until = max(self.until, now + SEARCH_INTERVAL * 2**request.refused_stops)
@@ -167,18 +167,18 @@ class Promises:
     """
 
     def __init__(self) -> None:
-        """Start empty."""
+        """Start without promises."""
         self._by_victim: dict[Request, Promise] = {}
 
     def make(self, promise: Promise) -> None:
-        """Book a promise to an ask with a reservation, and note its victims."""
+        """Book a promise to an ask with a reservation, and record its victims."""
         promise.request.promise = promise
         promise.book()
         for victim in promise.outstanding:
             self._by_victim[victim] = promise
 
     def victim_gone(self, victim: Request) -> Reservation | None:
-        """Note that a victim has ended; return the reservation whose ask may now be tried."""
+        """Record that a victim has ended; return the reservation whose ask may now be tried, if any."""
         promise = self._by_victim.pop(victim, None)
         if promise is None:
             return None
@@ -186,7 +186,7 @@ class Promises:
         return promise.reservation
 
     def of_victim(self, victim: Request) -> Promise | None:
-        """The promise to the ask that waits for the end of the victim; None for none."""
+        """The promise to the ask that waits for the end of the victim; None if there is none."""
         return self._by_victim.get(victim)
 
     def victim_stopped(self, victim: Request) -> None:
@@ -205,7 +205,7 @@ class Promises:
         return noticed
 
     def victim_resized(self, victim: Request) -> None:
-        """Note that a remaining victim has changed its size."""
+        """Record that a remaining victim has changed its size."""
         promise = self._by_victim.get(victim)
         if promise is not None:
             promise.adjust(promise.outstanding[victim])

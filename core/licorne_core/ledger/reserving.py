@@ -48,7 +48,7 @@ class Reservations:
         journal: Journal,
         stays: Mapping[Request, Stay],
     ) -> None:
-        """Start empty; `stays` has the noticed victims."""
+        """Start without reservations; `stays` has the noticed victims."""
         self._escalation = escalation
         self._nodes = nodes
         self._journal = journal
@@ -183,7 +183,7 @@ class Reservations:
             self.lose_node(promise.reservation, now)
 
     def victim_gone(self, victim: Request) -> None:
-        """Note that a victim has ended, and wake the ask that it was stopped for."""
+        """Record that a victim has ended, and wake the ask for which it was stopped."""
         reservation = self.promises.victim_gone(victim)
         if reservation is not None:
             self._wake(reservation)
@@ -213,7 +213,7 @@ class Reservations:
             note_freed(app.further)
 
     def came_to_nothing(self, promise: Promise, now: float) -> None:
-        """End a promise that its ask cannot use any more, or that the laws of preemption no longer allow."""
+        """End a promise that its ask cannot use, or that the rules of preemption do not allow any more."""
         _stopped_in_vain(self.promises, self._stays, promise, now)
         self.end(promise.reservation, now)
 
@@ -233,7 +233,7 @@ class Reservations:
         self._wake(reservation)
 
     def _leave_node(self, reservation: Reservation, app: Application, request: Request, now: float) -> None:
-        """Free the reserved node, if any; a pending ask may have another one reserved."""
+        """Free the reserved node, if there is one; a pending ask may have another one reserved."""
         node_id, reservation.node_id = reservation.node_id, None
         if request.is_pending:
             readmit(self._escalation, request, now)
@@ -298,7 +298,7 @@ class Reservations:
 
 
 def _refused_in_vain(nodes: NodeBook, request: Request, node: Node, now: float) -> None:
-    """Pause stops for asks like this one, and exclude the cleared node until it changes."""
+    """Pause stops for similar asks, and exclude the cleared node until it changes."""
     promise, group = request.promise, request.group
     if promise is not None and promise.node_id == node.node_id and node.is_refused(request.ask.ask_class):
         group.refused_stops = group.refused_stops or RefusedStops()

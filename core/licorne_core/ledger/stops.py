@@ -17,7 +17,7 @@ KEPT = 10_000
 
 
 def numbers_of(queue: Queue) -> QueueNumbers:
-    """Copy the present numbers of the queue."""
+    """Copy the current numbers of the queue."""
     return QueueNumbers(
         path=queue.path,
         guaranteed=dict(queue.guaranteed or EMPTY),
@@ -38,7 +38,7 @@ class Ledger:
         """Start empty, for at most `kept` records."""
         self._kept = kept
         self.counts = dict.fromkeys(PreemptionRule, 0)
-        """Number of victims by rule, those of dropped records included."""
+        """Number of victims by rule, including dropped records."""
         self._noted = 0
         # By number, oldest first. A plain dict gets slower as its first entries are deleted.
         self._records: OrderedDict[int, PreemptionRecord] = OrderedDict()
@@ -62,13 +62,13 @@ class Ledger:
                 del self._last[victim]
 
     def released(self, app_id: AppId, key: AllocationKey, now: float) -> None:
-        """Note the release of an allocation. Ignored without a record, and from the second call on."""
+        """Record the release of an allocation. Ignored without a record, and from the second call on."""
         number = self._last.get((app_id, key))
         if number is not None and not self._records[number].released_time:
             self._records[number] = replace(self._records[number], released_time=now)
 
     def find(self, app_id: AppId, key: AllocationKey) -> PreemptionRecord | None:
-        """Last record of the allocation; None for none."""
+        """Last record of the allocation; None if there is none."""
         number = self._last.get((app_id, key))
         return None if number is None else self._records[number]
 
@@ -77,8 +77,8 @@ class Ledger:
     ) -> Iterator[PreemptionRecord]:
         """Yield records, newest first.
 
-        `app_id` and `key` select victims; empty for all. `before` selects records with lower numbers.
-        Records noted meanwhile are not yielded. The walk ends at the first record dropped meanwhile.
+        `app_id` and `key` select victims; all if they are empty. `before` selects records with lower numbers.
+        Records noted meanwhile are not yielded. The iteration ends at the first record dropped meanwhile.
         """
         newest = self._noted if before is None else min(self._noted, before - 1)
         for number in range(newest, 0, -1):

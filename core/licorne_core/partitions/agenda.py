@@ -1,7 +1,7 @@
 """Agenda: partitions with pending work, by time, so that the others cost nothing.
 
-The handler of a changed partition notes it here again. An unchanged one keeps its entry, so commands, ticks
-and queries of the next deadline cost nothing for partitions that they do not concern (DESIGN § 2, fairness
+The handler of a changed partition calls `note`. An unchanged one keeps its entry, so commands, ticks and
+queries of the next deadline cost nothing for partitions that they do not concern (DESIGN § 2, fairness
 between RMs).
 """
 
@@ -63,7 +63,7 @@ class _Line(Generic[T]):
 class _Place:
     """A partition with its number, which rises in order of registration, and the number of its last turn.
 
-    The number of the last turn is 0 for a partition that never had one.
+    The number of its last turn is 0 if the partition never had a turn.
     """
 
     __slots__ = ("last_turn", "number", "partition", "rm")
@@ -76,7 +76,7 @@ class _Place:
 
 
 class _RmPlace:
-    """An RM in the agenda: its number of partitions, and the waiting ones among them."""
+    """An RM in the agenda: its number of partitions, and those that wait."""
 
     __slots__ = ("last_turn", "number", "partitions", "waiting")
 
@@ -108,7 +108,7 @@ class Agenda:
         self._turns = 0
 
     def join(self, partition: Partition) -> None:
-        """Add a new partition, after all others."""
+        """Add a new partition after all others."""
         self._joined += 1
         rm = self._rms.get(partition.rm_id)
         if rm is None:
@@ -119,7 +119,7 @@ class Agenda:
         self.note(partition)
 
     def leave(self, partition: Partition) -> None:
-        """Remove a partition, except for the last turn of its RM."""
+        """Remove a partition; the number of its RM's last turn stays."""
         name, rm_id = partition.name, partition.rm_id
         rm = self._places.pop(name).rm
         self._deadlines.keys.pop(name, None)
@@ -168,7 +168,7 @@ class Agenda:
         return len(self._waiting.keys)
 
     def next_deadline(self) -> float | None:
-        """Time of the next work, in unix seconds; `AT_ONCE` while a partition waits."""
+        """Time of the next work, in unix seconds; `AT_ONCE` while a partition waits, None without work."""
         if self._waiting.keys:
             return AT_ONCE
         if not self._deadlines.keys:
@@ -179,7 +179,7 @@ class Agenda:
     def due(self, now: float) -> list[Partition]:
         """The partitions whose deadlines have passed, in order of registration.
 
-        Their deadlines are removed until they are noted again.
+        Their deadlines are removed until the next `note`.
         """
         due: list[_Place] = []
         if not self._deadlines.keys:
@@ -196,8 +196,8 @@ class Agenda:
     def take_turn(self) -> Partition | None:
         """Give a turn to a partition of the waiting RM whose last turn is longest ago.
 
-        Of its partitions it is the one whose own last turn is longest ago. Partitions that never had a turn
-        come first, in order of registration. The partition does not wait any more until it is noted again.
+        It is the RM's partition whose last turn is longest ago. Partitions without any turn are first, in
+        order of registration. The partition does not wait any more until the next `note`.
         """
         first = self._waiting.first() if self._waiting.keys else None
         if first is None:
@@ -240,7 +240,7 @@ class Agenda:
 
 
 def _deadline(partition: Partition) -> float | None:
-    """Time of the partition's next work; None for none.
+    """Time of the partition's next work; None if there is none.
 
     None after a failure of the core on its RM, and while a command of the RM has a remainder.
     """

@@ -15,7 +15,7 @@ from licorne_core.values.ids import RmId
 
 
 class Slice:
-    """Budget of one slice: the cost of the steps that may still be done."""
+    """Budget of one slice: the cost of the steps that may still be executed."""
 
     __slots__ = ("left",)
 
@@ -29,11 +29,11 @@ class Slice:
         return self.left <= 0
 
     def end(self) -> None:
-        """End the slice: no further step may be done in it."""
+        """End the slice, so that no further step is executed in it."""
         self.left = 0
 
     def spend(self, steps: Iterator[int]) -> bool:
-        """Do steps, which yield their costs; True if the last one was done."""
+        """Execute steps, which yield their costs; True if all were executed."""
         for cost in steps:
             self.left -= cost
             if self.is_spent:
@@ -45,17 +45,17 @@ class Job(ABC):
     """Work in steps, and its progress."""
 
     def __init__(self, now: float) -> None:
-        """Create the job without doing anything yet."""
+        """Create the job without executing any step."""
         self.now = now
-        """The time of the present slice, in unix seconds."""
+        """The time of the current slice, in unix seconds."""
         self._rest = self.steps()
 
     @abstractmethod
     def steps(self) -> Iterator[int]:
-        """Do everything; yield the cost of each step, in units of one queue."""
+        """Execute everything; yield the cost of each step, in units of one queue."""
 
     def go_on(self, now: float, part: Slice) -> bool:
-        """Do one slice; True if it was the last."""
+        """Execute one slice; True if it was the last."""
         self.now = now
         return part.spend(self._rest)
 
@@ -64,19 +64,19 @@ class CommandJob(Job):
     """A large command."""
 
     def __init__(self, command: LargeCommand, slice_size: int, now: float) -> None:
-        """Begin a command. `slice_size` is the cost of the steps of a slice."""
+        """Begin a command; `slice_size` is the cost of the steps of a slice."""
         self.command = command
         self.slice_size = slice_size
         self.effects: list[Effect] = []
-        """Effects of the present slice."""
+        """Effects of the current slice."""
         super().__init__(now)
 
 
 class Jobs:
-    """The commands of all RMs that have begun and not ended, at most one of each RM."""
+    """The unfinished commands of all RMs, at most one of each RM."""
 
     def __init__(self) -> None:
-        """Start empty."""
+        """Start without jobs."""
         self._begun: dict[RmId, CommandJob] = {}
 
     def find(self, command: LargeCommand) -> CommandJob | None:
@@ -85,7 +85,7 @@ class Jobs:
         return job if job is not None and job.command is command else None
 
     def carry_on(self, job: CommandJob, now: float) -> list[Effect]:
-        """Do one slice of the job; return its effects, with `Unfinished` last if the job continues."""
+        """Execute one slice of the job; return its effects, with `Unfinished` last if the job continues."""
         rm_id = job.command.rm_id
         self.forget(rm_id)
         job.effects = []

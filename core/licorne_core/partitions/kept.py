@@ -19,7 +19,7 @@ class KeptOfPartitions:
         return [kept for known, kept in self.by_name.items() if partition_key(known) == key]
 
     def forget(self, name: PartitionName) -> None:
-        """Drop the state of a partition that is present."""
+        """Drop the state of a partition that exists again."""
         key = partition_key(name)
         self.by_name = {known: kept for known, kept in self.by_name.items() if partition_key(known) != key}
 

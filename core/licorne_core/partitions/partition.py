@@ -96,7 +96,7 @@ class Partition:
         self.claims, self.effort = Claims(), Effort()
         self.effort.count(self.index.heaps, self.claims)
         self.ledger = Ledger()
-        """Records of allocations that were stopped for others, with beneficiary and reason."""
+        """Records of allocations that were stopped for others, with the beneficiary and the reason."""
         self.stays: Stays = {}
         """Noticed victims, whose stop is delayed."""
         self.reservations = Reservations(
@@ -151,9 +151,9 @@ class Partition:
 
     @property
     def is_runnable(self) -> bool:
-        """True if a turn could make any decision: for an ask, or about a room reserved for a gang member.
+        """True if a turn could make any decision: for an ask, or about room reserved for a gang member.
 
-        It is False in the middle of a job.
+        False in the middle of a job.
         """
         may_decide = not self.holds and self.job is None and bool(self.nodes.by_id)
         tally = self.tally
@@ -161,7 +161,7 @@ class Partition:
         return self.wakeups.waiting.runnable and may_decide and is_wanted
 
     def settle(self, now: float) -> None:
-        """Report changed usage, as of `now`, to the extensions that track it."""
+        """Report usage changed up to `now` to the extensions that track it."""
         touched, queues = self.usage.take(now)
         for extension in self.points.settle:
             extension.settle(touched, queues, now)
@@ -205,7 +205,7 @@ def remember_rejected(partition: Partition, app: Application, now: float) -> Non
 
 
 def latest_end(partition: Partition, app_id: str) -> Application | None:
-    """The application with this id or listed name that ended or was rejected last; None for none."""
+    """The latest ended or rejected application with this id or listed name; None if there is none."""
     name = AppId(app_id)
     if name in partition.completed:
         return partition.completed[name]
@@ -217,7 +217,7 @@ def latest_end(partition: Partition, app_id: str) -> Application | None:
 
 
 def forget_ended(partition: Partition, due: Due, name: AppId) -> Application:
-    """Drop a listed application, as its time is over or it makes room for others."""
+    """Drop a listed application, because its time has passed or other applications need its place."""
     app = _list_of(partition, due).pop(name)
     partition.tally.dropped(app.state.value)
     holdings = partition.rm.holdings
@@ -236,7 +236,7 @@ def forget_all_ended(partition: Partition) -> None:
 def _remember(partition: Partition, due: Due, name: AppId, app: Application, now: float) -> None:
     listed = _list_of(partition, due)
     if name in listed:
-        # Removed first, so that the latest is the last to make room for others.
+        # Removed first, so that the latest one is the last to be dropped for others.
         forget_ended(partition, due, name)
     listed[name] = app
     partition.tally.listed(app.state.value)
@@ -265,7 +265,7 @@ def _make_room(partition: Partition) -> bool:
 
 
 def _give_way(partition: Partition, due: Due, name: AppId) -> None:
-    """Drop a listed application before its time."""
+    """Drop a listed application early, as others need its place."""
     forget_ended(partition, due, name)
     partition.timers.cancel(Timer(due, name))
 

@@ -38,14 +38,14 @@ from licorne_core.values.ids import (
 from licorne_core.values.rm_caps import Holdings, MemoryPressure
 
 MOST = 1_000
-"""Requests, applications, nodes, allocations and queues that are released at a time."""
+"""Number of requests, applications, nodes, allocations and queues that are released at a time."""
 
 
 class Disposal:
     """The removed partitions that still use memory."""
 
     def __init__(self) -> None:
-        """Start empty."""
+        """Start without partitions."""
         self.gone: deque[Iterator[int]] = deque()
         """Progress of each disposal."""
 
@@ -144,12 +144,12 @@ MAX_FAILED_NODES = 1024
 
 
 class ReplayCounts:
-    """Counts of arrivals during a replay."""
+    """Counts of items that arrive during a replay."""
 
     __slots__ = ("allocations", "applications", "nodes")
 
     def __init__(self) -> None:
-        """Start empty."""
+        """Start with zeros."""
         self.nodes = 0
         self.applications = 0
         self.allocations = 0
@@ -169,7 +169,7 @@ class Rm:
     ) -> None:
         """Create a registration; the caller adds partitions, session and time."""
         self.extensions = extensions
-        """Extensions of its partitions."""
+        """Kinds of extensions of its partitions."""
         self.rm_id = request.rm_id
         self.version = request.version
         self.policy_group = request.policy_group
@@ -199,18 +199,18 @@ class Rm:
         self._by_key: dict[str, Partition] = {}
         self._found: dict[str, Partition] = {}
         self.reached: dict[Partition, None] = {}
-        """Partitions that the present command has looked up and may have changed."""
+        """Partitions that the current command has looked up and may have changed."""
         self.replay: ReplayCounts | None = None
         # Nodes rejected for an unknown partition, so that allocations on them are not counted.
         self.failed_nodes: dict[NodeId, None] = {}
         self.journal.on = self.extra.event_tracking
 
     def normalized(self, name: str) -> str:
-        """The partition's normalized name; for another RM's partition the name as given."""
+        """The normalized name of the partition; for another RM's partition, the name as given."""
         return normalize_partition(self.rm_id, name) or name
 
     def find(self, name: str) -> Partition | None:
-        """The RM's partition of that wire name; None if it has none, or it is another RM's.
+        """The RM's partition of that wire name; None if it is unknown, or belongs to another RM.
 
         Case does not matter. Only the usual spellings are cached, as they are few.
         """
@@ -225,7 +225,7 @@ class Rm:
         return partition
 
     def named(self, name: str) -> Partition | None:
-        """Find a partition of that name without caching the name; for readers."""
+        """The partition with this name; the name is not cached, as a reader may pass any."""
         normalized = normalize_partition(self.rm_id, name)
         if normalized is None:
             return None
@@ -237,7 +237,7 @@ class Rm:
         return self._by_key.get(partition_key(normalized))
 
     def name_of(self, configured: str) -> PartitionName:
-        """The normalized name of a configured partition; for an existing partition its present name.
+        """The normalized name of a configured partition; for an existing partition its current name.
 
         A partition keeps its name as long as it exists, so that answers to the RM agree; a different case
         in a new configuration does not change it.
@@ -331,7 +331,7 @@ class Registry:
     def __init__(
         self, options: Options, extensions: Kinds, shared: Iterable[tuple[str, type[Shared]]]
     ) -> None:
-        """Start without RMs. Their partitions will have these extensions, and these shared states."""
+        """Start without RMs. All partitions get these extensions, and share these states."""
         self.options = options
         self.extensions = extensions
         self.rms: dict[RmId, Rm] = {}
@@ -356,7 +356,7 @@ class Registry:
         return self._departed.get(rm_id, self._highest_forgotten) + 1
 
     def put(self, rm: Rm) -> None:
-        """Add an RM, in place of an earlier one of its id."""
+        """Add an RM; it replaces an earlier one with the same id."""
         before = self.rms.get(rm.rm_id)
         if before is not None:
             self._drop_all(before)
@@ -366,7 +366,7 @@ class Registry:
             self.add(partition)
 
     def remove(self, rm_id: RmId) -> None:
-        """Remove an RM and its partitions, except for the number of its session."""
+        """Remove an RM and its partitions; the number of its session stays."""
         rm = self.rms.pop(rm_id)
         self.jobs.forget(rm_id)
         self._drop_all(rm)
@@ -403,7 +403,7 @@ class Registry:
         return partition
 
     def by_name(self, name: str) -> Partition | None:
-        """A partition by its normalized name, or the first RM's of that bare name, in any case."""
+        """The partition with this normalized name, or the first RM's partition with this bare name."""
         if name.startswith("["):
             owner = self.rms.get(rm_of(PartitionName(name)))
             return None if owner is None else owner.named(name)

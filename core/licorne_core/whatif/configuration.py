@@ -125,7 +125,7 @@ def _walk(partition: PartitionConfig) -> Iterator[tuple[str, QueueConfig, _Above
 
 
 def _properties(queue: QueueConfig, above: _Above) -> Iterator[tuple[str, str, str]]:
-    """Properties that the text of the queue leaves out: key, value and origin."""
+    """Properties that are not in the text of the queue: key, value and origin."""
     for key in dict.fromkeys((*PROPERTY_DEFAULTS, *sorted(queue.merged))):
         if key in queue.properties:
             continue
@@ -140,7 +140,7 @@ def _properties(queue: QueueConfig, above: _Above) -> Iterator[tuple[str, str, s
 
 
 class _Given:
-    """Keys of a text. Needed as a value in the text may equal the default."""
+    """Keys of a text. They are needed because a value in the text may equal the default."""
 
     def __init__(self, text: str) -> None:
         """Read the keys of a valid text."""
@@ -172,13 +172,13 @@ class _Given:
 
 
 PARTITION_REMOVED = "PARTITION_REMOVED"
-"""Code of asks in a partition that the update removes."""
+"""Code of asks in a partition that the update would remove."""
 
 REMOVED_RULE = "partition-removed"
-"""Rule of allocations in a partition that the update removes."""
+"""Rule of allocations in a partition that the update would remove."""
 
 FOR_BEFORE = 0.25
-"""Share of the budget that the checks of asks before the update may use."""
+"""Maximum share of the budget for the checks of asks before the update."""
 
 _Name = tuple[PartitionName, AppId, AllocationKey]
 
@@ -242,7 +242,7 @@ def _look(rehearsal: Rehearsal, command: UpdateConfiguration) -> _Before:
 
 
 def _plan(rehearsal: Rehearsal, before: _Before, config: Configuration) -> ConfigurationPlan:
-    """Plan of an update that the rehearsal has handled."""
+    """Plan of an update that the rehearsal has processed."""
     queues = compared(before.queues, rehearsal.partitions)
     limits = exceeded_limits(rehearsal.partitions, before.excesses)
     ahead = seconds_ahead(rehearsal.partitions, rehearsal.now)
@@ -324,7 +324,7 @@ def _blocked(rehearsal: Rehearsal, before: _Before) -> Capped[PlannedAsk]:
 
 
 def _kinds(before: WaitingAsk) -> Iterator[str]:
-    """NEW for an ask without an obstacle before the update."""
+    """Kinds of a blocked ask: NEW if it had no obstacle before the update."""
     if not before.code:
         yield NEW
 
@@ -354,7 +354,7 @@ def _victims(rehearsal: Rehearsal, before: _Before) -> Capped[PlannedVictim]:
 
 
 def victim_of(stopped: Stopped) -> PlannedVictim:
-    """Report of a victim of preemption."""
+    """The planned victim for a victim of preemption."""
     record = stopped.record
     return PlannedVictim(
         partition=stopped.partition,

@@ -52,14 +52,14 @@ class Capped(Generic[T]):
         return self.count >= MOST
 
     def add(self, item: T, *kinds: str) -> None:
-        """Add an entry of these kinds. Beyond `MOST` entries, only its number is counted."""
+        """Add an entry of these kinds. After `MOST` entries, further ones are only counted."""
         if not self.is_full:
             self.items.append(item)
         self.count += 1
         self.kinds.update(kinds)
 
     def count_one(self) -> None:
-        """Count an entry without adding it; for a full list."""
+        """Count an entry of a full list without adding it."""
         self.count += 1
 
 
@@ -68,7 +68,7 @@ NO_RULES = "none, which means provided"
 
 
 def number(count: int) -> str:
-    """A maximum of applications; ``unlimited`` for 0."""
+    """A maximum of applications as text; ``unlimited`` for 0."""
     return str(count) if count else UNLIMITED
 
 
@@ -78,7 +78,7 @@ def switch(on: bool) -> str:
 
 
 def template(config: TemplateConfig | None) -> str:
-    """A child template on one line; ``none`` for none."""
+    """A child template on one line; ``none`` if there is none."""
     if config is None or config == TemplateConfig():
         return "none"
     parts = [
@@ -116,7 +116,7 @@ def _rule(config: PlacementRuleConfig) -> str:
 
 
 NEW = "new"
-"""Kind of limits with a higher excess than before, and of asks without an obstacle before."""
+"""Kind of a limit that is exceeded by more than before, or of an ask that had no obstacle before."""
 
 TrackerKey = tuple[PartitionName, str, str, str]
 """Partition, kind, name and queue of a tracker."""
@@ -205,7 +205,7 @@ def _reported(partition: Partition, tracker: Tracker, *, already: bool) -> Excee
 
 
 OVER_MAX = "over its maximum"
-"""Kind of queues with a higher excess over their maximum than before."""
+"""Kind of a queue that exceeds its maximum by more than before."""
 
 
 class ComparedQueue(NamedTuple):
@@ -245,7 +245,7 @@ def _snapshots_of(partition: Partition) -> Iterator[tuple[Queue, ComparedQueue]]
 
 
 def compared(before: Snapshots, partitions: Iterable[Partition]) -> Capped[PlannedQueue]:
-    """Changes of the queues since `before`; `partitions` are the present ones.
+    """Changes of the queues since `before`; `partitions` are the current ones.
 
     A draining queue without applications counts as removed, as the next cleaning deletes it
     (spec § 4.3).

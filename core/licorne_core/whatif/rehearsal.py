@@ -38,10 +38,10 @@ from licorne_core.values.ids import PartitionName, RmId, normalize_partition, pa
 from licorne_core.views import Views
 
 DECISIONS = 256
-"""Decisions between two checks of the budget."""
+"""Number of decisions between two checks of the budget."""
 
 FOR_TURNS = 0.7
-"""Share of the budget at which decisions end. The remainder is for the checks of asks at the end."""
+"""Share of the budget at which decisions end; the remainder is for the checks of asks at the end."""
 
 
 class PlacedAsk(NamedTuple):
@@ -87,7 +87,7 @@ class Rehearsal:
     """
 
     now: float
-    """Time of the copy, in unix seconds."""
+    """Current time of the copy, in unix seconds."""
     placed: list[PlacedAsk]
     """Allocations in the order of placement."""
     stopped: list[Stopped]
@@ -119,12 +119,12 @@ class Rehearsal:
 
     @property
     def partitions(self) -> list[Partition]:
-        """Present partitions of the RM."""
+        """Current partitions of the RM."""
         known = self.scheduler.partitions.values()
         return [partition for partition in known if partition.rm_id == self.rm_id]
 
     def named(self, name: str) -> Partition | None:
-        """The RM's partition of a name on the wire; None for none."""
+        """The RM's partition with this name on the wire; None if there is none."""
         normalized = normalize_partition(self.rm_id, name)
         if normalized is None:
             return None
@@ -144,7 +144,7 @@ class Rehearsal:
         return has_budget
 
     def carry_out(self, command: Command) -> list[Effect]:
-        """Handle a command to its end; return its effects."""
+        """Process a command completely; return its effects."""
         effects: list[Effect] = []
         rest: Command | None = command
         while rest is not None:
@@ -234,7 +234,7 @@ MARGIN = 5.0
 queues above their maxima are checked each second (§ 9.6)."""
 
 MOST_AHEAD = 3600.0
-"""Longest horizon, in seconds."""
+"""Maximum horizon, in seconds."""
 
 
 def seconds_ahead(partitions: Iterable[Partition], now: float) -> float:

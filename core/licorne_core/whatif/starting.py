@@ -53,13 +53,13 @@ MOST_CHANGES = 4
 """Maximum number of changes of one search."""
 
 MOST_FREED = 200
-"""Maximum number of allocations on a freed node: no operator stops more for one ask."""
+"""Maximum number of allocations on a node to free: no operator stops more for one ask."""
 
 MOST_WITHDRAWN = 1_000
-"""Maximum number of other asks of its application that are withdrawn for a trial without them."""
+"""Maximum number of other asks of the application that are withdrawn for a trial without them."""
 
 AT_ONCE = 16
-"""Decisions of a turn, so that few are made after the ask has started."""
+"""Decisions of a turn: few, so that not many follow after the ask has started."""
 
 
 def search_start(
@@ -85,7 +85,7 @@ def search_start(
 def try_start(
     scheduler: CopiedCore, name: WaitingAskName, changes: Sequence[StartChange], now: float, spent: Spent
 ) -> StartTrial:
-    """Try whether the ask starts with all these changes; pass a copy other than that of the search."""
+    """Try whether the ask starts with all these changes; pass another copy than that of the search."""
     copy = _Copy(scheduler, name, now, spent)
     copy.carry_out(changes)
     copy.run()
@@ -135,7 +135,7 @@ def waiting_ask(
     """The pending ask of a name, among the partitions of its RM.
 
     Raises:
-        NotFound: there is none; the text says what is unknown, or does not wait.
+        NotFound: there is no such ask; the text says what is unknown, or is not pending.
     """
     full = normalize_partition(name.rm_id, name.partition)
     found = (one for one in partitions if full and partition_key(one.name) == partition_key(full))
@@ -161,7 +161,7 @@ class _Copy:
         self._at = -1  # place of the ask in the order of starts
 
     def run(self) -> bool:
-        """Let the core decide without any time passing; True if the ask has started."""
+        """Let the core decide without advancing the time; True if the ask has started."""
         self._rehearsal.settle(self._has_started)
         return self._has_started()
 
@@ -195,7 +195,7 @@ class _Copy:
         return len(self._rehearsal.placed)
 
     def used_since(self, quota: Quota, begin: int) -> dict[str, int]:
-        """The asks started in the quota from a position in the order on, up to the ask."""
+        """Amounts of the asks started in the quota, from position `begin` in the order up to the ask."""
         used: dict[str, int] = {}
         for made in self._rehearsal.placed[begin : self._at + 1]:
             app = self.partition.applications.get(made.allocation.ask.app_id)
@@ -205,7 +205,7 @@ class _Copy:
         return used
 
     def carry_out(self, changes: Sequence[StartChange]) -> None:
-        """Carry out changes; the core decides nothing meanwhile."""
+        """Apply changes; the core decides nothing meanwhile."""
         with_hold, without = (
             SetHold(rm_id=self._rehearsal.rm_id, hold=Hold.DEFECT, on=on) for on in (True, False)
         )
@@ -272,7 +272,7 @@ class _Copy:
         return self.partition.tally.asks - 1
 
     def _be_alone(self) -> None:
-        """Hold all other applications with pending asks, and withdraw other asks of its own, if few."""
+        """Hold all other applications with pending asks, and withdraw this one's other asks, if few."""
         partition, own = self.partition, self.app
         waiters = {claim.app for claim in partition.claims.held}
         for app in list(partition.applications.values()):
@@ -305,7 +305,7 @@ class _Search:
         """Changes whose quota has no bound any more, with the asks started and the amounts used before."""
 
     def found(self) -> StartTrial:
-        """The changes with which the ask has started, or the insufficient ones."""
+        """The changes with which the ask has started, or those found so far."""
         copy = self._copy
         while not copy.run():
             check = _first_failing(copy.partition, copy.app, copy.request)
@@ -337,7 +337,7 @@ class _Search:
         self._copy.carry_out([change])
 
     def _lift(self, at: int, change: StartChange) -> None:
-        """Let the quota have no bound of the kind of the change."""
+        """Remove the quota's bound of the kind of the change."""
         copy = self._copy
         quota = copy.quota_of(change)
         names = self._changes[at].amounts.keys() | change.amounts.keys()
@@ -362,7 +362,7 @@ class _Search:
         return replace(change, amounts={name: before[name] + used.get(name, 0) for name in sorted(before)})
 
     def _node_change(self) -> StartChange | None:
-        """A node that is freed, or added; None for none that helps."""
+        """A node to free or to add; None if neither helps."""
         ask_class, nodes = self._copy.request.ask.ask_class, self._copy.partition.nodes.by_id.values()
         if self._adds_node:
             like = max(nodes, key=lambda node: _likeness(node, ask_class.items), default=None)
@@ -385,7 +385,7 @@ def _one_more(like: Node, items: Items) -> StartChange:
 
 
 def _first_failing(partition: Partition, app: Application, request: Request) -> Check | None:
-    """The first check that the ask fails, without its size, which other checks measure as well."""
+    """The first check that the ask fails, except that of its size, which other checks measure too."""
     for check in checks_before_nodes(partition.check_context, subject_of(app, request)):
         if not check.passed and not isinstance(check, SizeCheck):
             return check
@@ -413,7 +413,7 @@ def _place(change: StartChange) -> tuple[str, str, str, str]:
 
 
 def _name(quota: Quota) -> str:
-    """Name of the quota in a change: that of a queue is its path."""
+    """Name of the quota in a change; for a queue, its path."""
     return "" if quota.kind == "queue" else quota.name
 
 
@@ -429,7 +429,7 @@ def _can_be_freed(node: Node, ask_class: AskClass) -> bool:
 
 
 def _cost(node: Node) -> tuple[bool, int, str]:
-    """Cheapest first: no reservation of others, and few allocations."""
+    """Sort key, cheapest first: no reservation of others, then few allocations."""
     return bool(node.reservations), len(node.allocations), node.node_id
 
 

@@ -13,11 +13,11 @@ from licorne_core.views.explain import first_failing, subject_of
 from licorne_core.views.explain_checks import nodes_check
 
 LOOKS = 100
-"""Asks of an application between two checks of the budget."""
+"""Number of asks of an application between two checks of the budget."""
 
 
 class WaitingAsk(NamedTuple):
-    """A waiting ask, and the check that it fails; None for none."""
+    """A waiting ask, and the check that it fails; None if it fails none."""
 
     partition: Partition
     app: Application
@@ -26,11 +26,11 @@ class WaitingAsk(NamedTuple):
 
     @property
     def code(self) -> str:
-        """Code of the check; empty for none."""
+        """Code of the check; empty if the ask fails none."""
         return "" if self.check is None else self.check.code
 
     def message(self) -> str:
-        """The obstacle in a sentence, with the state of preemption; empty for none."""
+        """The obstacle in a sentence, with the state of preemption; empty if there is none."""
         if self.check is None:
             return ""
         text = self.check.message()
@@ -63,13 +63,13 @@ class ObstacleFinder:
     """Finds the obstacles to asks of one partition, which must not change meanwhile."""
 
     def __init__(self, partition: Partition) -> None:
-        """Start empty."""
+        """Start with an empty cache."""
         self._partition = partition
         self._by_group: dict[object, Check | None] = {}
         self._by_class: dict[AskClass, NodesCheck] = {}
 
     def first_failing(self, app: Application, request: Request) -> Check | None:
-        """First check that the ask fails; None for none."""
+        """First check that the ask fails; None if it fails none."""
         asking, group = subject_of(app, request), request.group
         if asking.is_reserved or asking.promise is not None or group is None:
             return self._first_failing(asking, request, {})

@@ -21,7 +21,7 @@ REJECTED = "REJECTED"
 """Code of an ask that would be rejected."""
 
 GONE = "GONE"
-"""Code of an ask that the core would drop, as with a gang that fails."""
+"""Code of an ask that the core would drop, for instance because its gang fails."""
 
 
 def plan_submission(
@@ -70,7 +70,7 @@ def plan_submission(
 
 
 def _rule(partition: Partition, new: NewApplication) -> str:
-    """Placement rule of the application; empty without rules, or if no rule places it."""
+    """Placement rule of the application; empty if there are no rules, or none places it."""
     if not partition.config.placement_rules:
         return ""
     try:
@@ -131,7 +131,7 @@ def _planned(
 
 
 def _victims(rehearsal: Rehearsal, app: Application) -> list[PlannedVictim]:
-    """Victims for the application. Other victims do not depend on it."""
+    """Victims of preemption for the application. Other victims do not depend on it."""
     return [
         victim_of(stopped) for stopped in rehearsal.stopped if stopped.record.beneficiary_app_id == app.app_id
     ]
