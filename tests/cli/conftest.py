@@ -1,4 +1,4 @@
-"""A server with a connection, and a busy server, as fixtures of all tests."""
+"""Fixtures for all tests of commands: a server with a connection, and a server with two RMs."""
 
 from collections.abc import AsyncIterator
 
@@ -19,13 +19,13 @@ async def server() -> AsyncIterator[Server]:
 
 @pytest.fixture
 async def channel(server: Server) -> AsyncIterator[grpc.aio.Channel]:
-    """A connection to it."""
+    """A connection to the server."""
     async with connected(server) as channel:
         yield channel
 
 
 @pytest.fixture
 async def town(capsys: pytest.CaptureFixture[str]) -> AsyncIterator[Town]:
-    """Two RMs on one server, and a shell to query them."""
+    """Two RMs on one server, and a shell for commands."""
     async with busy_town() as (target, blue, green):
         yield Town(Shell(target, capsys), blue, green)

@@ -1,4 +1,4 @@
-"""Commands that act on a running server: their plans, their messages, their exit codes."""
+"""Commands that change a running server: their plans, messages and exit codes."""
 
 import io
 import json
@@ -23,7 +23,7 @@ BLUE = ("--rm", "blue")
 
 
 class Terminal(io.StringIO):
-    """A terminal on which an answer is typed."""
+    """A terminal that types a given answer."""
 
     def isatty(self) -> bool:
         """True, for a terminal."""
@@ -32,16 +32,16 @@ class Terminal(io.StringIO):
 
 @pytest.fixture(autouse=True)
 def _quiet() -> Iterator[None]:
-    """The server logs in the same process: its lines are not the command's."""
+    """Silence the server, which logs in the same process as the command."""
     with capture_logs():
         yield
 
 
 @pytest.mark.parametrize(("typed", "code"), [("y\n", 0), ("YES\n", 0), ("n\n", 1), ("", 1)])
-async def test_on_a_terminal_it_is_asked(
+async def test_consent_is_requested_on_a_terminal(
     town: Town, monkeypatch: pytest.MonkeyPatch, typed: str, code: int
 ) -> None:
-    """Anything but yes means no."""
+    """On a terminal any answer but yes means no."""
     monkeypatch.setattr(sys, "stdin", Terminal(typed))
     result = await town.shell("apps", "kill", *BLUE, "idle")
     assert result.code == code
@@ -71,8 +71,8 @@ SLIPS = [
 
 
 @pytest.mark.parametrize("words", SLIPS, ids=" ".join)
-async def test_a_slip_does_nothing(town: Town, words: tuple[str, ...]) -> None:
-    """The line is refused as a whole, and none of the named objects has changed."""
+async def test_invalid_arguments_change_nothing(town: Town, words: tuple[str, ...]) -> None:
+    """Invalid arguments are refused as a whole, and none of the named objects changes."""
     looks = (("nodes",), ("queues",), ("apps",), ("config", "history"))
     before = [(await town.shell(*look, *BLUE, "-o", "json")).out for look in looks]
     try:
@@ -95,13 +95,15 @@ async def test_a_slip_does_nothing(town: Town, words: tuple[str, ...]) -> None:
     ],
     ids=str,
 )
-def test_every_verb_takes_yes(words: tuple[str, ...]) -> None:
-    """`-y` is accepted where no consent is needed, so that scripts can use it with every verb."""
+def test_every_verb_accepts_yes(words: tuple[str, ...]) -> None:
+    """`-y` is accepted by every verb, also by those that request no consent, for scripts."""
     assert parser_for(words[0]).parse_line([*words, "-y"]).yes is True
 
 
-async def test_levels_that_rms_want_are_shown(capsys: pytest.CaptureFixture[str], usual_levels: None) -> None:
-    """Levels requested by RMs are listed below the configured ones, with the RM if there is any."""
+async def test_levels_requested_by_rms_are_listed(
+    capsys: pytest.CaptureFixture[str], usual_levels: None
+) -> None:
+    """Log levels that RMs have requested are listed below the configured ones, each with its RM."""
     async with serving() as server, connected(server) as channel:
         shell = Shell(server.grpc_address, capsys)
         extra = {"log.core.scheduler.level": "DEBUG", "log.level": "warn"}
@@ -120,10 +122,10 @@ async def test_levels_that_rms_want_are_shown(capsys: pytest.CaptureFixture[str]
         assert wanted == {"rmId": "loud", "levels": {"": "warning", "core.scheduler": "debug"}}
 
 
-async def test_levels_that_very_many_rms_want_are_all_shown(
+async def test_all_pages_of_requested_levels_are_printed(
     capsys: pytest.CaptureFixture[str], usual_levels: None
 ) -> None:
-    """The server answers in pages, all of which are printed."""
+    """Very many requested levels come in several pages, all of which are printed."""
     async with serving() as server, connected(server) as channel:
         ids = [f"rm{number:03}" for number in range(MAX_WANTED + 1)]
         for rm_id in ids:
@@ -133,8 +135,8 @@ async def test_levels_that_very_many_rms_want_are_all_shown(
         assert shown["levels"] == {"": "info"}
 
 
-async def test_the_state_is_dumped(town: Town, tmp_path: Path) -> None:
-    """The dump is printed to stdout, or written to a file completely or not at all."""
+async def test_state_dump_is_printed_or_written(town: Town, tmp_path: Path) -> None:
+    """A state dump is printed to stdout, or written to a file, completely or not at all."""
     document = (await town.shell("state-dump")).json
     assert document["rmDiagnostics"].keys() == {"blue", "green"}
     path = tmp_path / "dump.json"

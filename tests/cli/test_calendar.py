@@ -1,4 +1,4 @@
-"""The calendar, and the expected start of an ask: over gRPC, by the client and on the command line."""
+"""The calendar, and expected starts of asks: over gRPC, by the client, and by commands."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -24,7 +24,7 @@ HELD = ["next-1", "next-2", "next-3"]
 
 
 class Planned(NamedTuple):
-    """An RM with planned jobs, one after the other, and a shell to query them."""
+    """An RM with jobs planned one after the other, and a shell for commands."""
 
     rm: FakeRM
     shell: Shell
@@ -34,7 +34,7 @@ class Planned(NamedTuple):
 
 @pytest.fixture
 async def planned(capsys: pytest.CaptureFixture[str]) -> AsyncIterator[Planned]:
-    """A job runs for ten minutes on all resources, and three of the same size are planned."""
+    """A job of ten minutes on all resources, after which three of the same size are planned."""
     async with (
         serve(CONFIG, clock=VirtualClock()) as served,
         FakeRM(served.target) as rm,
@@ -52,8 +52,8 @@ async def planned(capsys: pytest.CaptureFixture[str]) -> AsyncIterator[Planned]:
         yield Planned(rm, Shell(served.target, capsys), StateStub(channel), calendar)
 
 
-async def test_the_calendar_has_what_is_planned(planned: Planned) -> None:
-    """Entries are sorted by start, each with its confidence; a queue includes its descendants."""
+async def test_the_calendar_lists_planned_starts(planned: Planned) -> None:
+    """Entries are sorted by start, each with its confidence; a queue includes those below it."""
     first, second, _ = planned.calendar
     assert [one.allocation_key for one in planned.calendar] == HELD
     starts = [one.start.starts_at / 1e9 for one in planned.calendar]
@@ -74,7 +74,7 @@ async def test_the_calendar_has_what_is_planned(planned: Planned) -> None:
     assert not (await state.explain("job-1")).HasField("expected_start")
 
 
-async def test_the_calendar_comes_in_pages(planned: Planned) -> None:
+async def test_the_calendar_is_paged(planned: Planned) -> None:
     """Each entry is on exactly one page, whatever the page size; an invalid token is refused."""
     for size in (0, 1, 2, 3, 4):
         request = pb.ListCalendarRequest(page_size=size)

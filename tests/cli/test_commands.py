@@ -24,8 +24,10 @@ from support.peers.town import Shell, Town
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
-async def test_json_is_that_of_the_messages(town: Town, arguments: tuple[str, ...], message: Message) -> None:
-    """The printed JSON can be parsed to the message that the server sent."""
+async def test_json_output_parses_to_the_message(
+    town: Town, arguments: tuple[str, ...], message: Message
+) -> None:
+    """Printed JSON can be parsed to the message that the server sent."""
     result = await town.shell(*arguments, "-o", "json")
     assert result.code == 0
     assert json_format.Parse(result.out, message).ByteSize() > 0
@@ -41,19 +43,19 @@ async def test_json_is_that_of_the_messages(town: Town, arguments: tuple[str, ..
 def test_impossible_tls_options_are_usage_errors(
     arguments: tuple[str, ...], text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The command exits with code 1, and prints the problem."""
+    """Impossible combinations of TLS options end with exit code 1 and the problem."""
     assert main(["queues", *arguments]) == 1
     assert text in capsys.readouterr().err
 
 
 async def test_a_plain_server_is_not_reached_over_tls(town: Town) -> None:
-    """TLS on one side only is an unreachable server, after the timeout at the latest."""
+    """TLS on one side only means that the server is unreachable, at the latest after the timeout."""
     result = await town.shell("queues", "--tls", "--timeout", "2")
     assert result.code == 2
 
 
-async def test_long_lists_are_shown_whole(capsys: pytest.CaptureFixture[str]) -> None:
-    """More than fits in one answer of the server is fetched page by page."""
+async def test_long_lists_are_fetched_page_by_page(capsys: pytest.CaptureFixture[str]) -> None:
+    """A list that is longer than one answer of the server is printed whole."""
     names = [f"q{number:04}" for number in range(1_100)]
     config = f"partitions: [{{name: default, queues: [{{name: root, queues: {leaves(names)}}}]}}]"
     async with serve(config) as served, FakeRM(served.target, rm_id="big") as rm:
@@ -66,11 +68,11 @@ async def test_long_lists_are_shown_whole(capsys: pytest.CaptureFixture[str]) ->
 
 
 def leaves(names: list[str]) -> str:
-    """Queues with these names, in YAML."""
+    """The YAML of leaves with these names."""
     return "[" + ", ".join(f"{{name: {name}}}" for name in names) + "]"
 
 
-async def test_what_an_app_does_not_show_is_counted(town: Town) -> None:
+async def test_asks_that_are_not_printed_are_counted(town: Town) -> None:
     """Of very many asks the first are printed, and stderr has the total."""
     await town.blue.ask("shop", 1_100)
     async with asyncio.timeout(PATIENCE):

@@ -1,4 +1,4 @@
-"""Completion, as used with Tab in a real shell."""
+"""Completion by the Tab key in real shells."""
 
 import asyncio
 import subprocess
@@ -20,7 +20,7 @@ COMP_LINE=$1 COMP_POINT=${#1} COMP_TYPE=9
 _python_argcomplete licorne
 printf '%s\\n' "${COMPREPLY[@]}"
 """,
-    # _describe is what zsh shows offers with: a name and its meaning, with a colon between.
+    # zsh shows offers by _describe, as a name and its meaning with a colon between.
     "zsh": """\
 compdef() { : }
 _describe() { print -rl -- "${(@P)2}" }
@@ -41,7 +41,7 @@ every_shell = pytest.mark.parametrize(
 
 @pytest.fixture
 def folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
-    """A folder with the scripts, and `licorne` as a program."""
+    """A folder with the completion scripts, and with `licorne` as a program."""
     for shell in SHELLS:
         assert main(["completion", shell]) == 0
         (tmp_path / f"completion.{shell}").write_text(capsys.readouterr().out)
@@ -52,7 +52,7 @@ def folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
 
 
 def completed(folder: Path, line: str, shell: str = "bash") -> list[str]:
-    """The completions that a shell offers for this line, whose last word is incomplete."""
+    """The completions that a shell offers for this line, the last word of which is incomplete."""
     before = {
         "bash": ["bash", "--norc", "-c", ASK["bash"], "bash"],
         "zsh": ["zsh", "-f", "-c", ASK["zsh"], "zsh"],
@@ -67,7 +67,7 @@ def completed(folder: Path, line: str, shell: str = "bash") -> list[str]:
         timeout=PATIENCE,
     )
     assert done.stderr == ""
-    # Behind a name there may be a blank, or its meaning.
+    # A name may be followed by a blank, or by its meaning.
     offers = [one for one in done.stdout.split("\n") if one]
     if shell == "fish":
         return [one.partition("\t")[0] for one in offers]
@@ -105,14 +105,14 @@ def completed(folder: Path, line: str, shell: str = "bash") -> list[str]:
         ("serve --config completion.b", ["completion.bash"]),
     ],
 )
-def test_bash_completes(folder: Path, line: str, offered: list[str]) -> None:
-    """Commands, options, choices and files, each where it belongs."""
+def test_bash_completes_every_kind_of_word(folder: Path, line: str, offered: list[str]) -> None:
+    """bash completes commands, options, choices and files, each at its place."""
     assert sorted(completed(folder, f"licorne {line}")) == sorted(offered)
 
 
 @every_shell
 def test_every_shell_completes_commands_options_and_choices(shell: str, folder: Path) -> None:
-    """Each shell offers all commands, options and choices."""
+    """Each shell completes all commands, options and choices."""
     assert set(completed(folder, "licorne ", shell)) == set(installed_commands())
     assert completed(folder, "licorne nodes --sort", shell) == ["--sort-by"]
     assert completed(folder, "licorne nodes -o j", shell) == ["json"]
@@ -120,7 +120,7 @@ def test_every_shell_completes_commands_options_and_choices(shell: str, folder: 
 
 @every_shell
 async def test_every_shell_completes_names(shell: str, town: Town, folder: Path) -> None:
-    """Each shell offers names from the server that is named on the line."""
+    """Each shell completes names from the server that is named on the line."""
     line = f"licorne nodes --target {town.shell.target} --timeout 20 "
     offers = await asyncio.to_thread(completed, folder, line, shell)
     assert sorted(offers) == sorted([*NODE_VERBS, "node-1", "node-2"])
@@ -144,23 +144,23 @@ async def test_every_shell_completes_names(shell: str, town: Town, folder: Path)
     ],
 )
 async def test_bash_completes_names(town: Town, folder: Path, line: str, offered: list[str]) -> None:
-    """Of every kind, and of the RM and the partition that were named."""
+    """bash completes names of every kind, of the RM and the partition named on the line."""
     command, _, rest = line.partition(" ")
     line = f"licorne {command} --target {town.shell.target} --timeout 20 {rest}"
     assert await asyncio.to_thread(completed, folder, line) == offered
 
 
 @bash
-async def test_names_with_a_colon(town: Town, folder: Path) -> None:
-    """The shell splits words at colons: the text before the colon is not offered again."""
+async def test_names_with_a_colon_are_completed(town: Town, folder: Path) -> None:
+    """A shell splits words at colons, so the text before the colon is not offered again."""
     await town.blue.add_nodes(2, prefix="rack:8041")
     line = f"licorne nodes --target {town.shell.target} --timeout 20 rack:80"
     assert await asyncio.to_thread(completed, folder, line) == ["8041-1", "8041-2"]
 
 
 @bash
-async def test_names_cannot_command_the_shell(town: Town, folder: Path) -> None:
-    """A name chosen by somebody else is quoted as one word, and no part of it is run."""
+async def test_names_are_quoted_for_the_shell(town: Town, folder: Path) -> None:
+    """A name chosen by somebody else is quoted as one word, and no part of it is executed."""
     name = "a$(touch owned);b c"
     await town.blue.add_nodes(1, prefix=name)
     line = f"licorne nodes --target {town.shell.target} --timeout 20 a"
@@ -169,7 +169,7 @@ async def test_names_cannot_command_the_shell(town: Town, folder: Path) -> None:
 
 
 @bash
-def test_without_a_server_there_are_no_names(folder: Path) -> None:
+def test_completion_works_without_a_server(folder: Path) -> None:
     """Without a server the static words are offered, and no error is printed."""
     assert completed(folder, "licorne explain --target 127.0.0.1:1 ") == []
     assert completed(folder, "licorne nodes --context nosuch ") == NODE_VERBS

@@ -31,7 +31,7 @@ async def channel(server: Server) -> AsyncIterator[grpc.aio.Channel]:
 
 @pytest.fixture
 def licorne(server: Server, channel: grpc.aio.Channel, capsys: pytest.CaptureFixture[str]) -> Licorne:
-    """Runs a command against the server, beside its loop."""
+    """Run a command against the server, beside its loop."""
 
     async def run(*words: str) -> Result:
         capsys.readouterr()
@@ -50,15 +50,17 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-async def test_server_without_rms_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    """Without a registered RM there is no configuration to print."""
+async def test_no_configuration_without_rms(capsys: pytest.CaptureFixture[str]) -> None:
+    """Without a registered RM there is no configuration to print, and the message says so."""
     async with serving() as server:
         code = await asyncio.to_thread(main, ["config", "get", "--target", server.grpc_address])
     assert code == 3
     assert "no RM has registered" in capsys.readouterr().err
 
 
-async def test_files_that_are_none(licorne: Licorne, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_unusable_configuration_files_are_refused(
+    licorne: Licorne, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A missing, empty, too large or binary file is a usage error with the reason."""
     empty, large, binary = (tmp_path / name for name in ("empty", "large", "binary"))
     empty.write_text("\n \n")
@@ -79,8 +81,8 @@ async def test_files_that_are_none(licorne: Licorne, tmp_path: Path, monkeypatch
 
 
 @pytest.mark.parametrize("action", ["validate", "diff"])
-async def test_yaml_says_what_json_says(licorne: Licorne, file: Path, action: str) -> None:
-    """Programs may have either form."""
+async def test_yaml_output_equals_json_output(licorne: Licorne, file: Path, action: str) -> None:
+    """YAML and JSON have the same content."""
     as_json = await licorne("config", action, str(file), "-o", "json")
     as_yaml = await licorne("config", action, str(file), "-o", "yaml")
     assert yaml.safe_load(as_yaml.out) == as_json.json
@@ -88,7 +90,7 @@ async def test_yaml_says_what_json_says(licorne: Licorne, file: Path, action: st
 
 
 class Terminal(io.StringIO):
-    """Somebody who types an answer."""
+    """A terminal that types an answer."""
 
     def isatty(self) -> bool:
         """True."""
@@ -96,7 +98,7 @@ class Terminal(io.StringIO):
 
 
 @pytest.mark.parametrize(("answer", "source"), [("y\n", "operator"), ("\n", "registration")])
-async def test_apply_asks_on_a_terminal(
+async def test_apply_requests_consent_on_a_terminal(
     licorne: Licorne,
     file: Path,
     channel: grpc.aio.Channel,
@@ -104,7 +106,7 @@ async def test_apply_asks_on_a_terminal(
     answer: str,
     source: str,
 ) -> None:
-    """Only a yes changes anything."""
+    """Only a yes applies the configuration."""
     monkeypatch.setattr("sys.stdin", Terminal(answer))
     result = await licorne("config", "apply", str(file))
     assert f"Put {file} into force for RM rm? [y/N]" in result.err
@@ -112,8 +114,8 @@ async def test_apply_asks_on_a_terminal(
     assert result.code == (0 if source == "operator" else 1)
 
 
-async def test_reload_shows_each_rm(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A line for each RM that runs the file's configuration; all problems of a bad file."""
+async def test_reload_lists_each_rm(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Reload prints a line for each RM with the file's configuration, or all problems of the file."""
     file = tmp_path / "default.yaml"
     write(file, A)
 

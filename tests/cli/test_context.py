@@ -1,4 +1,4 @@
-"""Which server is meant: options, the environment, and the file of contexts."""
+"""Selection of the server by options, the environment, and the file of contexts."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ Command = Callable[..., Result]
 
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The file of the contexts of a test, empty at first."""
+    """The path of a test's file of contexts, which is empty at first."""
     path = tmp_path / "new" / "contexts.yaml"
     monkeypatch.setenv(PATH_VARIABLE, str(path))
     monkeypatch.chdir(tmp_path)
@@ -29,7 +29,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def licorne(file: Path, capsys: pytest.CaptureFixture[str]) -> Command:
-    """Runs a command."""
+    """Run a command."""
 
     def run(*arguments: str) -> Result:
         code = main(arguments)
@@ -40,15 +40,15 @@ def licorne(file: Path, capsys: pytest.CaptureFixture[str]) -> Command:
 
 
 def settled(*arguments: str) -> dict[str, object]:
-    """The settled target and identity of a command, without unset values."""
+    """The target and identity that a command uses, without unset values."""
     args = parser_for("nodes").parse_args(["nodes", *arguments])
     settle(args)
     found = {key: getattr(args, target.dest(key)) for key in VARIABLES}
     return {key: value for key, value in found.items() if value}
 
 
-def test_contexts_are_made_used_and_taken_away(licorne: Command, file: Path) -> None:
-    """The first context is in use until another is chosen; a certificate file is stored by its path."""
+def test_contexts_are_added_selected_and_removed(licorne: Command, file: Path) -> None:
+    """The first context is current until another one is selected; a certificate is stored by its path."""
     made = licorne("context", "set", "test", "--target", "here:1")
     assert (made.code, made.err) == (0, f"context test is in {file}, and in use\n")
     licorne("context", "set", "prod", "--target", "there", "--tls-ca", "ca.pem", "--rm", "blue")
@@ -74,8 +74,8 @@ def test_contexts_are_made_used_and_taken_away(licorne: Command, file: Path) -> 
     assert licorne("context", "show").err == "licorne: no context is in use\n"
 
 
-def test_nothing_named(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a file, an option and a variable the server of this machine is meant."""
+def test_the_default_target_is_this_machine(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a file, an option and a variable, commands connect to this machine."""
     assert settled() == {"target": DEFAULT_TARGET}
     monkeypatch.delenv(PATH_VARIABLE)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(file.parent.parent))
@@ -168,14 +168,14 @@ contexts:
     ],
     ids=str,
 )
-def test_the_nearest_place_counts(
+def test_the_precedence_of_settings(
     file: Path,
     monkeypatch: pytest.MonkeyPatch,
     arguments: tuple[str, ...],
     environment: dict[str, str],
     expected: dict[str, object],
 ) -> None:
-    """The order is: options, the named context, the environment, the current context.
+    """Options precede the named context, the environment, and the current context.
 
     A setting of a context, or a token of the environment, is never used for another target.
     """
@@ -191,7 +191,7 @@ def test_the_nearest_place_counts(
 TOKEN = "token-of-an-operator"
 
 
-async def test_a_token_goes_to_its_own_server_only(
+async def test_a_token_is_sent_to_its_own_server_only(
     file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another server does not get the token; its refusal is explained, and --token overrides."""
@@ -228,8 +228,8 @@ async def test_a_token_goes_to_its_own_server_only(
         assert f"the credentials of the environment are for {home}, and were not" in result.err
 
 
-def test_a_file_of_contexts_is_not_needed_for_a_target(licorne: Command, file: Path) -> None:
-    """An unusable file of contexts is no obstacle if the server is named."""
+def test_an_unusable_file_of_contexts_does_not_prevent_a_target(licorne: Command, file: Path) -> None:
+    """An unusable file of contexts has no effect if the target is given."""
     file.parent.mkdir()
     file.write_text("contexts: [")
     result = licorne("nodes", "--target", "127.0.0.1:1")
@@ -264,8 +264,10 @@ def test_a_file_of_contexts_is_not_needed_for_a_target(licorne: Command, file: P
         ("contexts: &a {b: *a}", "not valid YAML: found unconstructable recursive node"),
     ],
 )
-def test_a_file_that_cannot_be_used(licorne: Command, file: Path, text: str, problem: str) -> None:
-    """Wrong usage, with file and key, or line and column, and nothing is asked of any server."""
+def test_an_unusable_file_of_contexts_is_refused(
+    licorne: Command, file: Path, text: str, problem: str
+) -> None:
+    """The error has file and key, or line and column, and no server is called."""
     file.parent.mkdir()
     file.write_text(text)
     for command in (("nodes",), ("context", "list")):
@@ -275,15 +277,15 @@ def test_a_file_that_cannot_be_used(licorne: Command, file: Path, text: str, pro
         assert problem in result.err
 
 
-def test_names_with_the_signs_of_yaml(licorne: Command, file: Path) -> None:
-    """In quotes it is a name like any other."""
+def test_context_names_may_have_signs_of_yaml(licorne: Command, file: Path) -> None:
+    """A name with special characters is quoted in the file, and works like any other."""
     file.parent.mkdir()
     file.write_text("contexts: {'<<': {target: a}, 1: {target: b}}")
     assert licorne("context", "list", "-o", "name").out == "context/1\ncontext/<<\n"
 
 
-def test_a_context_that_is_not_there(licorne: Command, file: Path) -> None:
-    """The message lists the existing contexts."""
+def test_an_unknown_context_is_refused(licorne: Command, file: Path) -> None:
+    """The message about an unknown context lists the existing ones."""
     licorne("context", "set", "a", "--target", "a")
     for command in (("nodes", "--context", "b"), ("context", "use", "b")):
         result = licorne(*command)
@@ -291,8 +293,8 @@ def test_a_context_that_is_not_there(licorne: Command, file: Path) -> None:
         assert (result.code, result.err) == (1, expected)
 
 
-def test_a_file_that_cannot_be_read_or_written(licorne: Command, file: Path) -> None:
-    """The reason is the system's."""
+def test_a_file_of_contexts_that_cannot_be_read_or_written(licorne: Command, file: Path) -> None:
+    """The message has the reason of the operating system."""
     file.mkdir(parents=True)
     result = licorne("context", "list")
     assert (result.code, result.err) == (1, f"licorne: cannot read {file}: Is a directory\n")
@@ -312,15 +314,15 @@ def test_a_file_that_cannot_be_read_or_written(licorne: Command, file: Path) -> 
         ("dns:///core:1", "dns:///core:1"),
     ],
 )
-def test_a_host_alone_means_our_port(text: str, expected: str) -> None:
-    """With a port or without, by name or by address."""
+def test_a_target_without_a_port_has_the_usual_port(text: str, expected: str) -> None:
+    """A target may be a name or an address, with a port or without."""
     assert target.targets(text) == [expected]
 
 
-async def test_commands_go_where_the_environment_says(
+async def test_variables_select_server_rm_and_partition(
     town: Town, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A variable has the effect of an option, also for RM and partition."""
+    """Each variable has the effect of its option, also for RM and partition."""
     monkeypatch.setenv("LICORNE_TARGET", town.shell.target)
     monkeypatch.setenv("LICORNE_RM", "green")
     capsys.readouterr()
@@ -328,8 +330,8 @@ async def test_commands_go_where_the_environment_says(
     assert capsys.readouterr().out == "node/meadow-1\n"
 
 
-async def test_the_version_of_client_and_server(town: Town) -> None:
-    """Both versions are printed; a named server has to answer."""
+async def test_version_prints_client_and_server(town: Town) -> None:
+    """Both versions are printed, and a named server has to answer."""
     result = await town.shell("version")
     here, there = result.out.splitlines()
     assert there.startswith(f"server {town.shell.target}: {here.partition(',')[0]}, ")
@@ -337,8 +339,8 @@ async def test_the_version_of_client_and_server(town: Town) -> None:
     assert data["server"]["version"] == data["version"]
 
 
-def test_the_version_without_a_server(licorne: Command, capsys: pytest.CaptureFixture[str]) -> None:
-    """The version of the command is printed; `--version` is the shortest form."""
+def test_version_without_a_server(licorne: Command, capsys: pytest.CaptureFixture[str]) -> None:
+    """The version of the command is printed, and `--version` is the shortest form."""
     result = licorne("version", "--client", "-o", "json")
     assert result.json["server"] is None
     unreachable = licorne("version", "--target", "127.0.0.1:1")

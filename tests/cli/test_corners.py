@@ -1,4 +1,4 @@
-"""Arguments that make no sense, and cases that operators meet seldom."""
+"""Contradictory arguments, and cases that operators meet rarely."""
 
 import asyncio
 
@@ -24,8 +24,8 @@ partitions:
 """
 
 
-async def test_any_number_of_applications_can_be_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    """The largest number that a configuration may contain is printed by every command."""
+async def test_the_largest_number_of_applications_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    """Every command prints the largest number of applications that a configuration may have."""
     async with serve(ONE % (HUGE, HUGE)) as served, FakeRM(served.target) as rm:
         await rm.submit("job", queue="root.a", user="ann")
         shell = Shell(served.target, capsys)
@@ -36,7 +36,7 @@ async def test_any_number_of_applications_can_be_shown(capsys: pytest.CaptureFix
 
 
 async def test_a_rejected_application_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
-    """Every command reports the application as rejected, with the reason."""
+    """Every command reports a rejected application with the reason."""
     async with serve(ONE % (1, 1)) as served, FakeRM(served.target) as rm:
         with pytest.raises(Rejected):
             await rm.submit("job", queue="root.nosuch", user="ann")
@@ -50,8 +50,8 @@ async def test_a_rejected_application_is_explained(capsys: pytest.CaptureFixture
         assert line[-len(reason) :] == reason
 
 
-async def test_a_rest_has_an_end(capsys: pytest.CaptureFixture[str]) -> None:
-    """The explanation of an application in back-off has the time of its end."""
+async def test_explain_has_the_end_of_a_back_off(capsys: pytest.CaptureFixture[str]) -> None:
+    """The explanation of an application in a back-off has the time of its end."""
     async with serve(ONE % (1, 1)) as served, FakeRM(served.target) as rm:
         await rm.add_nodes(2, vcore=1_000)
         await rm.submit("job", queue="root.a", user="ann")

@@ -11,10 +11,10 @@ from support.terminal import ORDINARY, Tty
 
 
 @pytest.mark.slow
-def test_the_demo_runs_to_its_end_and_sums_up() -> None:
-    """Without a terminal it prints at most a line a second, the summary, and an explained ask.
+def test_the_demo_prints_a_summary() -> None:
+    """Without a terminal the demo prints at most a line a second, the summary, and an explained ask.
 
-    The summary includes a completed gang, and a guarantee that was taken back.
+    The summary includes a completed gang, and a guarantee that preemption enforced.
     """
     done = subprocess.run(
         [sys.executable, "-m", "licorne_server", "demo", "--seconds", "6"],
@@ -46,7 +46,7 @@ def test_the_demo_runs_to_its_end_and_sums_up() -> None:
 
 @pytest.mark.slow
 async def test_the_demo_may_be_ended_early() -> None:
-    """On a terminal the demo prints its steps, then has a screen with keys; its summary is true."""
+    """On a terminal the demo prints its steps, then a screen with keys; its summary is correct."""
     async with Tty("demo", "--seconds", "25") as tty:
         await tty.shows("licorne demo, ")
         lines = await tty.shows("q quit ? help")
@@ -61,6 +61,6 @@ async def test_the_demo_may_be_ended_early() -> None:
     assert "wait at the end" in summary
 
 
-def test_the_demo_is_short() -> None:
+def test_the_demo_takes_less_than_half_a_minute() -> None:
     """The demo ends by itself in less than half a minute."""
     assert LONGEST_SECONDS < 30

@@ -15,8 +15,8 @@ from licorne_server.lab.demo.world import BORROWING, CLAIMING, NIGHTLY, SIMULATI
     [*worlds(), *planned_worlds()],
     ids=lambda world: f"{world.rm_id}{' planned' * world.declares}",
 )
-def test_worlds_are_valid(world: World) -> None:
-    """The configuration is accepted, ids are unique, and submissions are in order of time."""
+def test_demo_worlds_are_valid(world: World) -> None:
+    """Configurations are accepted, ids are unique, and submissions are in order of time."""
     load(world.config)
     apps = [submission.application.application_id for submission in world.submissions]
     keys = [ask.key for submission in world.submissions for ask in submission.asks]
@@ -26,8 +26,8 @@ def test_worlds_are_valid(world: World) -> None:
     assert sorted(times) == times
 
 
-def test_the_worlds_are_what_the_demo_promises() -> None:
-    """Three RMs, a few thousand asks, users, namespaces and priorities; the same every time."""
+def test_demo_worlds_are_large_and_repeatable() -> None:
+    """There are three RMs and a few thousand asks, with users, namespaces and priorities, always the same."""
     all_worlds = worlds()
     work = [submission for world in all_worlds for submission in world.submissions]
     assert all_worlds == worlds()
@@ -39,15 +39,15 @@ def test_the_worlds_are_what_the_demo_promises() -> None:
     assert all(item in work for item in (NIGHTLY, BORROWING, CLAIMING, SIMULATION))
 
 
-def test_the_gang_has_a_member_for_each_placeholder() -> None:
-    """Of the same task group and size, so that every placeholder is replaced."""
+def test_the_gang_of_the_demo_has_a_member_for_each_placeholder() -> None:
+    """Each placeholder is replaced by a member of the same task group and size."""
     [group] = SIMULATION.application.task_groups
     assert len(SIMULATION.asks) == group.members
     for member in SIMULATION.asks:
         assert (member.task_group, member.resources) == (group.name, group.resources)
 
 
-def test_what_is_claimed_is_all_borrowed() -> None:
+def test_the_demo_claims_exactly_its_guarantee() -> None:
     """The borrower uses the whole shared maximum, and the claims are exactly the guarantee."""
     borrowed = sum(ask.resources["vcore"] for ask in BORROWING.asks)
     claimed = sum(ask.resources["vcore"] for ask in CLAIMING.asks)
@@ -59,8 +59,8 @@ def test_what_is_claimed_is_all_borrowed() -> None:
     assert owner.guaranteed == {"vcore": claimed}
 
 
-def test_what_is_planned_can_be_and_does_not_come_by_itself() -> None:
-    """A large ask takes a whole node of its RM, and the gang most of one rack, but no two racks."""
+def test_the_planned_work_of_the_demo_is_large() -> None:
+    """A large ask takes a whole node of its RM, and the gang most of one rack, but not of two."""
     batch, _, research = planned_worlds()
     assert all(node.capacity == LARGE.asks[0].resources for node in batch.nodes)
     assert LARGE in batch.submissions
@@ -79,7 +79,7 @@ def test_what_is_planned_can_be_and_does_not_come_by_itself() -> None:
 
 
 def test_declared_runtimes_are_kept() -> None:
-    """A declared runtime is not shorter than the played one, in whole seconds; endless work has none."""
+    """A declared runtime is in whole seconds and not shorter than the played one; endless work has none."""
     rm = DemoRm(planned_worlds()[0], 60.0)
     assert rm.declared(LARGE) == 10
     assert rm.declared(STANDING) == 0

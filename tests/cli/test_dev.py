@@ -1,4 +1,4 @@
-"""`licorne dev`: a server and three RMs in one command, and the address of the page."""
+"""`licorne dev`: a server and three RMs in one command, and the address of its page."""
 
 import argparse
 import asyncio
@@ -14,8 +14,8 @@ from support.patience import PATIENCE
 
 
 @pytest.mark.slow
-async def test_it_serves_and_plays_until_it_is_interrupted(capsys: pytest.CaptureFixture[str]) -> None:
-    """The command prints its page; the endless application waits for a reason; Ctrl-C ends it in order."""
+async def test_dev_runs_until_it_is_interrupted(capsys: pytest.CaptureFixture[str]) -> None:
+    """The command prints its page, the endless application waits, and Ctrl-C ends the command in order."""
     any_port = "127.0.0.1:0"
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "licorne_server", "dev", "--listen", any_port, "--http", any_port),
@@ -28,7 +28,7 @@ async def test_it_serves_and_plays_until_it_is_interrupted(capsys: pytest.Captur
             page = (await process.stdout.readline()).decode()
             _, target = (await process.stdout.readline()).decode().split()
             explain = ["explain", "oversized", "--target", target]
-            # Another process has no event for the first ask, so this polls.
+            # The test polls, because another process has no event for the first ask.
             while await asyncio.to_thread(main, explain) != 0:  # noqa: ASYNC110
                 await asyncio.sleep(0.1)
             queues = ["queues", "root.nightly", "--target", target]
@@ -48,7 +48,7 @@ async def test_it_serves_and_plays_until_it_is_interrupted(capsys: pytest.Captur
 
 
 @pytest.mark.parametrize(("taken", "option"), [("127.0.0.1:7070", "--listen"), ("127.0.0.1:9080", "--http")])
-def test_a_port_that_is_taken_is_answered_with_its_option(taken: str, option: str) -> None:
+def test_a_port_in_use_names_its_option(taken: str, option: str) -> None:
     """The message for a port in use names the option for another address."""
     args = argparse.Namespace(listen="127.0.0.1:7070", http="127.0.0.1:9080")
     said = advice(
@@ -67,16 +67,16 @@ def test_a_port_that_is_taken_is_answered_with_its_option(taken: str, option: st
         (Ports("127.0.0.1:1", "off"), ""),
     ],
 )
-def test_the_page_has_an_address_that_a_browser_opens(ports: Ports, page: str) -> None:
-    """An address of all interfaces becomes one of this machine."""
+def test_the_printed_address_of_the_page_can_be_opened(ports: Ports, page: str) -> None:
+    """For an address of all interfaces the printed one is of this machine."""
     assert ports.page == page
 
 
 @pytest.mark.parametrize("terminal", [True, False])
-def test_the_page_is_named_on_a_terminal(
+def test_serve_prints_the_page_on_a_terminal_only(
     terminal: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`serve` prints where it listens; programs get that line alone, people the page too."""
+    """`serve` prints its addresses in one line, and on a terminal also that of the page."""
     monkeypatch.setattr("licorne_server.commands.ports.is_terminal", lambda _: terminal)
     Ports("127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3").announce()
     page = ["page http://127.0.0.1:2/ui"] if terminal else []

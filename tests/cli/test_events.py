@@ -1,4 +1,4 @@
-"""`licorne events`: past events, and following events through restarts."""
+"""`licorne events`: past events, and new ones across restarts."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ from support.peers.town import Shell, interrupted
 
 @asynccontextmanager
 async def server_with(*rm_ids: str, port: int = 0) -> AsyncIterator[Server]:
-    """A server that these RMs have registered with."""
+    """A server on which these RMs are registered."""
     async with (
         serving(listen=Address(host="127.0.0.1", port=port)) as server,
         connected(server) as channel,
@@ -30,7 +30,7 @@ async def server_with(*rm_ids: str, port: int = 0) -> AsyncIterator[Server]:
 
 
 def play(server: Server, first: int, count: int, rm_id: str = "rm", *, time: float = START) -> int:
-    """Record this number of events; return the id of the first."""
+    """Record this number of events; returns the id of the first."""
     start = server.events.get(rm_id).next_id
     server.engine.answer([happened(rm_id, first, count, time=time)])
     return start
@@ -45,13 +45,13 @@ async def server() -> AsyncIterator[Server]:
 
 @pytest.fixture
 def shell(server: Server, capsys: pytest.CaptureFixture[str]) -> Shell:
-    """A shell with commands against the server."""
+    """A shell for commands against the server."""
     return Shell(server.grpc_address, capsys)
 
 
 @pytest.mark.slow
-async def test_more_events_than_one_answer_takes(server: Server, shell: Shell) -> None:
-    """All retained events are printed, however many answers that needs."""
+async def test_all_stored_events_are_printed(server: Server, shell: Shell) -> None:
+    """All stored events are printed, however many answers of the server that takes."""
     start = play(server, 0, 25_000)
     result = await shell("events", "-o", "json")
     ids = [event["id"] for event in result.json["events"]]
@@ -68,10 +68,10 @@ async def test_more_events_than_one_answer_takes(server: Server, shell: Shell) -
         (("--rm", "off", "-w", "--from", "0"), 4, "Event tracking is disabled"),
     ],
 )
-async def test_what_cannot_be_shown(
+async def test_events_that_cannot_be_shown(
     server: Server, shell: Shell, arguments: tuple[str, ...], code: int, text: str
 ) -> None:
-    """One line on stderr, nothing on stdout, following or not."""
+    """A failure is one line on stderr and nothing on stdout, with `-w` or without."""
     async with connected(server) as channel:
         await Shim(channel, "off").register(extraConfig={"event.trackingEnabled": "false"})
         result = await shell("events", *arguments, "-o", "json")
@@ -80,7 +80,7 @@ async def test_what_cannot_be_shown(
 
 
 class Following:
-    """`licorne events -w` in a process of its own."""
+    """A running process of `licorne events -w`."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         """Wrap a running process."""
@@ -113,7 +113,7 @@ class Following:
 
 @asynccontextmanager
 async def following(target: str, *arguments: str) -> AsyncIterator[Following]:
-    """The command while it runs; interrupted at the end it exits with 130."""
+    """The running command, which exits with 130 when it is interrupted at the end."""
     async with interrupted("events", "-w", "--target", target, *arguments) as process:
         yield Following(process)
 
@@ -123,8 +123,8 @@ def names(first: int, count: int) -> list[str]:
     return [f"app-{number}" for number in range(first, first + count)]
 
 
-async def test_following_as_a_table(server: Server) -> None:
-    """The headings are printed at once, and each event as it happens, in columns."""
+async def test_watched_events_are_printed_as_a_table(server: Server) -> None:
+    """The header is printed at once, and each event as it happens, in columns."""
     start = play(server, 0, 1)
     async with following(server.grpc_address, "--from", str(start)) as events:
         header, first = await events.line(), await events.line()
@@ -135,8 +135,8 @@ async def test_following_as_a_table(server: Server) -> None:
     assert header.index("OBJECT") == first.index("app-0") == second.index("app-1")
 
 
-async def test_following_goes_on_behind_what_it_missed(server: Server) -> None:
-    """Cut off for slowness, the command reports the gap and continues with the retained events."""
+async def test_a_watch_continues_after_missed_events(server: Server) -> None:
+    """Cut off as too slow, the command reports the gap, and continues with the stored events."""
     start = play(server, 0, 5)
     async with connected(server) as channel:
         extra = {"event.ringBufferCapacity": "100"}
@@ -146,17 +146,17 @@ async def test_following_goes_on_behind_what_it_missed(server: Server) -> None:
     async with following(server.grpc_address, *where) as events:
         assert await events.subjects(5) == names(0, 5)
         play(server, 5, 1000)
-        # Events are kept for ten seconds while somebody follows them.
+        # Events are stored for ten seconds while there is a subscriber.
         play(server, 1005, 1, time=START + 10.5)
         assert await events.subjects(100) == names(906, 100)
         missed = f"licorne: events {start + 5} to {start + 905} are not kept any more\n"
         assert await events.said() == missed
 
 
-async def test_following_survives_registrations_and_restarts(
+async def test_a_watch_survives_registrations_and_restarts(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """The command waits for the return of server and RM, and continues with their new events."""
+    """The command waits for server and RM, and continues with their new events."""
     async with server_with("rm") as server:
         address = server.grpc_address
         port = int(address.rpartition(":")[2])

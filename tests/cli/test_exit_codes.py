@@ -1,4 +1,4 @@
-"""Every command ends with the code of the one table, whatever the situation is."""
+"""Every command ends with an exit code of one common table."""
 
 import asyncio
 import os
@@ -35,8 +35,10 @@ ASKING = (*LISTS, *OTHERS)
 
 
 @pytest.mark.parametrize("command", ASKING, ids=" ".join)
-def test_without_a_server(command: Sequence[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """2, and a line with the server and the system's reason; nothing on stdout but the own version."""
+def test_the_exit_code_without_a_server_is_2(
+    command: Sequence[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Stderr has one line with the server and the reason; stdout has at most the version of the command."""
     assert main([*command, "--target", "127.0.0.1:1", "--timeout", "20"]) == 2
     said = capsys.readouterr()
     assert said.err == "licorne: cannot reach 127.0.0.1:1: Connection refused\n"
@@ -44,7 +46,9 @@ def test_without_a_server(command: Sequence[str], capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.parametrize("command", ASKING, ids=" ".join)
-async def test_denied(command: Sequence[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_the_exit_code_without_permission_is_4(
+    command: Sequence[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The exit code is 4 if the server requires a token."""
     (tmp_path / "token").write_text("token-of-an-operator")
     async with serving(operator_tokens=(tmp_path / "token",)) as server:
@@ -54,14 +58,14 @@ async def test_denied(command: Sequence[str], tmp_path: Path, capsys: pytest.Cap
 
 
 @pytest.mark.parametrize("command", [("top", "--once"), ("log-level",), ("config", "history", "blue")])
-async def test_yaml_of_what_is_no_list(town: Town, command: Sequence[str]) -> None:
-    """YAML and JSON have the same content, for commands that print no list."""
+async def test_yaml_equals_json_for_commands_without_a_list(town: Town, command: Sequence[str]) -> None:
+    """YAML and JSON have the same content for commands that print no list."""
     as_json = (await town.shell(*command, "-o", "json")).json
     assert yaml.safe_load((await town.shell(*command, "-o", "yaml")).out) == as_json
 
 
 def process(target: str, *arguments: str, stdout: int) -> subprocess.Popen[bytes]:
-    """A command in a process of its own."""
+    """A running process of a command."""
     return subprocess.Popen(
         [sys.executable, "-m", "licorne_server", *arguments, "--target", target],
         stdout=stdout,
@@ -70,8 +74,8 @@ def process(target: str, *arguments: str, stdout: int) -> subprocess.Popen[bytes
 
 
 @pytest.mark.parametrize("command", [("nodes",), ("events", "-o", "json"), ("top", "--once")])
-async def test_a_closed_pipe(town: Town, command: Sequence[str]) -> None:
-    """The exit code is 0 without a message: the reader has closed the pipe."""
+async def test_the_exit_code_for_a_closed_pipe_is_0(town: Town, command: Sequence[str]) -> None:
+    """When the reader closes the pipe, the command ends with 0 and without a message."""
     read, write = os.pipe()
     os.close(read)
     started = process(town.shell.target, *command, "--rm", "green", stdout=write)
@@ -81,8 +85,8 @@ async def test_a_closed_pipe(town: Town, command: Sequence[str]) -> None:
 
 
 @pytest.mark.parametrize("command", [("nodes",), ("version",), ("top", "--once")])
-async def test_a_full_disk(town: Town, command: Sequence[str]) -> None:
-    """The exit code is 1, with a line about the disk."""
+async def test_the_exit_code_for_a_full_disk_is_1(town: Town, command: Sequence[str]) -> None:
+    """When the disk is full, the command ends with 1 and a line about the disk."""
     full = os.open("/dev/full", os.O_WRONLY)
     started = process(town.shell.target, *command, stdout=full)
     os.close(full)
@@ -92,7 +96,7 @@ async def test_a_full_disk(town: Town, command: Sequence[str]) -> None:
     assert started.returncode == 1
 
 
-def test_interrupted_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_during_imports_exits_with_130(monkeypatch: pytest.MonkeyPatch) -> None:
     """The exit code is 130 even during the imports of a command."""
 
     def interrupted(_: str) -> object:
@@ -103,7 +107,7 @@ def test_interrupted_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("command", [("nodes", "-w"), ("rms", "-w", "-o", "json")])
-async def test_interrupted(town: Town, command: Sequence[str]) -> None:
+async def test_an_interrupt_exits_with_130(town: Town, command: Sequence[str]) -> None:
     """The exit code is 130 for commands that run until they are interrupted."""
     started = process(town.shell.target, *command, stdout=subprocess.PIPE)
     assert started.stdout is not None

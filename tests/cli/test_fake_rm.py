@@ -1,4 +1,4 @@
-"""A fake RM against a running server, as the compose file starts it."""
+"""A fake RM against a running server, started as in the compose file."""
 
 import asyncio
 import signal
@@ -13,8 +13,8 @@ from support.patience import PATIENCE
 
 
 @pytest.mark.slow
-async def test_it_works_until_it_is_told_to_stop() -> None:
-    """Its nodes and applications exist under the given name, and SIGTERM ends it in order."""
+async def test_a_fake_rm_works_until_a_signal() -> None:
+    """Its nodes and applications exist under the given name, and SIGTERM ends the process in order."""
     async with serve() as served:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "licorne_server", "fake-rm", "--target", served.target),
@@ -42,7 +42,7 @@ async def test_it_works_until_it_is_told_to_stop() -> None:
     assert rest.decode().endswith("rm7: stopped\n")
 
 
-def test_every_round_is_the_same_work_under_other_names() -> None:
+def test_every_round_submits_the_same_work_under_other_names() -> None:
     """Times keep rising, and no application or key is repeated."""
     [world] = [world for world in worlds() if world.rm_id == "batch"]
     length = len(world.submissions)

@@ -1,4 +1,4 @@
-"""A fake RM and a server with TLS: by certificate, by token, by contexts and variables."""
+"""A fake RM connects to a server with TLS: by certificate, token, contexts and variables."""
 
 import asyncio
 import signal
@@ -25,7 +25,7 @@ CERTIFICATE = (
 
 @asynccontextmanager
 async def fake_rm(*arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
-    """`licorne fake-rm` in a process of its own."""
+    """A running process of `licorne fake-rm`."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "licorne_server", "fake-rm", "--round", "2", *arguments),
         stderr=asyncio.subprocess.PIPE,
@@ -39,7 +39,7 @@ async def fake_rm(*arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
 
 
 async def said(process: asyncio.subprocess.Process, wanted: Callable[[str], bool]) -> str:
-    """The first matching line of its output."""
+    """The first matching line of the process's output."""
     assert process.stderr is not None
     async with asyncio.timeout(PATIENCE):
         while line := (await process.stderr.readline()).decode():
@@ -54,7 +54,7 @@ def is_placed(line: str) -> bool:
 
 
 async def assert_works(server: Server, *arguments: str, rm_id: str) -> None:
-    """An RM with these arguments gets allocations under that name, and stops in order."""
+    """Check that an RM with these arguments gets allocations under that name, and stops in order."""
     async with fake_rm(*arguments) as process:
         await said(process, is_placed)
         [partition] = server.scheduler.views.partitions()
@@ -67,21 +67,21 @@ async def assert_works(server: Server, *arguments: str, rm_id: str) -> None:
 
 @pytest.fixture
 async def mutual() -> AsyncIterator[Server]:
-    """A server that requires certificates, among them that of the RM `batch`."""
+    """A server that requires certificates, and one for the RM `batch`."""
     async with serving(tls=tls(), rm_identities={"batch": frozenset({SPIFFE})}) as server:
         yield server
 
 
 @pytest.mark.slow
-async def test_certificate(mutual: Server) -> None:
-    """With its certificate it is served, by the only running member of its list."""
+async def test_an_rm_connects_by_certificate(mutual: Server) -> None:
+    """The RM is served under its certificate, by the only running member of its list."""
     targets = f"{CLOSED},{mutual.grpc_address}"
     await assert_works(mutual, "--target", targets, *CERTIFICATE, rm_id="batch")
 
 
 @pytest.mark.slow
-async def test_token(tmp_path: Path) -> None:
-    """With its token it is served, and the server's name may be another than that of the target."""
+async def test_an_rm_connects_by_token(tmp_path: Path) -> None:
+    """The RM is served under its token, even if the server's name differs from the target."""
     token = tmp_path / "token"
     token.write_text("a-token-of-the-batch-rm\n")
     async with serving(tls=tls(mutual=False), rm_tokens={"batch": (token,)}) as server:
@@ -94,8 +94,10 @@ async def test_token(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-async def test_context(mutual: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A context has the target and the identity, including the RM."""
+async def test_an_rm_connects_by_a_context(
+    mutual: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A context has the target and the identity, including the name of the RM."""
     monkeypatch.setenv(PATH_VARIABLE, str(tmp_path / "contexts.yaml"))
     values = ("--target", mutual.grpc_address, *CERTIFICATE, "--rm", "batch")
     assert main(["context", "set", "test", *values]) == 0
@@ -103,7 +105,7 @@ async def test_context(mutual: Server, tmp_path: Path, monkeypatch: pytest.Monke
 
 
 @pytest.mark.slow
-async def test_variables(mutual: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_rm_connects_by_variables(mutual: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """Variables have the same effect as a context."""
     monkeypatch.setenv("LICORNE_TARGET", mutual.grpc_address)
     for option, file in zip(CERTIFICATE[::2], CERTIFICATE[1::2], strict=True):
@@ -112,8 +114,8 @@ async def test_variables(mutual: Server, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.slow
-async def test_certificate_of_another_rm(mutual: Server) -> None:
-    """A name that its certificate does not allow ends it, with the server's reason."""
+async def test_a_certificate_of_another_rm_is_refused(mutual: Server) -> None:
+    """A name that its certificate does not allow ends the process, with the server's reason."""
     target = ("--target", mutual.grpc_address)
     async with fake_rm(*target, *CERTIFICATE, "--rm-id", "other") as process:
         line = await said(process, lambda line: line.startswith("licorne:"))
@@ -123,8 +125,8 @@ async def test_certificate_of_another_rm(mutual: Server) -> None:
 
 
 @pytest.mark.slow
-async def test_without_tls(mutual: Server) -> None:
-    """A plain connection to a server with TLS gets a message, and waits on."""
+async def test_an_rm_without_tls_waits_with_a_message(mutual: Server) -> None:
+    """A plain connection to a server with TLS gives a message, and the RM waits."""
     async with fake_rm("--target", mutual.grpc_address, "--timeout", "0.1") as process:
         line = await said(process, lambda line: "give --tls" in line)
         assert process.returncode is None
@@ -140,7 +142,7 @@ async def test_without_tls(mutual: Server) -> None:
         (("--context", "none"), "there is no context none in "),
     ],
 )
-def test_wrong_usage(
+def test_unusable_settings_of_a_fake_rm_are_refused(
     arguments: tuple[str, ...],
     message: str,
     tmp_path: Path,

@@ -1,4 +1,4 @@
-"""Habits and mistakes of users: each is understood, or answered in words."""
+"""Habits and mistakes of users, which are accepted or explained."""
 
 import logging
 
@@ -13,8 +13,8 @@ from support.peers.shim import LOOPBACK, serving
 from support.peers.town import Shell
 
 
-def test_a_host_alone_has_the_usual_ports() -> None:
-    """`--listen 0.0.0.0 --http ::1` needs no ports, as `--target` needs none."""
+def test_addresses_may_omit_the_usual_ports() -> None:
+    """`--listen 0.0.0.0 --http ::1` needs no ports, and neither does `--target`."""
     parser = parser_for("serve")
     settings = settings_of(parser.parse_line(["serve", "--listen", "0.0.0.0", "--http", "[::1]"]))
     assert (str(settings.listen), str(settings.http)) == ("0.0.0.0:7070", "[::1]:9080")
@@ -22,7 +22,7 @@ def test_a_host_alone_has_the_usual_ports() -> None:
         Address.parse("127.0.0.1")
 
 
-async def test_the_http_port_is_not_that_of_grpc(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_a_command_to_the_http_port_names_that_of_grpc(capsys: pytest.CaptureFixture[str]) -> None:
     """A command that connects to the HTTP port names the usual port of gRPC."""
     async with serving(http=LOOPBACK) as server:
         result = await Shell(server.http_address, capsys)("queues")
@@ -32,8 +32,8 @@ async def test_the_http_port_is_not_that_of_grpc(capsys: pytest.CaptureFixture[s
     )
 
 
-def test_a_lost_connection_is_said_in_short() -> None:
-    """A fake RM without a server gives the system's reason alone."""
+def test_a_fake_rm_without_a_server_prints_a_short_reason() -> None:
+    """A fake RM without a server prints only the reason of the system."""
     long = "failed to connect to all addresses; last error: UNKNOWN: ipv4:127.0.0.1:7070: "
     args = ("127.0.0.1:7070", f"{long}Failed to connect to remote host: Connection refused")
     record = logging.LogRecord("licorne", logging.WARNING, "", 0, NO_CONNECTION, args, None)

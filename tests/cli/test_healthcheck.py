@@ -23,12 +23,12 @@ print(*sorted({name.partition(".")[0] for name in sys.modules} & {"grpc", "licor
 
 
 async def check(*arguments: str) -> int:
-    """The exit code."""
+    """The exit code of the command."""
     return await asyncio.to_thread(main, ["healthcheck", *arguments])
 
 
 @pytest.mark.parametrize("encrypted", [False, True])
-async def test_server_of_this_machine_is_asked_with_tls_or_without(
+async def test_a_server_of_this_machine_is_checked_with_tls_or_without(
     encrypted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without a URL neither TLS nor an authority has to be configured."""
@@ -40,8 +40,8 @@ async def test_server_of_this_machine_is_asked_with_tls_or_without(
         assert await check() == 1
 
 
-async def test_certificate_of_another_server_is_checked(capsys: pytest.CaptureFixture[str]) -> None:
-    """A URL requires a certificate of a trusted authority, unless that is waived."""
+async def test_the_certificate_of_a_url_is_verified(capsys: pytest.CaptureFixture[str]) -> None:
+    """A URL needs a certificate of a trusted authority, unless verification is skipped."""
     async with serving(http=LOOPBACK, tls=tls()) as server:
         url = f"https://{server.http_address}/livez"
         assert await check("--url", url) == 1
@@ -55,7 +55,7 @@ async def test_certificate_of_another_server_is_checked(capsys: pytest.CaptureFi
 
 @contextmanager
 def talker(answer: bytes) -> Iterator[str]:
-    """The address of a server that sends this answer to the first client."""
+    """The address of a server that sends this answer to its first client."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         host, port = listening.getsockname()
 
@@ -80,10 +80,10 @@ def talker(answer: bytes) -> Iterator[str]:
     ],
     ids=["garbage", "ill", "ill, and says why", "something else"],
 )
-async def test_other_answers_are_failures_in_words(
+async def test_any_answer_but_200_is_a_failure(
     answer: bytes, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Any answer other than 200 exits with 1 and a line, and never with a traceback."""
+    """Any answer other than 200 exits with 1 and one line, and without a traceback."""
     with talker(answer) as url:
         assert await check("--url", url) == 1
     lines = capsys.readouterr().err.splitlines()
@@ -92,15 +92,15 @@ async def test_other_answers_are_failures_in_words(
     assert said in lines[0]
 
 
-async def test_what_cannot_be_asked_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    """A missing authority and a URL that is none are named."""
+async def test_unusable_options_of_a_health_check_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    """A missing authority and an invalid URL are named."""
     assert await check("--url", "https://127.0.0.1:1/livez", "--tls-ca", "/nothing.pem") == 1
     assert "--tls-ca /nothing.pem: No such file" in capsys.readouterr().err
     assert await check("--url", "nonsense") == 1
     assert "licorne: nonsense: unknown url type" in capsys.readouterr().err
 
 
-def test_check_imports_no_grpc() -> None:
-    """A container that is checked often does not import gRPC or the client each time."""
+def test_a_health_check_imports_no_grpc() -> None:
+    """A check, which containers run often, imports neither gRPC nor the client."""
     ran = subprocess.run([sys.executable, "-c", IMPORTED], capture_output=True, text=True, check=True)
     assert ran.stdout.split() == []

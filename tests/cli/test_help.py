@@ -1,4 +1,4 @@
-"""Every command has a description, and examples that work."""
+"""Every command has a description and working examples."""
 
 import shlex
 
@@ -12,8 +12,8 @@ EXAMPLES = [
 
 
 @pytest.mark.parametrize("name", installed_commands())
-def test_help_has_examples(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """`--help` ends with examples of this very command, one of them at least."""
+def test_help_ends_with_examples(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--help` ends with at least one example of the command."""
     with pytest.raises(SystemExit) as ended:
         main([name, "--help"])
     assert ended.value.code == 0
@@ -22,7 +22,7 @@ def test_help_has_examples(name: str, capsys: pytest.CaptureFixture[str]) -> Non
 
 
 @pytest.mark.parametrize(("example", "purpose"), EXAMPLES)
-def test_examples_are_understood(example: str, purpose: str) -> None:
+def test_examples_have_valid_arguments(example: str, purpose: str) -> None:
     """Every example has arguments that the command accepts, and a purpose."""
     words = shlex.split(example)
     end = next((at for at, word in enumerate(words) if word in ("<", ">", "|")), len(words))
@@ -40,7 +40,7 @@ def test_examples_are_understood(example: str, purpose: str) -> None:
         (("--rm", "blue", "queues", "stop", "--help"), ("queues", "stop", "--help")),
     ],
 )
-def test_help_is_a_command(
+def test_help_equals_the_help_option(
     words: tuple[str, ...], shown: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """`help` prints the output of `--help`, also for a verb."""

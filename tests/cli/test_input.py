@@ -1,4 +1,4 @@
-"""`validate-config` on standard input and into a closed pipe, and configurations of nothing."""
+"""`validate-config` on standard input and into a closed pipe, and empty configurations."""
 
 import os
 import subprocess
@@ -30,8 +30,8 @@ def validated(text: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
-def test_a_configuration_on_standard_input() -> None:
-    """It is checked like a file, and is named <stdin>."""
+def test_standard_input_is_checked_like_a_file() -> None:
+    """A text on standard input is checked like a file, under the name <stdin>."""
     done = validated(GOOD)
     valid = f"<stdin>: valid, checksum {load(GOOD).checksum}\n"
     assert (done.returncode, done.stdout, done.stderr) == (0, "", valid)
@@ -42,8 +42,8 @@ def test_a_configuration_on_standard_input() -> None:
 
 
 @pytest.mark.parametrize("output", ["text", "json", "github"])
-def test_who_reads_may_have_enough(tmp_path: Path, output: str) -> None:
-    """A pipe that is closed at its other end is no failure of the command: no stack trace."""
+def test_a_closed_pipe_is_no_failure(tmp_path: Path, output: str) -> None:
+    """A pipe that its reader has closed causes no stack trace."""
     file = tmp_path / "bad.yaml"
     file.write_text("partitions:\n" + "- {a: b}\n" * 400)
     reading, writing = os.pipe()
@@ -62,7 +62,9 @@ def test_who_reads_may_have_enough(tmp_path: Path, output: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "# nothing yet\n", "---\n", "null"])
-def test_nothing_is_no_configuration(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
+def test_an_empty_file_is_no_configuration(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
     """An empty configuration file is a problem, also for `serve`."""
     file = tmp_path / "empty.yaml"
     file.write_text(text)
@@ -73,10 +75,10 @@ def test_nothing_is_no_configuration(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.parametrize("key", PROPERTIES)
-def test_a_mistyped_property_fails_strict(
+def test_a_misspelled_property_fails_in_strict_mode(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], key: str
 ) -> None:
-    """A key that is much like one that means something is dubious; others are free."""
+    """A key that resembles a known one is a problem with --strict; other keys are free."""
     file = tmp_path / "queues.yaml"
     wrong = key[:3] + key[4:]
     file.write_text(f"partitions: [{{queues: [{{name: a, properties: {{{wrong}: '1', team: b}}}}]}}]")
@@ -90,7 +92,7 @@ def test_a_mistyped_property_fails_strict(
     assert main(["validate-config", "--strict", str(file)]) == 4
 
 
-def test_a_port_alone_is_every_interface() -> None:
+def test_a_port_without_a_host_means_every_interface() -> None:
     """`--listen :7070` is accepted, together with the options for serving other hosts."""
     assert str(Address.parse(":7070")) == "0.0.0.0:7070"
     assert not Address.parse(":7070").is_loopback

@@ -1,4 +1,4 @@
-"""The folder of the command line is legible."""
+"""The source folder of the command line is easy to survey."""
 
 import ast
 from pathlib import Path
@@ -9,8 +9,8 @@ CLI = Path(licorne_cli.__file__).parent
 MOST_AT_THE_TOP = 12
 
 
-def test_the_top_is_short() -> None:
-    """The top level is short, and each of its folders has a README."""
+def test_the_top_level_folder_is_short() -> None:
+    """The top level has few files, and each of its folders has a README."""
     entries = [path for path in CLI.iterdir() if path.name != "__pycache__"]
     assert len(entries) <= MOST_AT_THE_TOP
     for folder in filter(Path.is_dir, entries):

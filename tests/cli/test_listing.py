@@ -1,4 +1,4 @@
-"""Every list in every form: sorted, filtered, without headers, and as it changes."""
+"""Every list in every format: sorted, filtered, without headers, and watched."""
 
 import asyncio
 import re
@@ -15,7 +15,7 @@ LISTS = ("queues", "apps", "nodes", "users", "rms", "events")
 
 
 @pytest.mark.parametrize("command", LISTS)
-async def test_yaml_is_the_same_as_json(town: Town, command: str) -> None:
+async def test_yaml_lists_equal_json_lists(town: Town, command: str) -> None:
     """YAML and JSON have the same content."""
     as_json = (await town.shell(command, "-o", "json")).json
     assert as_json
@@ -24,7 +24,7 @@ async def test_yaml_is_the_same_as_json(town: Town, command: str) -> None:
 
 
 class Watching:
-    """A command that runs on, in a process of its own."""
+    """A running process of a command that watches."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         """Wrap a running process."""
@@ -45,12 +45,12 @@ class Watching:
 
 @asynccontextmanager
 async def watching(town: Town, *arguments: str) -> AsyncIterator[Watching]:
-    """The command with `-w`; interrupted at the end it exits with 130."""
+    """The command with `-w`, which exits with 130 when it is interrupted at the end."""
     async with interrupted(*arguments, "-w", "--target", town.shell.target) as process:
         yield Watching(process)
 
 
-async def test_watching_prints_what_changes(town: Town) -> None:
+async def test_a_watch_prints_changed_rows(town: Town) -> None:
     """All rows are printed once with their time, then new and changed rows; removed ones on stderr."""
     async with watching(town, "nodes", "--rm", "green") as nodes:
         assert (await nodes.out())[:2] == ["TIME", "NODE"]
@@ -65,8 +65,8 @@ async def test_watching_prints_what_changes(town: Town) -> None:
         assert await nodes.err() == "node/hill-1 is gone\n"
 
 
-async def test_watching_says_what_happened(town: Town) -> None:
-    """For programs each row, name or document has a field for its addition, change or removal."""
+async def test_a_watch_marks_the_kind_of_change(town: Town) -> None:
+    """With the option each row, name or document is marked as added, modified or deleted."""
     arguments = ("nodes", "--rm", "green", "-o", "name", "--output-watch-events")
     async with watching(town, *arguments) as nodes:
         assert await nodes.out() == ["ADDED", "node/meadow-1"]

@@ -18,8 +18,10 @@ async def members() -> AsyncIterator[list[Server]]:
         yield servers
 
 
-async def test_a_stale_list_says_so(members: list[Server], capsys: pytest.CaptureFixture[str]) -> None:
-    """The line on stderr has the reason."""
+async def test_an_outdated_list_of_members_is_marked(
+    members: list[Server], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A line on stderr has the reason why the list may be outdated."""
     table_of(members).answers = False
     result = await Shell(members[0].grpc_address, capsys)("members")
     assert result.err == "this may be out of date: the store does not answer\n"

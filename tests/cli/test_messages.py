@@ -1,4 +1,4 @@
-"""What is printed of messages that a quiet server has no occasion to send.
+"""Output for messages that a quiet server does not send.
 
 They are in ``data/recorded/messages``, see ``support/recorded.py``: a line with ``>`` has the kind of the
 output, and the messages as JSON.
@@ -31,7 +31,7 @@ LISTS: dict[str, tuple[type[Any], Any]] = {
 
 
 def read(kind: type[Any], given: Sequence[Any]) -> list[Any]:
-    """The messages of JSON."""
+    """The messages parsed from JSON."""
     return [ParseDict(one, kind()) for one in given]
 
 
@@ -39,7 +39,7 @@ def read(kind: type[Any], given: Sequence[Any]) -> list[Any]:
 async def test_messages_are_printed_as_recorded(
     scene: Scene, rewrite: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Columns are there that something has a value for, and names cannot command a terminal."""
+    """Columns without any value are left out, and names have no effect on the terminal."""
 
     async def printed(line: str) -> Iterable[str]:
         what, _, given = line[2:].partition(" ")

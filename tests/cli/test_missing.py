@@ -1,4 +1,4 @@
-"""Every command reports a missing RM or partition in the same words."""
+"""Every command reports a missing RM or partition by the same message."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -35,7 +35,7 @@ NONE_TO_SEE = "no RM that you may see has registered with this server"
 async def says_there_is_none(
     shell: Shell, none: str, *options: str, commands: Mapping[tuple[str, ...], str] = WITHOUT_RMS
 ) -> None:
-    """Every command does, in these words."""
+    """Check that every command reports this message."""
     for command, line in commands.items():
         result = await shell(*command, *options)
         assert result.err == f"{line.format(none=none)}\n", command
@@ -43,17 +43,17 @@ async def says_there_is_none(
 
 
 async def test_a_server_without_rms(capsys: pytest.CaptureFixture[str]) -> None:
-    """A caller without identity sees all RMs, so there are none."""
+    """A caller without an identity sees all RMs, so the message says that there are none."""
     async with serving() as server:
         commands = WITHOUT_RMS | OF_A_NAME
         await says_there_is_none(Shell(server.grpc_address, capsys), NONE, commands=commands)
 
 
 @pytest.mark.slow
-async def test_a_token_that_shows_no_rm(
+async def test_a_token_that_may_see_no_rm(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """There is an RM, but this caller may not see it; by the environment as by the option."""
+    """The message says that the caller may see no RM, whether the token is in an option or a variable."""
     mine, other = tmp_path / "mine", tmp_path / "other"
     mine.write_text("token-of-the-rm-mine")
     other.write_text("token-of-the-rm-other")
@@ -76,8 +76,8 @@ async def test_a_token_that_shows_no_rm(
             assert await tty.ended() == 0
 
 
-async def test_a_certificate_that_shows_no_rm(capsys: pytest.CaptureFixture[str]) -> None:
-    """A certificate of an RM shows this RM alone, and it has not registered."""
+async def test_a_certificate_that_may_see_no_rm(capsys: pytest.CaptureFixture[str]) -> None:
+    """The message says that the RM of the certificate has not registered."""
     options = [
         word
         for option, file in (("ca", "ca.pem"), ("cert", "rm.pem"), ("key", "rm.key"))

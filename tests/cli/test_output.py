@@ -1,4 +1,4 @@
-"""Human units, tables and JSON."""
+"""Output in human units, in tables and in JSON."""
 
 import json
 import re
@@ -38,32 +38,32 @@ from licorne_cli.output.text import (
         ("nvidia.com/gpu", 2048, "2048"),
     ],
 )
-def test_amounts_are_in_the_units_of_people(name: str, amount: int, text: str) -> None:
-    """Cores, binary units of bytes, and plain counts."""
+def test_amounts_have_human_units(name: str, amount: int, text: str) -> None:
+    """Amounts are printed as cores, binary units of bytes, and plain counts."""
     assert text == human_amount(name, amount)
 
 
-def test_resources_are_listed_by_name_and_none_is_a_dash() -> None:
-    """The order does not depend on the order of the message."""
+def test_resources_are_sorted_by_name() -> None:
+    """Resources are sorted by name, and an empty amount is a dash."""
     assert human_resources({"vcore": 2000, "memory": 1024}) == "memory=1Ki,vcore=2"
     assert human_resources({}) == "-"
 
 
-def test_names_cannot_command_the_terminal() -> None:
-    """Control characters in a name are displayed, not executed."""
+def test_control_characters_of_names_are_escaped() -> None:
+    """Control characters in a name are displayed, and have no effect on the terminal."""
     assert printable("a\x1b[31m\n") == "a\\x1b[31m\\n"
     assert printable("Größe") == "Größe"
 
 
-def test_tables_are_aligned_without_trailing_blanks(capsys: pytest.CaptureFixture[str]) -> None:
-    """Columns begin below their headers; a table without rows has the headers alone."""
+def test_tables_are_aligned(capsys: pytest.CaptureFixture[str]) -> None:
+    """Columns begin below their headers without trailing blanks; an empty table has its headers only."""
     print_table(("NAME", "N"), [("a", "1"), ("long", "22"), ("b", "")])
     assert capsys.readouterr().out == "NAME  N\na     1\nlong  22\nb\n"
     print_table(("NAME", "N"), [])
     assert capsys.readouterr().out == "NAME  N\n"
 
 
-def test_a_terminal_gets_colours_and_the_same_text(
+def test_a_terminal_gets_the_same_text_with_colours(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """States are coloured, brackets are no markup, and nothing is cut."""
@@ -83,10 +83,10 @@ def test_a_terminal_gets_colours_and_the_same_text(
     assert "\x1b[32m" not in capsys.readouterr().out
 
 
-def test_a_number_that_heads_an_item_says_of_what_it_is(
+def test_numbers_in_narrow_lists_have_labels(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where a terminal is too narrow for a table, and a number would stand alone or a name is long."""
+    """In a terminal too narrow for a table, a number that begins an entry has its column's name."""
     monkeypatch.setattr("licorne_cli.output.text.is_terminal", lambda _: True)
     monkeypatch.setenv("COLUMNS", "30")
     monkeypatch.setenv("NO_COLOR", "1")
@@ -107,7 +107,7 @@ def test_a_number_that_heads_an_item_says_of_what_it_is(
 
 
 def test_json_has_raw_numbers_under_proto_json_names(capsys: pytest.CaptureFixture[str]) -> None:
-    """64-bit numbers are numbers, empty fields are included, and proto JSON parsers read it."""
+    """64-bit numbers are JSON numbers, empty fields are included, and proto JSON parsers accept it."""
     message = ListQueuesResponse(
         queues=[Queue(path="root", is_leaf=False, allocated={"memory": 2**60, "vcore": 1})]
     )
@@ -130,12 +130,12 @@ def test_json_has_raw_numbers_under_proto_json_names(capsys: pytest.CaptureFixtu
         ("bad\x1bname", "bad\\x1bname"),
     ],
 )
-def test_sentences_get_human_amounts(text: str, shown: str) -> None:
-    """Amounts in a sentence of the core are displayed in the units of the tables."""
+def test_sentences_have_human_amounts(text: str, shown: str) -> None:
+    """Amounts in a sentence of the core are printed in the units of tables."""
     assert human_text(text) == shown
 
 
 def test_messages_have_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
-    """A name in a message does nothing to the terminal; lines stay lines."""
+    """A name in a message has no effect on the terminal, and adds no line."""
     say("no RM \0a\x1b[2J\r\u202eb\nDid you mean c?")
     assert capsys.readouterr().err == "no RM \\x00a\\x1b[2J\\r\\u202eb\nDid you mean c?\n"

@@ -26,7 +26,7 @@ VCORES = ", expected a whole number, alone or with m, k, M, G, T, P, E, Ki, Mi, 
 
 @pytest.fixture
 async def channel(server: Server) -> AsyncIterator[grpc.aio.Channel]:
-    """A connection on which `rm` runs two of three asks of 1 core in root.a, and has 2 more."""
+    """A connection on which `rm` runs two of three asks of 1 core in root.a, and has 2 cores more."""
     async with connected(server) as channel:
         shim = Shim(channel)
         calls = await shim.set_up(config=NARROW_AND_WIDE, nodes=2, vcore=2_000)
@@ -41,7 +41,7 @@ async def channel(server: Server) -> AsyncIterator[grpc.aio.Channel]:
 
 @pytest.fixture
 def licorne(server: Server, channel: grpc.aio.Channel, capsys: pytest.CaptureFixture[str]) -> Licorne:
-    """Runs a command against the server, beside its loop."""
+    """Run a command against the server, beside its loop."""
 
     async def run(*words: str) -> Result:
         capsys.readouterr()
@@ -61,7 +61,7 @@ def written(folder: Path, text: str) -> str:
 
 
 @pytest.mark.row(168)
-async def test_a_waiting_ask_is_told_what_would_let_it_start(
+async def test_explain_prints_changes_that_let_an_ask_start(
     licorne: Licorne, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`licorne explain` prints the changes confirmed on a copy, or the reason why there was no trial."""
@@ -84,8 +84,10 @@ async def test_a_waiting_ask_is_told_what_would_let_it_start(
     assert (await licorne("explain", "full", "k2", "-o", "json", "--no-trials")).json["planStart"] is None
 
 
-async def test_a_plan_for_an_rm_on_hold_says_so(licorne: Licorne, server: Server, tmp_path: Path) -> None:
-    """An RM on hold gets no allocations, so that the plan is not complete: the exit code is 7."""
+async def test_a_plan_for_an_rm_on_hold_is_incomplete(
+    licorne: Licorne, server: Server, tmp_path: Path
+) -> None:
+    """The plan of an RM on hold is incomplete, so the exit code is 7."""
     hold = SetHold(rm_id=RmId("rm"), hold=Hold.OUTBOX_FULL, on=True)
     await server.engine.submit(hold)
     result = await licorne("config", "plan", written(tmp_path, WIDER))
@@ -99,17 +101,17 @@ async def test_a_plan_for_an_rm_on_hold_says_so(licorne: Licorne, server: Server
 
 
 @pytest.mark.parametrize(("text", "command"), [(WIDER, ("config", "plan")), (JOB, ("apps", "plan"))])
-async def test_a_plan_in_yaml_says_what_it_says_in_json(
+async def test_a_plan_in_yaml_equals_the_json(
     licorne: Licorne, tmp_path: Path, text: str, command: tuple[str, ...]
 ) -> None:
-    """Programs may have either form."""
+    """YAML and JSON have the same content."""
     given = (*command, written(tmp_path, text), "-o")
     as_yaml = await licorne(*given, "yaml")
     assert yaml.safe_load(as_yaml.out) == (await licorne(*given, "json")).json
 
 
-async def test_a_submission_may_come_from_stdin(licorne: Licorne, monkeypatch: pytest.MonkeyPatch) -> None:
-    """JSON is YAML; a rejection has its reason."""
+async def test_a_submission_is_read_from_stdin(licorne: Licorne, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A submission on stdin may be JSON, and a rejection is printed with its reason."""
     text = b'{"application": "a", "user": "ann", "queue": "root.x", "asks": []}'
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text)))
     result = await licorne("apps", "plan", "-")
@@ -161,10 +163,10 @@ async def test_a_submission_may_come_from_stdin(licorne: Licorne, monkeypatch: p
     ],
     ids=["empty", "missing", "list", "keys", "asks", "names"],
 )
-async def test_what_is_wrong_in_a_file_is_told_by_line(
+async def test_problems_of_a_submission_have_their_place(
     text: str, problems: list[str], tmp_path: Path, licorne: Licorne
 ) -> None:
-    """All problems at once, with line and column."""
+    """All problems of a file are printed at once, with line and column."""
     path = written(tmp_path, text)
     result = await licorne("apps", "plan", path)
     told = [line.removeprefix(f"{path}:").lstrip() for line in result.err.splitlines()]

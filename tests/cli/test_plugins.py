@@ -1,4 +1,4 @@
-"""Commands that other distributions bring."""
+"""Commands of other distributions."""
 
 import json
 import subprocess
@@ -34,7 +34,7 @@ HEAVY = (
 
 @pytest.fixture(autouse=True)
 def _looked_for_anew() -> Iterator[None]:
-    """Plug-ins are discovered again in each test, and after it."""
+    """Clear the cache of plug-ins before and after each test."""
     plugins.plugged_in.cache_clear()
     yield
     plugins.plugged_in.cache_clear()
@@ -42,7 +42,7 @@ def _looked_for_anew() -> Iterator[None]:
 
 @pytest.fixture
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No other distribution is installed."""
+    """Let no other distribution be installed."""
     monkeypatch.setattr(plugins, "entry_points", lambda group: ())
 
 
@@ -56,7 +56,7 @@ def plug_in(folder: Path, value: str, code: str) -> None:
 
 
 @pytest.mark.parametrize(("command", "distribution"), BROUGHT_BY.items())
-def test_a_missing_package_is_named(
+def test_a_command_of_a_missing_distribution_names_it(
     command: str, distribution: str, alone: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A command that is not installed is a usage error of one line, with its distribution."""
@@ -66,8 +66,8 @@ def test_a_missing_package_is_named(
     )
 
 
-def test_help_has_what_is_installed(alone: None, capsys: pytest.CaptureFixture[str]) -> None:
-    """The help of the command line alone lists its own commands, and no other."""
+def test_help_lists_installed_commands_only(alone: None, capsys: pytest.CaptureFixture[str]) -> None:
+    """The help of the command line alone lists its own commands, and no others."""
     with pytest.raises(SystemExit):
         main(["--help"])
     shown = capsys.readouterr().out
@@ -75,7 +75,7 @@ def test_help_has_what_is_installed(alone: None, capsys: pytest.CaptureFixture[s
     assert not [name for name in BROUGHT_BY if f"\n  {name} " in shown]
 
 
-def test_each_distribution_brings_the_commands_that_are_said_to_be_its() -> None:
+def test_the_table_of_distributions_is_complete() -> None:
     """The table of missing commands agrees with the commands of this checkout's distributions."""
     brought = {
         name: entry.dist.name
@@ -87,7 +87,7 @@ def test_each_distribution_brings_the_commands_that_are_said_to_be_its() -> None
 
 
 def test_help_imports_no_command() -> None:
-    """The imports of a plug-in happen when its command is chosen."""
+    """A plug-in is imported when its command is chosen."""
     done = subprocess.run([sys.executable, "-c", HELP], capture_output=True, text=True, check=True)
     assert "serve resource managers" in done.stdout
     assert [name for name in done.stderr.split() if name.startswith(HEAVY)] == []
@@ -96,7 +96,7 @@ def test_help_imports_no_command() -> None:
 def test_any_distribution_may_have_commands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A command of another distribution runs, but cannot use the name of a built-in one."""
+    """A command of another distribution runs, but cannot replace a built-in one."""
     code = (
         "COMMANDS = {name: ('strange_commands', 'be strange') for name in ('queues', 'strange')}\n"
         "EXAMPLES = ()\n"
@@ -118,14 +118,14 @@ def test_any_distribution_may_have_commands(
         ("strange_commands:NOTHING", "has no attribute 'NOTHING'"),
     ],
 )
-def test_a_plug_in_that_is_broken_is_left_out(
+def test_a_broken_plug_in_is_left_out(
     value: str,
     reason: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """A line names it, and all other commands work."""
+    """A line names the broken plug-in, and all other commands work."""
     plug_in(tmp_path, value, "")
     monkeypatch.syspath_prepend(tmp_path)
     assert main(["version", "--client"]) == 0
@@ -135,7 +135,7 @@ def test_a_plug_in_that_is_broken_is_left_out(
     assert said.count("\n") == 1
 
 
-def test_version_of_the_command_line_alone(alone: None, capsys: pytest.CaptureFixture[str]) -> None:
+def test_version_without_the_server_package(alone: None, capsys: pytest.CaptureFixture[str]) -> None:
     """Without the server's package the form is missing, and `version` gives the reason."""
     assert main(["version", "--client"]) == 0
     assert capsys.readouterr().out.endswith("; no server package is installed here\n")

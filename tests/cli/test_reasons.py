@@ -1,11 +1,11 @@
-"""Why everything waits: `licorne explain` without an application."""
+"""`licorne explain` without an application: the reasons why all asks wait."""
 
 from licorne.v1.state_pb2 import ListReasonsResponse, ReasonCause, ReasonQueue, WaitReason
 from licorne_cli.nouns.reasons import in_one_line, row, together
 
 
 def answer(asks: int, cause: str, partition: str) -> ListReasonsResponse:
-    """Asks of one queue that fit on no node, and one above a limit."""
+    """An answer with asks of one queue that fit on no node, and one above a limit."""
     reasons = [
         WaitReason(
             code="NO_NODE_FITS",
@@ -22,8 +22,8 @@ def answer(asks: int, cause: str, partition: str) -> ListReasonsResponse:
     return ListReasonsResponse(reasons=reasons, asks=asks + 1, time=asks)
 
 
-def test_the_partitions_of_an_rm_are_added_up() -> None:
-    """Counts and amounts are sums, the first queue is that with most asks, and names are quoted."""
+def test_reasons_of_several_partitions_are_summed() -> None:
+    """Counts and amounts are sums, the first queue has most asks, and names are quoted."""
     found = together([answer(3, "reserved", "[a]x"), answer(5_800, "full: memory", "[a]y")])
     assert (found.asks, found.time, [one.asks for one in found.reasons]) == (5_805, 3, [5_803, 2])
     first = found.reasons[0]

@@ -1,4 +1,4 @@
-"""Every command with its words and options, and what it prints about small scenes.
+"""Every command with its words and options, and its output for small scenes.
 
 The scenes are in ``data/recorded/commands``, see ``support/recorded.py``: lines with ``$`` are commands, with
 ``!`` those of stderr, and the places are those of ``support/peers/scenes.py``.
@@ -57,7 +57,7 @@ BUILD = {
 
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder with the files that commands are given, which is the current one."""
+    """The current folder, with the files that commands read."""
     monkeypatch.chdir(tmp_path)
     for name, text in FILES.items():
         Path(name).write_text(text, encoding="utf-8")
@@ -66,7 +66,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.row(25, 28, 56, 58, 158, 168)
 @pytest.mark.parametrize("scene", RECORDED, ids=lambda scene: scene.path)
-async def test_commands_print_as_recorded(
+async def test_commands_print_the_recorded_output(
     scene: Scene,
     rewrite: bool,
     files: Path,
@@ -74,7 +74,7 @@ async def test_commands_print_as_recorded(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Each command prints and exits as it did, in every form that programs read."""
+    """Each command has the recorded output and exit code, in every format for programs."""
     clock = VirtualClock()
     for module in (marks, events, usage):
         monkeypatch.setattr(module, "time", SimpleNamespace(time=clock.now))
@@ -87,7 +87,7 @@ async def test_commands_print_as_recorded(
 async def played(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], answers: Answers, line: str
 ) -> list[str]:
-    """What a line prints; words before `licorne` are variables of its environment."""
+    """The output of a line; words before `licorne` are variables of its environment."""
     variables, _, words = line[2:].partition("licorne ")
     with monkeypatch.context() as environment:
         for variable in shlex.split(variables):
@@ -107,7 +107,7 @@ def exit_code(words: Sequence[str]) -> int | str | None:
 
 
 def printed(code: int | str | None, out: str, err: str, answers: Answers) -> Iterator[str]:
-    """The output of a command, without the parts that differ between runs; lines of stderr have a mark."""
+    """The output of a command, without the parts that differ between runs; lines of stderr are marked."""
     for mark, text in (("", out), ("! ", err)):
         steady = re.sub(r"127\.0\.0\.1:\d+", "HOST:PORT", text).replace(str(Path.cwd()), "HERE")
         for pattern, name in BUILD.items():
@@ -121,8 +121,8 @@ def printed(code: int | str | None, out: str, err: str, answers: Answers) -> Ite
         yield f"exit code {code}"
 
 
-def test_every_command_is_recorded_or_left_out() -> None:
-    """A new command is recorded here, or has a reason to be left out."""
+def test_every_command_is_recorded() -> None:
+    """Each command is recorded, or has a reason why not."""
     played = [line.partition("licorne ")[2].split() for scene in RECORDED for line in scene.played]
     missing = [
         " ".join(words)
@@ -135,8 +135,8 @@ def test_every_command_is_recorded_or_left_out() -> None:
     assert missing == []
 
 
-def test_help_is_as_recorded(rewrite: bool) -> None:
-    """The accepted words and options of each command, and their descriptions, are those of the recording."""
+def test_the_help_is_the_recorded_one(rewrite: bool) -> None:
+    """Words, options and descriptions of each command are those of the recording."""
     said: list[str] = []
     known: dict[tuple[str, ...], str] = {}
     for words, parser in parsers():
@@ -165,7 +165,7 @@ def options_said(parser: argparse.ArgumentParser, group: argparse._ArgumentGroup
 
 
 def parsers() -> Iterator[tuple[tuple[str, ...], argparse.ArgumentParser]]:
-    """Every command by its words, verbs after their noun."""
+    """Every command by its words; verbs follow their noun."""
     below: list[tuple[tuple[str, ...], argparse.ArgumentParser]]
     below = [((), parser_for("serve", *installed_commands()))]
     while below:

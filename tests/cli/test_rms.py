@@ -8,8 +8,8 @@ from support.peers.shim import RawSession, Shim, connected, hang_up, serving
 from support.peers.town import Shell
 
 
-async def test_rms_are_shown_and_forgotten(capsys: pytest.CaptureFixture[str]) -> None:
-    """Each RM is a line; a connected one is kept, a disconnected one can be forgotten."""
+async def test_a_disconnected_rm_can_be_forgotten(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each RM has a line; a connected one is kept, and a disconnected one can be forgotten."""
     async with serving() as server, connected(server) as channel:
         shell = Shell(server.grpc_address, capsys)
         assert (await shell("rms", "-o", "json")).json == {"rms": []}
@@ -44,7 +44,7 @@ async def test_rms_are_shown_and_forgotten(capsys: pytest.CaptureFixture[str]) -
 async def test_an_rm_of_the_state_directory_is_forgotten(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """After a restart, the configuration of an RM can be forgotten before it reconnects."""
+    """After a restart, the stored configuration of an RM can be forgotten before it connects."""
     async with serving(state_dir=tmp_path) as server, connected(server) as channel:
         await Shim(channel, "old").register()
         await Shim(channel, "new").register()

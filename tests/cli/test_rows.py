@@ -1,4 +1,4 @@
-"""Lines of tables that a quiet server has no occasion to show."""
+"""Rows of tables that a quiet server does not show."""
 
 from typing import Any
 
@@ -26,8 +26,8 @@ LISTINGS = (
 
 
 @pytest.mark.parametrize(("listing", "item"), LISTINGS, ids=lambda value: getattr(value, "plural", ""))
-def test_columns_name_fields_of_the_messages(listing: Listing[Any], item: Message) -> None:
-    """Every column of every noun has a text and an order for an empty message."""
+def test_columns_accept_empty_messages(listing: Listing[Any], item: Message) -> None:
+    """Every column of every noun has a text and a sort key for an empty message."""
     assert listing.name_of(item) in ("", "0")
     for column in listing.columns:
         [row, *_] = listing.rows(item)

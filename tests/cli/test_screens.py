@@ -92,7 +92,7 @@ def nodes() -> None:
 
 
 def apps() -> None:
-    """One that runs, a gang, and one that was rejected."""
+    """An application that runs, a gang, and a rejected application."""
     Printer(APPS).print(
         [
             Application(
@@ -117,7 +117,7 @@ def apps() -> None:
 
 
 def app() -> None:
-    """One with its asks and allocations."""
+    """An application with its asks and allocations."""
     print_one(
         Application(
             application_id="nightly-0001",
@@ -134,14 +134,14 @@ def app() -> None:
 
 
 def users() -> None:
-    """One in two queues, with a limit in one."""
+    """Users, one of them in two queues, with a limit in one."""
     below = QueueUsage(queue="root.batch", allocated=SMALL, running_applications=["a", "b"])
     root = QueueUsage(queue="root", allocated=SMALL, max=LARGE, max_applications=3, children=[below])
     Printer(USERS).print([Usage(name="somebody@example.com", root=root)])
 
 
 def events() -> None:
-    """Three consecutive events, as they are followed."""
+    """Three consecutive events, as they are watched."""
     printer = Printer(EVENTS, widths=WIDTHS)
     printer.print([])
     size = Resource(resources={"vcore": Quantity(value=500), "memory": Quantity(value=GI)})
@@ -175,7 +175,7 @@ def events() -> None:
 
 
 def explain() -> None:
-    """An ask that two checks stop in a large cluster, with the nodes that are out by cause."""
+    """An ask that two checks block in a large cluster, with the causes that exclude nodes."""
     print_explanation(
         ExplainResponse(
             application_id="nightly-0001",
@@ -224,7 +224,7 @@ def explain() -> None:
 
 
 def preempted() -> None:
-    """A victim, with the queues as they were then."""
+    """A victim, with the queues at the time of its choice."""
     batch = PreemptionQueue(path="root.batch", max=LARGE, allocated=LARGE, preempting=SMALL)
     prod = PreemptionQueue(path="root.prod", guaranteed=LARGE, promised=SMALL)
     print_explanation(
@@ -247,7 +247,7 @@ def preempted() -> None:
 
 
 def long_words() -> None:
-    """A name longer than any line is not split, so that it can be copied."""
+    """A table with names longer than any line, which are not split so that they can be copied."""
     print_table(("NAME", "VALUE"), [("a", "b" * 150), ("c", f"{'d' * 50},{'e' * 50},{'f' * 50}")])
 
 
@@ -257,13 +257,13 @@ SCREENS: tuple[Callable[[], None], ...] = (
 
 
 @pytest.mark.parametrize("show", SCREENS, ids=lambda show: show.__name__)
-def test_screens(
+def test_narrow_screens_cut_only_names(
     show: Callable[[], None],
     rewrite: bool,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Only the middle of names is cut off, and no line wraps unless it is a single word."""
+    """Only the middle of names is cut, and no line wraps unless it is a single word."""
     monkeypatch.setattr("licorne_cli.output.text.is_terminal", lambda _: True)
     sections = []
     for columns in COLUMNS:

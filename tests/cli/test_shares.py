@@ -1,4 +1,4 @@
-"""Fairness with memory in words."""
+"""Fairness with memory in the output of commands."""
 
 from math import inf
 
@@ -6,8 +6,8 @@ from licorne.v1.state_pb2 import FairShare, HoursBudget
 from licorne_cli.output.shares import decayed, hours_left
 
 
-def test_decayed_usage() -> None:
-    """The hours that order siblings are first; a weight of 0 is last, and no memory a dash."""
+def test_decayed_usage_in_words() -> None:
+    """The hours that order siblings come first; weight 0 is last, and no memory is a dash."""
     share = FairShare(decayed={"vcore": 12_300.0, "gpu": 0.5}, share=1.25, weight=1.0, half_life=3600.0)
     assert decayed(share) == "1.25h gpu=0.5,vcore=12.3"
     assert decayed(FairShare(half_life=60.0)) == "0h"
@@ -15,7 +15,7 @@ def test_decayed_usage() -> None:
     assert decayed(FairShare()) == "-"
 
 
-def test_hours_left() -> None:
+def test_remaining_hours_in_words() -> None:
     """Each budget has its remaining hours, its limit and the end of its window."""
     end = 1_704_067_200 * 10**9
     budgets = [

@@ -27,8 +27,8 @@ def simulate(*words: str) -> int:
     return main(["simulate", *words])
 
 
-def test_a_trace_under_two_policies(capsys: pytest.CaptureFixture[str]) -> None:
-    """Each policy is a line, and so are the recorded waits; the meaning of the columns is below."""
+def test_a_trace_under_two_policies_has_a_row_for_each(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each policy has a row, and so have the recorded waits; the columns are explained below."""
     assert simulate(SWF, "--policy", "fifo", "--policy", "fair") == OK
     printed = capsys.readouterr()
     lines = printed.out.splitlines()
@@ -46,8 +46,8 @@ def test_a_trace_under_two_policies(capsys: pytest.CaptureFixture[str]) -> None:
     assert printed.err.startswith("fifo: 34 jobs in ")
 
 
-def test_what_makes_a_run_bad_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    """The table fits 80 columns; below it are gangs that blocked room in vain, victims, and guarantees."""
+def test_bad_results_of_a_run_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    """The table fits 80 columns; gangs without progress, victims and missed guarantees follow it."""
     assert simulate("load:hpc", "--limit", "60", "--policy", "fifo", "--policy", "fair-preempting") == OK
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines[3:6])) <= 80
@@ -56,7 +56,7 @@ def test_what_makes_a_run_bad_is_told(capsys: pytest.CaptureFixture[str]) -> Non
     assert "fair-preempting: queues with waiting asks had less than their guarantee for " in told
 
 
-def test_output_is_repeatable(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_the_output_is_repeatable(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """The same seed gives the same JSON and the same picture, another one does not."""
     shown = []
     for number, seed in enumerate("112"):
@@ -69,7 +69,7 @@ def test_output_is_repeatable(capsys: pytest.CaptureFixture[str], tmp_path: Path
     assert shown[0] == shown[1] != shown[2]
 
 
-def test_json_has_raw_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_has_raw_figures(capsys: pytest.CaptureFixture[str]) -> None:
     """JSON has seconds and shares under the names of the figures."""
     assert simulate(SWF, "--json", "--policy", "fifo", "--limit", "10") == OK
     data = json.loads(capsys.readouterr().out)
@@ -80,8 +80,8 @@ def test_json_has_raw_numbers(capsys: pytest.CaptureFixture[str]) -> None:
     assert {"waitMean", "waitP50", "waitP99", "slowdownMean", "utilisation", "makespan"} <= run.keys()
 
 
-def test_configurations_side_by_side(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each configuration is played as it is, or with each policy; the map names the queue of each job."""
+def test_several_configurations_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each configuration is played as it is, or with each policy; the map gives the queue of each job."""
     one, two, rules = (tmp_path / name for name in ("one.yaml", "two.yaml", "map.yaml"))
     one.write_text(QUEUES)
     two.write_text(QUEUES.replace("{name: long}", "{name: long, resources: {max: {vcore: 16}}}"))
@@ -97,7 +97,7 @@ def test_configurations_side_by_side(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert [run["name"] for run in runs] == [f"{one} priority", f"{two} priority"]
 
 
-def test_jobs_that_are_rejected_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rejected_jobs_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Jobs without a queue are reported with the reason, even if there are no others."""
     config, rules = tmp_path / "queues.yaml", tmp_path / "map.yaml"
     config.write_text(QUEUES)
@@ -128,7 +128,9 @@ def test_jobs_that_are_rejected_are_told(tmp_path: Path, capsys: pytest.CaptureF
         ([SWF, "--picture", "/nowhere/a.svg", "--limit", "1"], "/nowhere/a.svg: No such file or directory"),
     ],
 )
-def test_wrong_usage(words: list[str], error: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_arguments_of_simulate_are_refused(
+    words: list[str], error: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Wrong arguments are an error with exit code 1, and stdout is empty."""
     try:
         code = simulate(*words)
@@ -139,7 +141,7 @@ def test_wrong_usage(words: list[str], error: str, capsys: pytest.CaptureFixture
     assert error in printed.err
 
 
-def test_bad_files_are_located(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_problems_in_files_have_their_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Problems of a map or of a configuration have their file, line and column."""
     path = tmp_path / "file.yaml"
     path.write_text("queues:\n  - {usr: ann, to: root.a}\n")
@@ -150,7 +152,7 @@ def test_bad_files_are_located(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert f"{path}:2:43: partitions[0].queues[0].quues: unknown key" in capsys.readouterr().err
 
 
-def test_nothing_to_play(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_trace_without_playable_jobs_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A trace without a job that can be played is refused with the reasons."""
     assert simulate(SWF, "--nodes", "1xmemory=1Gi") == REFUSED
     assert "34 jobs (asks for a resource that no node has)" in capsys.readouterr().err

@@ -24,8 +24,8 @@ def text_of(facts: Facts) -> dict[str, str]:
     return {line.name: line.text for line in lines_of(facts)}
 
 
-def test_a_terminal_breaks_lines_and_nothing_else_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a narrow terminal a line continues below its first word; the command for more stays whole."""
+def test_only_a_terminal_breaks_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a narrow terminal a line continues below its first word, and commands stay whole."""
     lines = [Line("rm", "RM a is not connected", "licorne rms"), Line("version", "licorne 1")]
     wide = ["!  rm       RM a is not connected (licorne rms)", "   version  licorne 1"]
     narrow = [wide[0].removesuffix(" (licorne rms)"), f"{'':12}(licorne rms)", wide[1]]
@@ -35,8 +35,8 @@ def test_a_terminal_breaks_lines_and_nothing_else_does(monkeypatch: pytest.Monke
         assert ["".join(text for text, _ in row) for row in laid_out(lines, 1)] == expected
 
 
-def test_what_operators_did_is_shown_with_who_and_why() -> None:
-    """Stopped queues, cordoned nodes and held applications, the latest as changes; names are escaped."""
+def test_status_shows_acts_with_operator_and_reason() -> None:
+    """Stopped queues, cordoned nodes and held applications are listed, the latest first."""
     facts = Facts(GetServerResponse(version="1"), GetHealthResponse())
     add_queues(facts, [("p", Queue(path="root.a", is_leaf=True, state="Stopped", stop=MARK))])
     add_nodes(facts, [("p", Node(node_id=f"n{n}", cordon=MARK, reservation_count=n)) for n in range(6)])
@@ -54,7 +54,7 @@ def test_what_operators_did_is_shown_with_who_and_why() -> None:
     assert facts.needs_look == []
 
 
-def test_no_list_is_longer_than_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_lists_of_status_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of very many rows the first are read, and the screen says so."""
     monkeypatch.setattr(gathering, "MOST", 3)
     for number, is_cut in ((3, False), (4, True)):

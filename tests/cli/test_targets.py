@@ -16,7 +16,7 @@ from support.surroundings import CLOSED
 
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The file of contexts, which does not exist yet."""
+    """The path of a file of contexts that does not exist yet."""
     path = tmp_path / "contexts.yaml"
     monkeypatch.setenv(PATH_VARIABLE, str(path))
     return path
@@ -35,14 +35,14 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("a,7071", "'7071'"),
     ],
 )
-def test_a_bad_target_of_a_list_is_named(
+def test_an_invalid_target_in_a_list_is_named(
     text: str,
     named: str,
     file: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """The target may be in an option, a variable or a context; no server is called."""
+    """The target may be in an option, a variable or a context, and no server is called."""
     said = f"{named} is no target: HOST, :PORT or HOST:PORT was expected"
     with pytest.raises(argparse.ArgumentTypeError, match=f"^{re.escape(said)}$"):
         target.targets(text)
@@ -66,10 +66,10 @@ contexts:
     ("arguments", "token"),
     [((), "token"), (("--target", "b:2,a"), "token"), (("--target", "a,d"), None), (("--target", "d"), None)],
 )
-def test_a_token_goes_to_the_targets_of_its_context_alone(
+def test_a_token_is_sent_to_targets_of_its_context_only(
     arguments: tuple[str, ...], token: str | None, file: Path
 ) -> None:
-    """Any target of the context may be omitted, and none added."""
+    """Targets of the context may be left out, and none may be added."""
     file.write_text(MEMBERS)
     args = parser_for("nodes").parse_args(["nodes", *arguments])
     target.settle(args)
@@ -77,8 +77,8 @@ def test_a_token_goes_to_the_targets_of_its_context_alone(
     assert args.token == (token and file.parent / token)
 
 
-async def test_the_first_target_that_answers_is_asked(town: Town, capsys: pytest.CaptureFixture[str]) -> None:
-    """Messages name the target in use; without one they name all."""
+async def test_the_first_target_that_answers_is_used(town: Town, capsys: pytest.CaptureFixture[str]) -> None:
+    """Messages name the target in use; without one they name all targets."""
     town.shell.target = f"{CLOSED},{town.shell.target}"
     there = town.shell.target.partition(",")[2]
     assert (await town.shell("version")).out.splitlines()[1].startswith(f"server {there}: ")

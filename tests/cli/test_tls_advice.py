@@ -1,4 +1,4 @@
-"""A server with TLS, or without, that is called the other way, is reported with advice."""
+"""Advice for calls with TLS to a plain server, and without it to a server with TLS."""
 
 import asyncio
 import os
@@ -19,8 +19,10 @@ from support.peers.town import Shell, Town
 
 
 @pytest.mark.parametrize("mutual", [True, False])
-async def test_a_tls_server_asked_without_tls(capsys: pytest.CaptureFixture[str], mutual: bool) -> None:
-    """The server cannot be reached, and the message names the missing option; with it the call works."""
+async def test_a_call_without_tls_names_the_missing_option(
+    capsys: pytest.CaptureFixture[str], mutual: bool
+) -> None:
+    """A server with TLS is unreachable without it; the message names the option with which the call works."""
     async with serving(tls=tls(mutual=mutual)) as server:
         shell = Shell(server.grpc_address, capsys)
         result = await shell("rms")
@@ -66,7 +68,7 @@ def shown(name: str) -> tuple[str, ...]:
     ],
     ids=["authority", "name", "no certificate", "certificate of a stranger"],
 )
-async def test_certificates_that_are_not_taken(
+async def test_a_refused_certificate_is_explained(
     capsys: pytest.CaptureFixture[str], options: tuple[str, ...], advice: str
 ) -> None:
     """The objection to the certificate is printed, with advice."""
@@ -78,8 +80,8 @@ async def test_certificates_that_are_not_taken(
         assert result.err == f"licorne: cannot reach {where}: {said}\n"
 
 
-async def test_nothing_but_our_line_is_printed() -> None:
-    """The messages of gRPC's own core are suppressed."""
+async def test_messages_of_grpc_are_suppressed() -> None:
+    """Only the command's own line is printed, and no message of gRPC's core."""
     command = (sys.executable, "-m", "licorne_server", "rms", "--tls-ca")
     async with serving(tls=tls()) as server:
         options = (str(FILES / "stranger.pem"), "--target", server.grpc_address)
@@ -111,7 +113,7 @@ async def test_nothing_but_our_line_is_printed() -> None:
     ],
     ids=["no certificate in it", "no file", "not a pair", "half a pair"],
 )
-async def test_files_of_no_use(
+async def test_unusable_files_are_named_before_the_call(
     capsys: pytest.CaptureFixture[str], options: tuple[str, ...], said: str
 ) -> None:
     """Unusable files are named before a call is made."""
@@ -120,7 +122,7 @@ async def test_files_of_no_use(
     assert (result.code, result.err) == (1, f"licorne: {said.format(files=FILES)}\n")
 
 
-async def test_files_that_go_meanwhile(
+async def test_a_file_that_is_removed_during_the_command_is_named(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """A file that is removed while the command runs is named."""
@@ -141,15 +143,15 @@ async def test_files_that_go_meanwhile(
     assert f"cannot reach {where}: cannot read {authority}: No such file" in result.err
 
 
-def test_no_authority_is_advised_where_none_would_help() -> None:
-    """An expired certificate is refused whatever the authority, so none is suggested."""
+def test_an_expired_certificate_suggests_no_authority() -> None:
+    """An expired certificate is refused under any authority, so none is suggested."""
     error = ssl.SSLCertVerificationError()
     error.verify_code, error.verify_message = 10, "certificate has expired"
     assert refused_because(error) == "is not taken: certificate has expired"
 
 
-async def test_a_name_that_no_host_can_have(capsys: pytest.CaptureFixture[str]) -> None:
-    """It ends with a line like every other failure."""
+async def test_an_invalid_host_name_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """An invalid host name gives one line, like every other failure."""
     async with serving(tls=tls()) as server:
         result = await Shell(server.grpc_address, capsys)("rms", *CA, "--tls-server-name", ".foo")
     assert result.code == 2
@@ -157,8 +159,10 @@ async def test_a_name_that_no_host_can_have(capsys: pytest.CaptureFixture[str]) 
     assert tls_advice("a..b:7070", TlsConfig()) == ""
 
 
-async def test_files_that_can_be_read_once(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """A pipe, as made by process substitution, is not read by the advice."""
+async def test_files_that_can_be_read_only_once_are_read_once(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """A pipe, as made by process substitution, is not read for the advice."""
     pipe = tmp_path / "ca"
     os.mkfifo(pipe)
     writing = asyncio.create_task(asyncio.to_thread(pipe.write_bytes, (FILES / "ca.pem").read_bytes()))
@@ -168,8 +172,8 @@ async def test_files_that_can_be_read_once(capsys: pytest.CaptureFixture[str], t
     assert result.code == 0
 
 
-async def test_a_plain_server_asked_with_tls(town: Town) -> None:
-    """The server cannot be reached, and the message names the option to leave out."""
+async def test_a_call_with_tls_to_a_plain_server_names_the_option(town: Town) -> None:
+    """The server is unreachable, and the message names the option to leave out."""
     result = await town.shell("queues", "--tls", "--timeout", "2")
     where = town.shell.target
     advice = f"{where} does not speak TLS: leave the TLS options out"
@@ -177,13 +181,13 @@ async def test_a_plain_server_asked_with_tls(town: Town) -> None:
 
 
 @pytest.mark.parametrize("target", ["unix:/run/nothing", "127.0.0.1:1"])
-def test_where_nobody_answers_nothing_is_advised(target: str) -> None:
-    """Without an answer nothing is known of the other side."""
+def test_no_advice_without_an_answer(target: str) -> None:
+    """Without an answer the command gives no advice about TLS."""
     assert tls_advice(target, TlsConfig()) == tls_advice(target, None) == ""
 
 
-def test_who_hangs_up_is_not_judged() -> None:
-    """Something that closes every connection may be anything."""
+def test_no_advice_for_a_closed_connection() -> None:
+    """A peer that closes every connection gets no advice about TLS."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def hang_up() -> None:

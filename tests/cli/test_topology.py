@@ -17,8 +17,8 @@ from licorne_cli.nouns.topology import in_one_line, is_inside, largest, nodes, s
         ("memory=512", {"memory": 512}),
     ],
 )
-def test_a_shape_is_read_in_the_units_that_lists_show(text: str, amounts: dict[str, int]) -> None:
-    """Cores, bytes and counts become the amounts of the wire."""
+def test_a_shape_is_parsed_in_displayed_units(text: str, amounts: dict[str, int]) -> None:
+    """Cores, bytes and counts are converted to the amounts of the wire."""
     assert shape(text) == amounts
 
 
@@ -29,13 +29,13 @@ def test_a_shape_is_read_in_the_units_that_lists_show(text: str, amounts: dict[s
         *("memory=4G", "memory=0", "=3", "gpu=1.5", "gpu=²", "gpu=" + "9" * 30, "vcore=1,"),
     ],
 )
-def test_what_is_no_shape_is_wrong_usage(text: str) -> None:
-    """Amounts are above zero, each for one name, and nothing is guessed."""
+def test_an_invalid_shape_is_refused(text: str) -> None:
+    """Amounts must be above zero, each for one name, and nothing is guessed."""
     with pytest.raises(argparse.ArgumentTypeError):
         shape(text)
 
 
-def test_a_domain_is_named_with_those_inside() -> None:
+def test_a_domain_includes_those_inside() -> None:
     """Paths are compared by their parts, not by their letters."""
     assert [path for path in ("a", "a/b", "ab", "b/a") if is_inside(path, "a")] == ["a", "a/b"]
     assert is_inside("a/b", "")
@@ -46,8 +46,8 @@ def domain(level: str, path: str, slots: int) -> TopologyDomain:
     return TopologyDomain(level=level, path=path, nodes=4, schedulable_nodes=3, slots=slots)
 
 
-def test_the_largest_gang_is_told_level_by_level() -> None:
-    """Of equal domains the first is printed; levels without room are left out."""
+def test_the_largest_gang_is_printed_for_each_level() -> None:
+    """Of equal domains the first is printed, and levels without room are left out."""
     domains = [
         domain("zone", "a", 5),
         domain("rack", "a/1", 2),
@@ -69,7 +69,7 @@ def test_the_largest_gang_is_told_level_by_level() -> None:
     assert nodes(domains[0]) == "3 of 4"
 
 
-def test_without_a_shape_nothing_is_counted() -> None:
-    """If no ask waits, the output explains how to name a shape."""
+def test_slots_need_a_shape() -> None:
+    """If no ask waits, the output explains how to give a shape."""
     answer = ListTopologyResponse(levels=["zone"], domains=[domain("zone", "a", 0)])
     assert "size of a member with --shape" in in_one_line(answer, answer.domains)

@@ -1,4 +1,4 @@
-"""Lines that no command understands: wrong usage, reported without a call to a server."""
+"""Wrong usage, which is reported without a call to a server."""
 
 from collections.abc import Sequence
 
@@ -98,7 +98,7 @@ def refused(words: Sequence[str], capsys: pytest.CaptureFixture[str]) -> str:
     [(words, value, said) for words, values in VALUES.items() for value, said in values.items()],
     ids=str,
 )
-def test_values_that_are_none(
+def test_an_invalid_value_is_named(
     words: tuple[str, ...], value: str, problem: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The message names the option and the value, with the expected form or a suggestion."""
@@ -108,15 +108,15 @@ def test_values_that_are_none(
 
 
 @pytest.mark.parametrize(("words", "said"), LINES.items(), ids=str)
-def test_lines_that_are_not_understood(
+def test_an_unknown_word_gets_a_suggestion(
     words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """For a word that is similar to a valid one, the message suggests that."""
+    """For a word that resembles a valid one, the message suggests that word."""
     assert said in refused(words, capsys)
 
 
 @pytest.mark.parametrize("command", installed_commands())
-def test_an_option_that_is_none(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_option_gives_two_lines(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The message has two lines: the usage, and the problem."""
     usage, *_, problem = refused([command, "--nosuch"], capsys).splitlines()
     assert usage.startswith(f"usage: licorne {command} [OPTION...]")

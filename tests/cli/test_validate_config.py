@@ -13,7 +13,7 @@ DUBIOUS = "partitions: [{queues: [{name: a, parent: false, queues: [{name: b, su
 
 @pytest.fixture
 def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder to be in, with one file of each kind."""
+    """The current folder, with one file of each kind."""
     for name, text in (("good", GOOD), ("bad", BAD), ("dubious", DUBIOUS)):
         (tmp_path / f"{name}.yaml").write_text(text, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
@@ -33,10 +33,10 @@ def check(*arguments: str) -> int:
         (b"x" * 3_000_000, " the configuration is larger than 2097152 bytes"),
     ],
 )
-def test_files_made_to_hurt(
+def test_a_hostile_file_is_one_problem(
     written: Path, capsys: pytest.CaptureFixture[str], content: bytes, message: str
 ) -> None:
-    """A hostile file is one problem, and never a stack trace."""
+    """A hostile file gives one problem, and never a stack trace."""
     Path("odd.yaml").write_bytes(content)
     assert check("odd.yaml") == 4
     assert capsys.readouterr().out == f"odd.yaml:{message}\n"

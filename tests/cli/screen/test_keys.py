@@ -1,4 +1,4 @@
-"""Effects of keys and the mouse on the screen."""
+"""Effects of keys and mouse on the screen."""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -25,26 +25,26 @@ DEEP = Opened(partition="[blue]default", path="root.a.deep")
 
 @pytest.fixture
 async def viewer() -> AsyncIterator[Viewer]:
-    """Two clusters; the first has a tree."""
+    """A screen with two clusters, the first of which has a tree of queues."""
     async with Viewer(CLUSTERS).at() as viewer:
         yield viewer
 
 
 def names(lines: list[str]) -> list[str]:
-    """The visible queues, line by line."""
+    """The names of the visible queues, in the order of their lines."""
     table = lines[lines.index(next(line for line in lines if "USE OF MAX" in line)) + 1 :]
     return [next(word for word in line.split() if word not in "▾▸") for line in table if "%" in line]
 
 
 async def opened(viewer: Viewer) -> str:
-    """The path of the queue that the cursor is on, by opening it and coming back."""
+    """The path of the queue under the cursor, found by opening and closing the queue."""
     headline = next(line for line in await viewer.press("enter") if line.startswith("["))
     await viewer.press("escape")
     return headline.split()[1]
 
 
-async def test_the_cursor_moves_and_stays_within(viewer: Viewer) -> None:
-    """The cursor moves by one row, by many, and to the ends, never beyond."""
+async def test_the_cursor_stays_within_the_list(viewer: Viewer) -> None:
+    """The cursor moves by one row, by a page, and to the ends, and never beyond."""
     steps = {
         "up": "root",
         "down": "root.a",
@@ -62,7 +62,7 @@ async def test_the_cursor_moves_and_stays_within(viewer: Viewer) -> None:
         assert await opened(viewer) == path, key
 
 
-async def test_folding(viewer: Viewer) -> None:
+async def test_queues_are_folded_and_unfolded(viewer: Viewer) -> None:
     """Three keys hide and show the descendants of a queue; a folded queue shows their number."""
     lines = await viewer.press("down", "space")
     assert names(lines) == FOLDED
@@ -76,14 +76,14 @@ async def test_folding(viewer: Viewer) -> None:
     assert names(await viewer.press("-")) == FOLDED
 
 
-async def test_a_cursor_on_a_hidden_queue_goes_to_the_one_above(viewer: Viewer) -> None:
-    """When its queue is folded away, the cursor moves to the ancestor that is still visible."""
+async def test_the_cursor_on_a_folded_queue_moves_to_its_ancestor(viewer: Viewer) -> None:
+    """When its queue is hidden, the cursor moves to the nearest visible ancestor."""
     await viewer.press("down", "down", "-")
     assert await opened(viewer) == "root.a"
 
 
-async def test_sorting(viewer: Viewer) -> None:
-    """Siblings change places; no queue leaves its parent, no root its place."""
+async def test_siblings_are_sorted(viewer: Viewer) -> None:
+    """Sorting changes the order of siblings; a queue stays below its parent, and a root at its place."""
     orders = {
         "use": ["[blue]default", "c", "b", "a", "deep", "[green]default", "a"],
         "pending": ["[blue]default", "b", "a", "deep", "c", "[green]default", "a"],
@@ -96,7 +96,7 @@ async def test_sorting(viewer: Viewer) -> None:
     assert names(await viewer.press("s")) == ALL
 
 
-async def test_filtering(viewer: Viewer) -> None:
+async def test_the_filter_shows_matches_with_their_ancestors(viewer: Viewer) -> None:
     """Matches of the typed filter appear at once with their ancestors, even in folded queues."""
     lines = await viewer.press("-", "/", "D", "E", "e", "P", "x", "backspace")
     assert names(lines) == ["[blue]default", "a", "deep"]
@@ -109,8 +109,8 @@ async def test_filtering(viewer: Viewer) -> None:
     assert "no queue has nosuch in its path" in await viewer.press("/", *"nosuch")
 
 
-async def test_resources(viewer: Viewer) -> None:
-    """The key cycles through the dominant resource of each queue, then each resource, and back."""
+async def test_a_key_selects_the_resource(viewer: Viewer) -> None:
+    """The key selects the dominant resource of each queue, then each resource, and starts again."""
     row = next(line for line in viewer.lines if " c " in line)
     assert "memory" in row
     assert "75%" in row
@@ -118,8 +118,8 @@ async def test_resources(viewer: Viewer) -> None:
     assert status == ["cores, in cores", "memory, in bytes", "dominant resource"]
 
 
-async def test_a_viewer_who_scrolled_stays_there() -> None:
-    """The scroll position is kept when figures grow, or queues are added above the visible ones."""
+async def test_the_scroll_position_is_kept() -> None:
+    """The scroll position is kept when figures grow, and when queues are added above the visible ones."""
     queues = [root(1), *(queue(f"root.q{number:03}") for number in range(200))]
     async with Viewer(seen(cluster("blue", queues))).at() as viewer:
         before = names(await viewer.press(*["pagedown"] * 3))
@@ -130,8 +130,8 @@ async def test_a_viewer_who_scrolled_stays_there() -> None:
         assert "q199" in names(await viewer.press("end"))
 
 
-async def test_opening(viewer: Viewer) -> None:
-    """An opened queue reads its own contents; keys move through its applications; two keys close it."""
+async def test_a_queue_is_opened_and_closed(viewer: Viewer) -> None:
+    """An opened queue shows its applications, through which keys move; two keys close it."""
     lines = await viewer.press("down", "down", "enter")
     assert "asking for its applications" in lines
     apps = [Application(application_id=f"app-{number:02}") for number in range(60)]
@@ -148,30 +148,30 @@ async def test_opening(viewer: Viewer) -> None:
     assert names(await viewer.press("left")) == ALL
 
 
-async def test_an_opened_queue_may_go(viewer: Viewer) -> None:
-    """If an opened queue is removed, the page says so, and can be closed."""
+async def test_an_opened_queue_may_be_removed(viewer: Viewer) -> None:
+    """The page says that its queue was removed, and can be closed."""
     await viewer.press("down", "enter")
     assert "queue root.a is gone" in await viewer.looks_again(Snapshot(time=NOON, clusters=()))
     assert not any("gone" in line for line in await viewer.press("escape", "enter", "left", "right"))
 
 
-async def test_the_help_is_read_to_its_end(viewer: Viewer) -> None:
-    """The help scrolls to its end; another key returns to the former page."""
+async def test_the_help_scrolls_to_its_end(viewer: Viewer) -> None:
+    """The help scrolls to its end, and another key returns to the former page."""
     await viewer.press("down", "enter")
     assert any(line.startswith("arrows") for line in await viewer.press("?"))
     assert any(line.startswith("on hold") for line in await viewer.press(*["pagedown"] * 9))
     assert any("[blue]default root.a" in line for line in await viewer.press("up", "x"))
 
 
-async def test_a_click_chooses_and_a_second_one_opens(viewer: Viewer) -> None:
-    """A click acts like the cursor keys, a second one like Enter."""
+async def test_a_click_selects_and_a_second_click_opens(viewer: Viewer) -> None:
+    """A click acts like a cursor key, and a second one like Enter."""
     await viewer.click(at=(5, 5))
     assert await opened(viewer) == "root.a.deep"
     lines = await viewer.click(at=(5, 5))
     assert any("[blue]default root.a.deep" in line for line in lines)
 
 
-def test_a_bar_says_in_signs_what_it_says_in_colours() -> None:
+def test_the_state_of_a_queue_is_shown_without_colours() -> None:
     """Signs mark guarantees that are kept, exceeded or missed, and a reached maximum."""
     amounts = [(40, 50, 100), (51, 50, 100), (100, 50, 100), (0, 50, 100), (100, 0, 100), (1, 0, 0)]
     bars = [bar(*amount, 10) for amount in amounts]

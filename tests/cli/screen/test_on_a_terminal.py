@@ -16,14 +16,14 @@ RED = re.compile(r"\x1b\[(?:\d+;)*31[;m]")
 
 @pytest.fixture
 async def top(town: Town) -> AsyncIterator[Tty]:
-    """The screen, with a picture on it."""
+    """`licorne top` after its first picture."""
     async with Tty("top", "--target", town.shell.target, *QUICK) as tty:
         await tty.shows("[green]default")
         yield tty
 
 
-async def test_keys_do_what_the_foot_says(top: Tty) -> None:
-    """The keys of the footer work: filter, open, go back, sort, choose a resource, fold, help, quit."""
+async def test_the_keys_of_the_footer_work(top: Tty) -> None:
+    """The keys of the footer work: filter, open, back, sort, resource, fold, help and quit."""
     await top.shows("prod")
     lines = await top.until(lambda lines: "q quit ? help" in lines[-1])
     assert len(lines) == 24
@@ -58,7 +58,7 @@ async def test_keys_do_what_the_foot_says(top: Tty) -> None:
 
 
 async def test_the_screen_follows_the_window(top: Tty) -> None:
-    """After the window shrinks and grows, the footer is still on the last line."""
+    """After the window shrinks and grows, the footer is on the last line."""
     top.resize(60, 8)
     lines = await top.until(lambda lines: len(lines) == 8)
     assert all(len(line) <= 60 for line in lines)
@@ -72,8 +72,8 @@ async def test_the_screen_follows_the_window(top: Tty) -> None:
     ("number", "code"),
     [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGQUIT, 131), (signal.SIGINT, 0)],
 )
-async def test_a_signal_gives_the_terminal_back(top: Tty, number: signal.Signals, code: int) -> None:
-    """Any signal restores the terminal; the exit code names it, and an interrupt is a success."""
+async def test_a_signal_restores_the_terminal(top: Tty, number: signal.Signals, code: int) -> None:
+    """Any signal restores the terminal; the exit code names it, except for an interrupt, a success."""
     assert top.attributes() != top.mode
     top.process.send_signal(number)
     assert await top.ended() == code
@@ -88,8 +88,8 @@ async def test_control_c_is_an_interrupt(top: Tty) -> None:
     assert top.is_as_before()
 
 
-async def test_it_is_stopped_and_goes_on(top: Tty) -> None:
-    """Control-Z returns the terminal to the shell, and `fg` takes it again."""
+async def test_the_screen_can_be_suspended_and_resumed(top: Tty) -> None:
+    """Control-Z returns the terminal to the shell, and `fg` resumes the screen."""
     top.press("\x1a")
     await top.until(lambda _: top.is_stopped and top.is_as_before())
     taken = top.output.count(ALTERNATE)
@@ -102,8 +102,8 @@ async def test_it_is_stopped_and_goes_on(top: Tty) -> None:
     assert top.is_as_before()
 
 
-async def test_without_a_keyboard_there_is_a_screen_all_the_same(town: Town) -> None:
-    """And no key is offered."""
+async def test_a_terminal_without_a_keyboard_has_the_screen(town: Town) -> None:
+    """Without a keyboard the screen is shown, without keys in its footer."""
     async with Tty("top", "--target", town.shell.target, keyboard=False) as tty:
         lines = await tty.shows("[green]default")
         assert lines[-1] == "Ctrl-C quits"
@@ -113,8 +113,8 @@ async def test_without_a_keyboard_there_is_a_screen_all_the_same(town: Town) -> 
         assert tty.is_as_before()
 
 
-async def test_a_dumb_terminal_gets_lines(town: Town) -> None:
-    """Without any control code."""
+async def test_a_dumb_terminal_gets_plain_lines(town: Town) -> None:
+    """A dumb terminal gets lines without control codes."""
     async with Tty("top", "--target", town.shell.target, "--once", env={"TERM": "dumb"}) as tty:
         assert await tty.ended() == 0
         assert "2 asks waiting" in tty.output
@@ -122,8 +122,8 @@ async def test_a_dumb_terminal_gets_lines(town: Town) -> None:
 
 
 @pytest.mark.slow
-async def test_colours_are_left_out_if_they_are_not_wanted(town: Town) -> None:
-    """With NO_COLOR set there are no colours; with it unset there are."""
+async def test_no_color_disables_colours(town: Town) -> None:
+    """The variable NO_COLOR disables colours, which are on without it."""
     for env, coloured in [({}, True), ({"NO_COLOR": "1"}, False)]:
         async with Tty("top", "--target", town.shell.target, env=env) as tty:
             await tty.shows("[green]default")
@@ -132,8 +132,8 @@ async def test_colours_are_left_out_if_they_are_not_wanted(town: Town) -> None:
             assert await tty.ended() == 0
 
 
-async def test_one_look_leaves_the_screen_alone(town: Town) -> None:
-    """`--once` prints all queues below one another on the ordinary screen."""
+async def test_once_prints_to_the_ordinary_screen(town: Town) -> None:
+    """`--once` prints all queues one below another, on the ordinary screen."""
     async with Tty("top", "--target", town.shell.target, "--once", height=5) as tty:
         assert await tty.ended() == 0
         assert "within its guarantee" in tty.output
@@ -147,7 +147,7 @@ async def test_one_look_leaves_the_screen_alone(town: Town) -> None:
 
 
 @pytest.mark.slow
-async def test_a_server_that_goes_is_asked_again() -> None:
+async def test_the_screen_reconnects_to_its_server() -> None:
     """The last data remain, marked as old, and keys work; after the server's return data are current."""
     async with ServerProcess() as server, Tty("top", "--target", server.target, *QUICK) as tty:
         await tty.shows("no RM has registered")
@@ -163,7 +163,7 @@ async def test_a_server_that_goes_is_asked_again() -> None:
         assert tty.is_as_before()
 
 
-async def test_no_server_at_all_takes_no_screen() -> None:
+async def test_an_unreachable_server_is_one_line() -> None:
     """Without a server the command prints one line, like every command."""
     async with Tty("top", "--target", "127.0.0.1:1") as tty:
         assert await tty.ended() == 2

@@ -21,7 +21,7 @@ HEIGHT = 24
 
 
 def ordinary() -> Snapshot:
-    """Guarantees that are used up and not, a maximum that is not reached, work that waits."""
+    """Guarantees that are used and unused, an unreached maximum, and pending asks."""
     queues = [
         root(61.5, pending={"vcore": 8000}, running_applications=6),
         queue("root.adhoc", allocated=8.5, applications=2, running_applications=2),
@@ -42,7 +42,7 @@ def ordinary() -> Snapshot:
 
 
 def at_maximum() -> Snapshot:
-    """Almost full, full, and beyond: of a maximum, of a guarantee, of applications."""
+    """Queues that almost reach, reach and exceed a maximum, a guarantee, and a number of applications."""
     queues = [
         root(90, running_applications=9),
         queue("root.a73", allocated=73, max=100, guaranteed=50),
@@ -64,7 +64,7 @@ def at_maximum() -> Snapshot:
 
 
 def several_rms() -> Snapshot:
-    """One is lost, one is on hold for two reasons, queues drain and are stopped."""
+    """One RM is lost and one on hold for two reasons; queues drain or are stopped."""
     return seen(
         cluster("blue", [root(30), queue("root.a", allocated=30, state="Draining")]),
         cluster("green", [root(100), queue("root.b", allocated=100)], lost=NOON - 250),
@@ -77,13 +77,13 @@ def several_rms() -> Snapshot:
 
 
 def many() -> Snapshot:
-    """More queues than there are lines; the cursor is in the middle."""
+    """More queues than lines, with the cursor in the middle."""
     queues = [root(50), *(queue(f"root.q{number:03}", allocated=0.5) for number in range(99))]
     return seen(cluster("blue", queues))
 
 
 def preempting() -> Snapshot:
-    """Victims whose stop was requested, and promises of their resources."""
+    """Victims whose stop was requested, and amounts promised to others."""
     queues = [
         root(58, preempting={"vcore": 8000}),
         queue("root.shared", allocated=60, max=60, preempting=8, promised=8, is_leaf=False),
@@ -94,7 +94,7 @@ def preempting() -> Snapshot:
 
 
 def names() -> Snapshot:
-    """Long ones, wide ones, deep ones, and one that would like to control the terminal."""
+    """Names that are long, wide, deep, or contain control characters."""
     deep = "root.one.two.three.four.five.six.seven"
     levels = [deep.rsplit(".", above)[0] for above in range(6, 0, -1)]
     queues = [
@@ -111,7 +111,7 @@ def names() -> Snapshot:
 
 
 def opened() -> Snapshot:
-    """A queue with its applications, the first of which waits."""
+    """An opened queue with its applications, the first of which waits."""
     apps = [
         Application(application_id="nightly-0001", state="Running", user="cron", pending_asks=6),
         Application(application_id="report", state="Running", user="ann", allocation_count=20),
@@ -152,14 +152,14 @@ SCENES: dict[str, tuple[Callable[[], Snapshot], tuple[str, ...]]] = {
 
 
 async def drawn(name: str, width: int, height: int = HEIGHT) -> list[str]:
-    """The lines of a screen."""
+    """The lines of the screen."""
     snapshot, keys = SCENES[name]
     async with Viewer(snapshot()).at(width, height, *keys) as viewer:
         return viewer.lines
 
 
 @pytest.mark.parametrize("name", SCENES)
-async def test_screens(name: str, *, rewrite: bool) -> None:
+async def test_screens_equal_their_recordings(name: str, *, rewrite: bool) -> None:
     """At every width the screen equals its recording."""
     parts = []
     for width in WIDTHS:
@@ -173,8 +173,8 @@ async def test_screens(name: str, *, rewrite: bool) -> None:
 
 
 @pytest.mark.parametrize("size", [(1, 1), (20, 2), (33, 5), (59, 9), (200, 13)])
-async def test_every_size_is_filled_and_never_more(size: tuple[int, int]) -> None:
-    """A screen has as many lines as the terminal, and none wider."""
+async def test_a_screen_fills_the_terminal(size: tuple[int, int]) -> None:
+    """A screen has as many lines as the terminal, none of which is wider."""
     for name in ("at_maximum", "opened", "help"):
         lines = await drawn(name, *size)
         assert len(lines) == size[1]
@@ -182,8 +182,8 @@ async def test_every_size_is_filled_and_never_more(size: tuple[int, int]) -> Non
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-async def test_full_and_almost_full_look_different(width: int) -> None:
-    """73 %, 85 %, 99.9 % and 100 % differ in their bars, and a full queue is named so."""
+async def test_full_and_almost_full_bars_differ(width: int) -> None:
+    """73 %, 85 %, 99.9 % and 100 % have different bars, and a full queue has a note."""
     lines = await drawn("at_maximum", width)
     rows = [next(line for line in lines if f"{name} " in line) for name in ("a73", "b85", "c99")]
     full = next(line for line in lines if "e100 " in line)
@@ -195,8 +195,8 @@ async def test_full_and_almost_full_look_different(width: int) -> None:
 
 
 @pytest.mark.parametrize("snapshot", [ordinary, at_maximum, preempting, names])
-def test_figures_say_of_which_resource_they_are(snapshot: Callable[[], Snapshot]) -> None:
-    """However narrow the screen is and however long notes are."""
+def test_figures_name_their_resource(snapshot: Callable[[], Snapshot]) -> None:
+    """Figures name their resource, however narrow the screen and however long the notes are."""
     nodes = rows(trees(snapshot()), Wanted())
     shown = queue_rows(nodes, "", frozenset())
     for width in range(1, 141):
@@ -205,7 +205,7 @@ def test_figures_say_of_which_resource_they_are(snapshot: Callable[[], Snapshot]
 
 
 async def test_notes_are_cut_before_figures() -> None:
-    """At 60 columns the resource, its usage and its maximum are still displayed."""
+    """At 60 columns a queue's resource, usage and maximum are displayed, and its notes are cut."""
     lines = [line.split() for line in await drawn("at_maximum", 60)]
     over = next(row for row in lines if row[:1] == ["f120"])
     assert over[2:7] == ["120%", "cores", "48", "40", "over"]
@@ -214,8 +214,8 @@ async def test_notes_are_cut_before_figures() -> None:
     assert pods[2:] == ["100%", "pods", "3", "3", "at", "max"]
 
 
-async def test_what_failed_stands_where_the_status_was() -> None:
-    """And the queues stay as they were."""
+async def test_a_failure_replaces_the_status_line() -> None:
+    """A failure is shown in place of the status, and the queues stay unchanged."""
     viewer = Viewer(ordinary(), failure=NotFoundError("no RM blue"))
     async with viewer.at():
         lines = await viewer.looks_again()
@@ -223,22 +223,22 @@ async def test_what_failed_stands_where_the_status_was() -> None:
         assert any("etl" in line for line in lines)
 
 
-async def test_it_may_be_drawn_while_parts_come_and_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A tick or a snapshot may arrive while some parts are not mounted yet, or were removed already."""
+async def test_a_screen_without_all_its_parts_can_be_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tick or a snapshot may arrive while some parts are not mounted yet, or were removed."""
     for kind in (Static, DataTable, Footer, Input):
         for moment in ("on_mount", "on_unmount"):
             monkeypatch.setattr(kind, moment, lambda part: part.app.show(), raising=False)
     assert await drawn("opened", 80)
 
 
-async def test_nobody_there() -> None:
-    """Without RMs the screen says so."""
+async def test_a_server_without_rms_is_shown_as_such() -> None:
+    """Without RMs the screen says that there are none."""
     async with Viewer(seen()).at() as viewer:
         assert "no RM has registered, so there are no queues" in viewer.lines
 
 
-async def test_capacity_of_nothing() -> None:
-    """A cluster without nodes has no share of anything in use."""
+async def test_a_cluster_without_nodes_has_no_shares() -> None:
+    """A cluster without nodes shows no share of capacity."""
     async with Viewer(seen(cluster("blue", [root(0, {}), queue("root.a", pending=3)]))).at() as viewer:
         row = next(line for line in viewer.lines if "  a " in line)
         assert " - " in row

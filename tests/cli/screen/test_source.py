@@ -1,4 +1,4 @@
-"""The calls of a snapshot, and the result of the answers."""
+"""The calls for a snapshot, and the parts of their answers in it."""
 
 import asyncio
 from argparse import Namespace
@@ -35,24 +35,24 @@ class Counting(grpc.UnaryUnaryClientInterceptor):
 
 @pytest.fixture
 def counting() -> Counting:
-    """The counting interceptor."""
+    """An interceptor that counts calls."""
     return Counting()
 
 
 @pytest.fixture
 def stub(town: Town, counting: Counting) -> Iterator[StateStub]:
-    """A way to the server that counts."""
+    """A stub whose calls are counted."""
     with grpc.insecure_channel(town.shell.target) as channel:
         yield StateStub(grpc.intercept_channel(channel, counting))
 
 
 async def look(source: Source, opened: Opened | None = None) -> Snapshot:
-    """A snapshot taken in a thread, as the server is in this loop."""
+    """Take a snapshot in a thread, because the server is in this loop."""
     return await asyncio.to_thread(source.look, opened)
 
 
-async def test_a_look_asks_for_each_list_once(stub: StateStub, counting: Counting) -> None:
-    """The calls do not include lists of nodes or applications, however many there are."""
+async def test_a_snapshot_calls_for_each_list_once(stub: StateStub, counting: Counting) -> None:
+    """A snapshot does not list nodes or applications, however many there are."""
     snapshot = await look(Source(stub, 30.0))
     assert counting.calls == {
         "ListRms": 1,
@@ -64,8 +64,8 @@ async def test_a_look_asks_for_each_list_once(stub: StateStub, counting: Countin
     assert [cluster.rm and cluster.rm.connected for cluster in snapshot.clusters] == [True, True]
 
 
-async def test_a_named_partition_is_all_that_is_asked_for(stub: StateStub, counting: Counting) -> None:
-    """Only the queues of the named partition are read; a missing partition is reported."""
+async def test_a_named_partition_is_the_only_one_read(stub: StateStub, counting: Counting) -> None:
+    """Only the queues of the named partition are read, and a missing partition is reported."""
     source = Source(stub, 30.0, lambda: partitions_looked_at(stub, wanted))
     wanted = Namespace(timeout=30.0, rm_id="", partition="[green]default", token=None, tls_cert=None)
     snapshot = await look(source)
@@ -76,8 +76,8 @@ async def test_a_named_partition_is_all_that_is_asked_for(stub: StateStub, count
         await look(source)
 
 
-async def test_an_opened_queue_asks_for_its_own(stub: StateStub, counting: Counting) -> None:
-    """The calls are for its applications and the explanation of one; other partitions are not read again."""
+async def test_an_opened_queue_reads_its_applications(stub: StateStub, counting: Counting) -> None:
+    """An opened queue needs calls for its applications and one explanation, and for no other partition."""
     source = Source(stub, 30.0)
     await look(source)
     counting.calls.clear()
@@ -103,7 +103,7 @@ async def test_an_opened_queue_asks_for_its_own(stub: StateStub, counting: Count
         Opened(partition="[blue]default", path="root.prod", application="gone"),
     ],
 )
-async def test_nothing_is_explained_if_nothing_waits(
+async def test_a_queue_without_waiting_asks_has_no_explanation(
     stub: StateStub, counting: Counting, opened: Opened
 ) -> None:
     """There is no explanation for a queue without waiting asks, or for a removed application."""
@@ -113,8 +113,8 @@ async def test_nothing_is_explained_if_nothing_waits(
     assert "Explain [blue]default" not in counting.calls
 
 
-async def test_an_opened_queue_that_has_gone(stub: StateStub) -> None:
-    """Has nothing inside, and that is no failure of the look."""
+async def test_a_removed_queue_is_read_as_empty(stub: StateStub) -> None:
+    """An opened queue that was removed is empty, and the snapshot succeeds."""
     gone = Opened(partition="[blue]default", path="root.gone")
     snapshot = await look(Source(stub, 30.0), gone)
     assert snapshot.inside is None

@@ -46,14 +46,14 @@ NOT_RECORDED = {
 
 @pytest.mark.row(1, 22, 41, 44, 46, 103, 109, 114, 122, 164)
 @pytest.mark.parametrize("scene", RECORDED, ids=lambda scene: scene.path)
-async def test_paths_answer_as_recorded(scene: Scene, site: Site, rewrite: bool) -> None:
-    """Each path has the status, the kind of content and the body that it had."""
+async def test_paths_have_the_recorded_answers(scene: Scene, site: Site, rewrite: bool) -> None:
+    """Each path has the recorded status, kind of content and body."""
     SCENES[scene.place](site)
     await scene.replay(partial(played, site, scene), rewrite=rewrite)
 
 
 async def played(site: Site, scene: Scene, line: str) -> list[str]:
-    """What is answered; behind the path there may be a header, and what is checked is a configuration."""
+    """The answer to a line; behind the path there may be a header, and a checked body is a configuration."""
     method, path, *more = line[2:].split(" ", 2)
     header = dict([one.split(": ") for one in more])
     given = CONFIG.encode() if path == "/ws/v1/validate-conf" else None
@@ -70,15 +70,15 @@ async def played(site: Site, scene: Scene, line: str) -> list[str]:
 
 
 def refused(status: int, shown: Any) -> list[str]:
-    """The message of a refusal that has all that each has, in both spellings of its keys."""
+    """The message of a refusal with the same keys in both spellings."""
     message = shown["message"] if isinstance(shown, dict) and "message" in shown else ""
     whole = {"status_code": status, "message": message, "description": HTTPStatus(status).phrase}
     old = {"StatusCode": status, "Message": message, "Description": HTTPStatus(status).phrase}
     return [f"refused: {message}"] if shown == whole | old else []
 
 
-def test_every_path_is_recorded_or_left_out(site: Site) -> None:
-    """A new path is recorded here, or has a reason to be left out."""
+def test_every_path_is_recorded(site: Site) -> None:
+    """Each path is recorded, or has a reason why not."""
     asked = {line.split()[2].partition("?")[0] for scene in RECORDED for line in scene.played}
     missing = [
         str(path)
@@ -90,7 +90,7 @@ def test_every_path_is_recorded_or_left_out(site: Site) -> None:
 
 @pytest.mark.row(163)
 @pytest.mark.parametrize(("place", "name"), [("busy", "metrics"), ("uneven", "metrics_of_nodes")])
-async def test_metrics_are_as_recorded(site: Site, place: str, name: str, rewrite: bool) -> None:
+async def test_metrics_are_the_recorded_ones(site: Site, place: str, name: str, rewrite: bool) -> None:
     """Each metric has its name, type and help once; its samples have their labels and values."""
     SCENES[place](site)
     _, _, body = await site.ask("/metrics")

@@ -46,8 +46,8 @@ NOT_RECORDED = {
 
 @pytest.mark.row(52, 55, 58, 109, 155, 156, 157, 158, 168)
 @pytest.mark.parametrize("scene", RECORDED, ids=lambda scene: scene.path)
-async def test_calls_answer_as_recorded(scene: Scene, rewrite: bool, usual_levels: None) -> None:
-    """Each call has the answer that it had, or the status, reason and fields of its refusal."""
+async def test_calls_have_the_recorded_answers(scene: Scene, rewrite: bool, usual_levels: None) -> None:
+    """Each call has the recorded answer, or the status, reason and fields of its refusal."""
     async with SCENES[scene.place](VirtualClock()) as (channel, streams), asyncio.timeout(PATIENCE):
         await scene.replay(partial(played, channel, streams, scene.answers), rewrite=rewrite)
 
@@ -55,7 +55,7 @@ async def test_calls_answer_as_recorded(scene: Scene, rewrite: bool, usual_level
 async def played(
     channel: grpc.aio.Channel, streams: dict[str, Call], answers: Answers, line: str
 ) -> list[str]:
-    """What a line gives."""
+    """The output of a line."""
     what, _, until = line[2:].partition(UNTIL)
     name, _, given = what.partition(" ")
     if line.startswith(READ):
@@ -88,8 +88,8 @@ async def called(name: str, given: str, channel: grpc.aio.Channel, answers: Answ
         return said + [f"field {field}: {text}" for field, text in violations(error).items()]
 
 
-def test_every_call_is_recorded_or_left_out() -> None:
-    """A new call is recorded here, or has a reason to be left out."""
+def test_every_call_is_recorded() -> None:
+    """Each call is recorded, or has a reason why not."""
     played = {line[2:].split()[0].rpartition(".")[2] for scene in RECORDED for line in scene.played}
     methods = {
         method.name
