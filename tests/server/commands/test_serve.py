@@ -1,4 +1,4 @@
-"""`licorne serve` as a process: the ready line, refusals, signals."""
+"""`licorne serve` as a process: the ready line, refusals and signals."""
 
 import asyncio
 import signal
@@ -30,13 +30,13 @@ async def licorne(*arguments: str) -> asyncio.subprocess.Process:
 
 
 async def outcome(server: ServerProcess) -> tuple[int, str]:
-    """Wait for the end; return the exit code, and the output after the first line."""
+    """Wait for the end; returns the exit code, and the output after the first line."""
     async with asyncio.timeout(PATIENCE):
         return await server.ended(), await server.last_words()
 
 
 async def refused(*arguments: str) -> tuple[int | None, str]:
-    """Exit code and stderr of a command that fails at the start."""
+    """The exit code and stderr of a command that fails at its start."""
     process = await licorne(*arguments)
     async with asyncio.timeout(PATIENCE):
         out, err = await process.communicate()
@@ -45,7 +45,7 @@ async def refused(*arguments: str) -> tuple[int | None, str]:
 
 
 @pytest.mark.slow
-async def test_one_line_says_where_it_listens_once_it_is_ready() -> None:
+async def test_one_line_has_the_addresses_once_the_server_is_ready() -> None:
     """Stdout has only this line, and both ports answer by then."""
     async with ServerProcess(http=ANY_PORT) as server:
         target, http = server.target, server.http
@@ -65,8 +65,8 @@ async def test_one_line_says_where_it_listens_once_it_is_ready() -> None:
 
 @pytest.mark.slow
 @pytest.mark.row(19)
-async def test_sigterm_drains_and_ends_with_success() -> None:
-    """Sessions get a notice and pending decisions; then the process ends."""
+async def test_sigterm_drains_the_server() -> None:
+    """Sessions get a notice and pending decisions, and then the process ends with success."""
     async with ServerProcess() as server:
         assert server.http == "off"
         async with grpc.aio.insecure_channel(server.target) as channel:
@@ -75,7 +75,7 @@ async def test_sigterm_drains_and_ends_with_success() -> None:
 
 
 @pytest.mark.slow
-async def test_second_signal_ends_it_at_once() -> None:
+async def test_a_second_signal_ends_the_server_at_once() -> None:
     """A second signal ends a drain that waits for an RM."""
     async with (
         ServerProcess(*settings_file(server={"drain": 600})) as server,
@@ -90,7 +90,7 @@ async def test_second_signal_ends_it_at_once() -> None:
 
 
 @pytest.mark.slow
-async def test_second_server_on_the_port_does_not_start() -> None:
+async def test_a_second_server_on_a_port_does_not_start() -> None:
     """A port in use is an error, and is not shared."""
     async with ServerProcess(http=ANY_PORT) as server:
         target = server.target
@@ -109,7 +109,7 @@ async def test_second_server_on_the_port_does_not_start() -> None:
     ("arguments", "message"),
     [(("--listen", "0.0.0.0:0"), REFUSED), (("--nonsense",), "unrecognized arguments: --nonsense")],
 )
-async def test_a_refusal_is_all_that_the_process_says(arguments: tuple[str, ...], message: str) -> None:
+async def test_a_refusal_is_the_only_output(arguments: tuple[str, ...], message: str) -> None:
     """A refusal has no traceback, no output on stdout, and an exit code of failure."""
     code, text = await refused("serve", *FREE, *arguments)
     assert code == 1
@@ -119,7 +119,7 @@ async def test_a_refusal_is_all_that_the_process_says(arguments: tuple[str, ...]
 
 @pytest.mark.slow
 async def test_default_configuration_is_for_rms_without_one(tmp_path: Path) -> None:
-    """RMs without queues get those of --config; an invalid file stops the start."""
+    """RMs without queues get those of --config, and an invalid file stops the start."""
     file = tmp_path / "queues.yaml"
     queues = "[{name: root, submitacl: '*', queues: [{name: only}]}]"
     file.write_text(f"partitions: [{{name: default, queues: {queues}}}]")
@@ -144,8 +144,8 @@ async def test_default_configuration_is_for_rms_without_one(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-async def test_hangup_makes_it_read_the_tokens_again(tmp_path: Path) -> None:
-    """SIGHUP does not end the server, and makes it accept the token now in the file."""
+async def test_sighup_reloads_the_tokens(tmp_path: Path) -> None:
+    """SIGHUP does not end the server, and makes it accept the token that is now in the file."""
     file = tmp_path / "token"
     file.write_text("the-first-token-of-rm")
     async with (

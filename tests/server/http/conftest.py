@@ -1,4 +1,4 @@
-"""A real listener on a free port over a real core that the test drives by hand."""
+"""A real listener on a free port, over a real core that the test drives."""
 
 from collections.abc import AsyncIterator
 from types import SimpleNamespace
@@ -20,7 +20,7 @@ from support.server.http_site import Site
 
 @pytest.fixture
 async def site() -> AsyncIterator[Site]:
-    """A started listener over an empty core."""
+    """A listener over an empty core."""
     driver = Driver()
     status = Status(started=True)
     async with aiohttp.ClientSession(auto_decompress=False) as client:

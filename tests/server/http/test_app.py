@@ -30,12 +30,12 @@ def server() -> HttpServer:
 
 
 async def no_state(rm_id: str) -> str:
-    """An RM without a part in the dump."""
+    """An RM without an own state for the dump."""
     return "null"
 
 
 async def raw(site: Site, request: bytes) -> bytes:
-    """The bytes received for these bytes until the connection ends."""
+    """The bytes received as the answer to these bytes, until the connection ends."""
     host, port = site.address.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     writer.write(request)
@@ -46,7 +46,7 @@ async def raw(site: Site, request: bytes) -> bytes:
     return answer
 
 
-async def test_port_is_told_and_freed() -> None:
+async def test_the_port_is_reported_and_freed() -> None:
     """The chosen port is reported, and another listener can use it after the stop."""
     first, second = server(), server()
     host, port = await first.start("127.0.0.1", 0)
@@ -57,8 +57,8 @@ async def test_port_is_told_and_freed() -> None:
     await second.stop()
 
 
-async def test_port_in_use_is_an_error(site: Site) -> None:
-    """A port in use is refused, not shared."""
+async def test_a_port_in_use_is_refused(site: Site) -> None:
+    """A port in use is refused, and not shared."""
     host, port = site.address.removeprefix("http://").split(":")
     late = server()
 
@@ -78,7 +78,7 @@ async def test_port_in_use_is_an_error(site: Site) -> None:
         b"POST /ws/v1/validate-conf HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
     ],
 )
-async def test_garbage_disturbs_nobody(site: Site, garbage: bytes) -> None:
+async def test_an_invalid_request_does_not_affect_others(site: Site, garbage: bytes) -> None:
     """Bytes that are no request are refused or dropped, and the next request is answered."""
     answer = await raw(site, garbage)
 
@@ -86,8 +86,8 @@ async def test_garbage_disturbs_nobody(site: Site, garbage: bytes) -> None:
     assert (await site.ask("/livez"))[0] == 200
 
 
-async def test_answers_do_not_say_what_they_are_made_with(site: Site) -> None:
-    """No answer names the libraries inside or lets a browser guess its type."""
+async def test_answers_do_not_reveal_libraries(site: Site) -> None:
+    """No answer names the libraries inside, or lets a browser guess its type."""
     for path in ("/livez", "/ws/v1/partitions", "/nothing"):
         headers = (await site.ask(path))[1]
         assert headers["Server"] == f"licorne/{version('licorne-server')}"
@@ -105,8 +105,8 @@ async def test_answers_do_not_say_what_they_are_made_with(site: Site) -> None:
         "/livez",
     ],
 )
-async def test_nobody_on_the_way_keeps_an_answer(site: Site, path: str) -> None:
-    """An answer for one moment and one reader is not stored, including errors."""
+async def test_answers_must_not_be_cached(site: Site, path: str) -> None:
+    """Every answer, even an error, forbids its storage."""
     _, headers, _ = await site.ask(path)
     assert headers["Cache-Control"] == "no-store"
 
@@ -133,8 +133,8 @@ def request(method: str, path: str, *headers: str) -> str:
 
 @pytest.mark.parametrize("encoding", ["gzip", "identity"])
 @pytest.mark.parametrize("path", [LONG, SHORT, "/metrics", "/ws/v1/config", "/ws/v1/events/stream"])
-async def test_the_next_answer_follows_the_headers(site: Site, path: str, encoding: str) -> None:
-    """No body follows the headers, so that the next request is answered completely."""
+async def test_an_answer_to_head_has_no_body(site: Site, path: str, encoding: str) -> None:
+    """The answer to HEAD has headers only, and the next request on the connection is answered."""
     many = (node(f"node-{number}", vcore=1000) for number in range(100))
     site.driver.do(register(config("[{name: a}]")), nodes(*many))
     site.events.begin(next(iter(site.driver.scheduler.views.rms())).rm_id)
@@ -151,8 +151,8 @@ async def test_the_next_answer_follows_the_headers(site: Site, path: str, encodi
     assert rest.endswith(b"\r\n\r\nok\n")
 
 
-async def test_headers_are_those_of_get(site: Site) -> None:
-    """HEAD has type, encoding and Vary like GET."""
+async def test_head_has_the_headers_of_get(site: Site) -> None:
+    """HEAD has the type, encoding and Vary of GET."""
     many = (node(f"node-{number}", vcore=1000) for number in range(100))
     site.driver.do(register(config("[{name: a}]")), nodes(*many))
     told = ("Content-Type", "Content-Encoding", "Vary")

@@ -7,7 +7,7 @@ from licorne_server.rms.budgets.members import BudgetState, HoldingState
 
 
 def holding(number: int, *, here: bool = True) -> HoldingState:
-    """An RM that uses one of everything."""
+    """An RM that uses one unit of everything."""
     ones = {f"r{one:02}": 1 for one in range(30)}
     return HoldingState(
         rm_id=RmId(f"rm{number:03}"), here=here, used=ones, slice=ones, wanted={}, overdraft={}
@@ -42,16 +42,16 @@ def samples(*budgets: BudgetState) -> dict[str, float]:
     }
 
 
-def test_rms_and_resources_of_a_budget_are_bounded() -> None:
-    """Beyond a number RMs share one id, with the right total; resources beyond a number have no metric."""
+def test_samples_of_a_budget_are_bounded() -> None:
+    """RMs beyond a number share one sample with their total; resources beyond a number have no sample."""
     found = samples(budget(0, MAX_HOLDERS + 7))
     used = {name: value for name, value in found.items() if name.startswith("licorne_budget_used")}
     assert len(used) == (MAX_HOLDERS + 1) * MAX_BUDGET_RESOURCES
     assert used['licorne_budget_used{budget="b0",rm="(others)",resource="r00"}'] == 7
 
 
-def test_budgets_are_bounded() -> None:
-    """The first budgets have metrics, whatever their number."""
+def test_the_number_of_budgets_with_metrics_is_bounded() -> None:
+    """Only the first budgets have metrics."""
     found = samples(*(budget(number, 1) for number in range(MAX_BUDGETS + 5)))
     assert (
         len([name for name in found if name.startswith("licorne_budget_limit")])
@@ -59,6 +59,6 @@ def test_budgets_are_bounded() -> None:
     )
 
 
-def test_rms_of_other_members_have_no_metrics_here() -> None:
-    """A total over all members counts each RM once."""
+def test_a_member_has_samples_of_its_own_rms_only() -> None:
+    """The sum over all members counts each RM once."""
     assert not [name for name in samples(budget(0, 1, elsewhere=2)) if "rm001" in name]

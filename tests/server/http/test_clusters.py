@@ -1,4 +1,4 @@
-"""Clusters, partitions, placement rules, queues and the running configuration over REST."""
+"""Clusters, partitions, placement rules, queues and the configuration in force, over REST."""
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -38,7 +38,7 @@ partitions:
 
 
 @pytest.mark.row(44, 45, 57)
-async def test_partitions_follow_a_reload(site: Site) -> None:
+async def test_partitions_have_the_settings_of_a_reload(site: Site) -> None:
     """Node order, weights and preemption are those in force; a removed partition is missing."""
     site.driver.do(register(TWO), reload(OPEN + "    nodesortpolicy: binpacking\n"))
 
@@ -78,10 +78,8 @@ QUEUE = "/ws/v1/partition/default/queue/"
         QUEUE + "root.a/application/one",
     ],
 )
-async def test_what_is_read_before_an_answer_is_in_the_share(
-    site: Site, monkeypatch: pytest.MonkeyPatch, path: str
-) -> None:
-    """Every read begins with a slice of its own, as it may examine a lot."""
+async def test_every_read_has_a_time_slice(site: Site, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    """A read may examine a lot before it answers, so it begins with a time slice."""
     begun: list[str] = []
 
     def counting(request: web.Request) -> AbstractAsyncContextManager[Callable[[], bool]]:

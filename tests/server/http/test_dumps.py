@@ -1,4 +1,4 @@
-"""State dumps, stacks, and other views of the process for operators."""
+"""State dumps, stacks, and other views of the process, for operators."""
 
 import asyncio
 import json
@@ -25,7 +25,7 @@ KEYS = {
 
 @pytest.fixture
 def busy(site: Site) -> Site:
-    """Two RMs, each with a node; the first has an application of each state."""
+    """Two RMs with a node each; the first has an application in each state."""
     site.driver.do(register(LEAF), apps(app("one", "root.a"), app("done", "root.a")))
     site.driver.do(apps(app("bad", "root.nowhere")), nodes(node("n0", vcore=10)))
     site.driver.do(asks(ask("one", "k", vcore=4)))
@@ -35,7 +35,7 @@ def busy(site: Site) -> Site:
 
 @pytest.mark.row(166)
 @pytest.mark.parametrize("path", [DUMP, "/debug/fullstatedump"])
-async def test_dump_of_nothing_has_all_keys(site: Site, path: str) -> None:
+async def test_a_dump_without_rms_has_all_keys(site: Site, path: str) -> None:
     """The dump of a server without RMs has every key, under the newer path and the older one."""
     shown = await site.get(path)
     assert set(shown) == KEYS
@@ -47,7 +47,7 @@ async def test_dump_of_nothing_has_all_keys(site: Site, path: str) -> None:
 
 
 @pytest.mark.row(166)
-async def test_dump_shows_what_the_other_paths_show(busy: Site) -> None:
+async def test_a_dump_equals_the_answers_of_other_paths(busy: Site) -> None:
     """Every part of the dump equals the answer of its own path."""
     shown = await busy.get(DUMP)
     partition = "/ws/v1/partition/default/"
@@ -71,14 +71,14 @@ async def test_dump_shows_what_the_other_paths_show(busy: Site) -> None:
 
 
 @pytest.mark.row(166)
-async def test_dump_has_what_rms_add(busy: Site) -> None:
-    """An RM's part is under its id, verbatim."""
+async def test_a_dump_has_the_state_of_rms(busy: Site) -> None:
+    """The part that an RM has sent is under its id, verbatim."""
     busy.states[RM] = '{"pods": [1, 2]}'
     assert (await busy.get(DUMP))["rmDiagnostics"] == {RM: {"pods": [1, 2]}, "rm2": None}
 
 
-async def test_dump_of_one_rm(busy: Site) -> None:
-    """With `rm` nothing of another RM is in the dump; an unknown one is a 404."""
+async def test_a_dump_of_one_rm(busy: Site) -> None:
+    """With `rm` the dump has nothing of other RMs, and an unknown RM is a 404."""
     shown = await busy.get(DUMP + "?rm=rm2")
     assert [row["partitionName"] for row in shown["nodes"]] == ["[rm2]default"]
     assert set(shown["config"]) == set(shown["rmDiagnostics"]) == {"rm2"}
@@ -87,8 +87,8 @@ async def test_dump_of_one_rm(busy: Site) -> None:
     assert (answer["status_code"], answer["message"]) == (404, "RM rm3 is not registered")
 
 
-async def test_one_dump_at_a_time(busy: Site) -> None:
-    """A second dump is refused while one is running, and accepted after it."""
+async def test_one_dump_runs_at_a_time(busy: Site) -> None:
+    """A second dump is refused while one is running, and accepted afterwards."""
     busy.answering.clear()
     first = asyncio.create_task(busy.get(DUMP))
     await eventually(lambda: busy.asked)
@@ -125,8 +125,8 @@ async def text(site: Site, path: str) -> str:
     return body.decode()
 
 
-async def test_stack_shows_tasks_and_threads(site: Site) -> None:
-    """Tasks that wait at the same place are grouped, each thread is separate."""
+async def test_the_stack_has_tasks_and_threads(site: Site) -> None:
+    """Tasks that wait at the same place are grouped, and each thread is separate."""
     event = asyncio.Event()
 
     async def waits_in_vain() -> None:
@@ -142,7 +142,7 @@ async def test_stack_shows_tasks_and_threads(site: Site) -> None:
     head, *places = block.splitlines()
     assert head == "7 tasks: idle-0, idle-1, idle-2, idle-3, idle-4, and 2 more"
     assert [place.split(" at ")[0].strip() for place in places] == [
-        "test_stack_shows_tasks_and_threads.<locals>.waits_in_vain",
+        "test_the_stack_has_tasks_and_threads.<locals>.waits_in_vain",
         "Event.wait",
     ]
     assert __file__ in places[0]
@@ -159,14 +159,14 @@ async def test_stack_shows_tasks_and_threads(site: Site) -> None:
         ("/ws/v1/fullstatedump?rm=a%26b", "/debug/fullstatedump?rm=a%26b"),
     ],
 )
-async def test_older_paths_lead_to_the_newer(site: Site, old: str, new: str) -> None:
-    """They are answered with 301, and their query is kept."""
+async def test_older_paths_redirect_to_newer_ones(site: Site, old: str, new: str) -> None:
+    """Older paths are answered with 301, and their query is kept."""
     async with site.client.get(site.address + old, allow_redirects=False) as answer:
         assert (answer.status, answer.headers["Location"]) == (301, new)
 
 
-async def test_command_line_and_index_are_told(site: Site) -> None:
-    """As under the older paths: words end with zero bytes, and the index lists the profiles."""
+async def test_the_command_line_and_the_index_of_profiles(site: Site) -> None:
+    """Words of the command line end with zero bytes, and the index lists the profiles."""
     shown = await text(site, "/debug/pprof/cmdline")
     assert shown.split("\0") == sys.orig_argv
     for path in ("/debug/pprof", "/debug/pprof/"):

@@ -1,4 +1,4 @@
-"""Requests without an answer, each with status, reason and one form; and the units of REST."""
+"""Errors of REST: the status, reason and form of each; and units."""
 
 import pytest
 from aiohttp import web
@@ -10,15 +10,15 @@ from licorne_server.wire.responses import point_in_time
 from support.server.http_site import Site
 
 
-async def test_long_body_is_refused(site: Site) -> None:
-    """A body over the limit is a 413, whether or not it announces its length."""
+async def test_a_long_body_is_refused(site: Site) -> None:
+    """A body over the limit is a 413, whether it announces its length or not."""
     body = b"#" * (2 * 1024 * 1024 + 1)
     answer = await site.refused("/ws/v1/validate-conf", method="POST", body=body)
 
     assert (answer["status_code"], "2097152" in answer["message"]) == (413, True)
 
 
-async def test_defects_are_masked() -> None:
+async def test_defects_are_not_revealed() -> None:
     """An unexpected error is a 500 without any internals."""
 
     async def broken(request: web.Request) -> web.StreamResponse:
@@ -41,10 +41,10 @@ async def test_defects_are_masked() -> None:
         ({"vcore": 2, "memory": 0}, {"memory": 1}, {"vcore": 0}),
     ],
 )
-def test_percentages_are_whole_and_end_at_a_hundred(
+def test_percentages_are_whole_numbers_up_to_100(
     total: Resources, used: Resources, shown: dict[str, int]
 ) -> None:
-    """The percentage is from 0 to 100, rounded down."""
+    """A percentage is from 0 to 100, rounded down."""
     assert percentages(total, used) == shown
 
 
@@ -60,12 +60,12 @@ def test_percentages_are_whole_and_end_at_a_hundred(
         (3661.5, "1h1m1.5s"),
     ],
 )
-def test_durations_look_like_those_of_the_older_core(seconds: float, text: str) -> None:
-    """Hours, minutes and seconds, the smaller ones always included, and no needless digits."""
+def test_durations_have_the_form_of_the_older_core(seconds: float, text: str) -> None:
+    """Hours, minutes and seconds, with the smaller ones included, and without needless digits."""
     assert duration(seconds) == text
 
 
-def test_points_in_time_are_those_of_the_older_core() -> None:
-    """RFC 3339 in UTC, or whole milliseconds."""
+def test_times_have_the_form_of_the_older_core() -> None:
+    """Times are in RFC 3339 in UTC, or in whole milliseconds."""
     assert point_in_time(1.5) == "1970-01-01T00:00:01.500000Z"
     assert milliseconds(1.0006) == 1001

@@ -31,7 +31,7 @@ def begin(site: Site, rm: str = RM, **extra: str) -> EventLog:
 
 
 def change(site: Site, **extra: str) -> None:
-    """The RM's extra configuration is another one from now on."""
+    """Change the extra configuration of the RM."""
     keys = {f"event.{name}": value for name, value in extra.items()}
     site.driver.do(reload(CONFIG, extra=keys))
     site.events.follow(RmId(RM))
@@ -43,7 +43,7 @@ def play(site: Site, first: int, count: int, rm: str = RM, *, time: float = STAR
 
 
 def subjects(records: list[Any]) -> list[int]:
-    """The numbers of the applications that events are about."""
+    """The numbers of the applications in the events."""
     return [int(record["objectID"].removeprefix("app-")) for record in records]
 
 
@@ -55,7 +55,7 @@ class Lines:
         self.answer = answer
 
     async def next(self) -> Any:
-        """The next line, None at the end."""
+        """The next line, or None at the end."""
         async with asyncio.timeout(PATIENCE):
             line = await self.answer.content.readline()
         return json.loads(line) if line else None
@@ -76,8 +76,8 @@ async def stream(site: Site, query: str = "") -> AsyncIterator[Lines]:
         yield Lines(answer)
 
 
-async def test_a_stream_tells_the_instance_and_then_what_happens(site: Site) -> None:
-    """A line for the instance, one for each event from then on, each at once and in order."""
+async def test_a_stream_has_the_instance_and_then_the_events(site: Site) -> None:
+    """The first line has the instance; each later event is sent at once, in order."""
     log = begin(site)
     play(site, 0, 3)
     async with stream(site) as lines:
@@ -89,8 +89,8 @@ async def test_a_stream_tells_the_instance_and_then_what_happens(site: Site) -> 
 
 
 @pytest.mark.parametrize(("count", "found"), [("2", [2, 3]), ("99", [1, 2, 3]), ("0", [])])
-async def test_a_stream_may_begin_with_what_was(site: Site, count: str, found: list[int]) -> None:
-    """`count` past events are first, as far as they are retained."""
+async def test_a_stream_may_begin_with_past_events(site: Site, count: str, found: list[int]) -> None:
+    """`count` past events come first, as far as they are stored."""
     begin(site, ringBufferCapacity="3")
     play(site, 0, 4)
     async with stream(site, f"?count={count}") as lines:
@@ -100,7 +100,7 @@ async def test_a_stream_may_begin_with_what_was(site: Site, count: str, found: l
 
 
 @pytest.mark.row(162)
-async def test_streams_and_batches_agree(site: Site) -> None:
+async def test_streams_and_batches_have_the_same_records(site: Site) -> None:
     """The lines of a stream are the records of a batch from the same id on."""
     begin(site)
     async with stream(site) as lines:
@@ -111,8 +111,8 @@ async def test_streams_and_batches_agree(site: Site) -> None:
 
 
 @pytest.mark.row(6)
-async def test_each_rm_has_events_of_its_own(site: Site) -> None:
-    """`rm` names an RM; without it the one that registered first is meant."""
+async def test_each_rm_has_its_own_events(site: Site) -> None:
+    """`rm` selects an RM; the default is the one that registered first."""
     begin(site)
     begin(site, "rm2")
     play(site, 0, 1)
@@ -123,8 +123,8 @@ async def test_each_rm_has_events_of_its_own(site: Site) -> None:
         assert subjects((await lines.take(3))[1:]) == [100, 101]
 
 
-async def test_unknown_rms(site: Site) -> None:
-    """The answer is 404, for an unknown RM and without any RM."""
+async def test_events_of_unknown_rms_are_not_found(site: Site) -> None:
+    """The answer is 404 for an unknown RM, and without any RM."""
     for path in (BATCH, STREAM):
         answer = await site.refused(path)
         message = "no RM is registered, so there are no events"
@@ -134,7 +134,7 @@ async def test_unknown_rms(site: Site) -> None:
     assert (answer["status_code"], answer["message"]) == (404, "RM x is not registered")
 
 
-async def test_tracking_off(site: Site) -> None:
+async def test_events_without_tracking_are_refused(site: Site) -> None:
     """The answer is 500 with the documented text; open streams continue once tracking is on again."""
     begin(site)
     async with stream(site) as lines:
@@ -149,8 +149,8 @@ async def test_tracking_off(site: Site) -> None:
     assert subjects((await site.get(BATCH))["EventRecords"]) == [0]
 
 
-async def test_streams_are_bounded(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One stream too many gets 503, and a place is free once one has closed, even without events."""
+async def test_the_number_of_streams_is_bounded(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One stream too many gets 503, until another has closed, even one without events."""
     monkeypatch.setattr(events, "LOOK_SECONDS", 0.01)
     log = begin(site, maxStreams="1")
     async with stream(site):
@@ -161,15 +161,15 @@ async def test_streams_are_bounded(site: Site, monkeypatch: pytest.MonkeyPatch) 
         await lines.next()
 
 
-async def test_one_host_has_so_many_streams(site: Site) -> None:
-    """The bound of a host is below that of all."""
+async def test_the_streams_of_one_host_are_bounded(site: Site) -> None:
+    """The bound for one host is below that for all."""
     begin(site, maxStreamsPerHost="2")
     async with stream(site), stream(site):
         assert (await site.refused(STREAM))["status_code"] == 503
 
 
-async def test_a_stream_that_falls_behind_is_cut_off(site: Site) -> None:
-    """The last line is an error with the first id that is retained."""
+async def test_a_stream_that_falls_behind_is_ended(site: Site) -> None:
+    """The last line is an error with the first id that is stored."""
     begin(site, ringBufferCapacity="10")
     async with stream(site) as lines:
         await lines.next()
@@ -181,8 +181,8 @@ async def test_a_stream_that_falls_behind_is_cut_off(site: Site) -> None:
     assert last["message"].endswith("the first event that is kept is 991")
 
 
-async def test_a_stream_tells_a_burst_larger_than_the_ring(site: Site) -> None:
-    """Whoever reads promptly is not cut off."""
+async def test_a_prompt_reader_gets_a_burst_larger_than_the_ring(site: Site) -> None:
+    """A reader that reads promptly is not cut off."""
     begin(site, ringBufferCapacity="10")
     async with stream(site) as lines:
         await lines.next()
@@ -190,7 +190,7 @@ async def test_a_stream_tells_a_burst_larger_than_the_ring(site: Site) -> None:
         assert subjects(await lines.take(20_000)) == list(range(20_000))
 
 
-async def test_a_stream_ends_with_the_registration(site: Site) -> None:
+async def test_a_registration_ends_the_streams_of_its_rm(site: Site) -> None:
     """When its RM registers again or leaves, the last line says so, after all earlier events."""
     for end, status in ((site.events.begin, 503), (site.events.forget, 404)):
         begin(site)
@@ -204,8 +204,8 @@ async def test_a_stream_ends_with_the_registration(site: Site) -> None:
 
 
 @pytest.mark.row(19)
-async def test_a_stream_is_told_that_the_server_stops() -> None:
-    """Its last line has the status 503, and then there are no more answers."""
+async def test_a_stop_of_the_server_ends_streams() -> None:
+    """The last line of a stream has the status 503, and later requests get no answer."""
     async with (
         serving(http=LOOPBACK) as server,
         connected(server) as channel,
@@ -223,8 +223,8 @@ async def test_a_stream_is_told_that_the_server_stops() -> None:
             await client.get(url)
 
 
-async def test_looking_at_the_head_opens_no_stream(site: Site) -> None:
-    """HEAD is answered, and that is all."""
+async def test_head_opens_no_stream(site: Site) -> None:
+    """HEAD is answered with headers only."""
     log = begin(site)
     status, headers, body = await site.ask(STREAM, method="HEAD")
     assert (status, body) == (200, b"")

@@ -1,4 +1,4 @@
-"""Fairness with memory for readers: metrics and messages of `State`."""
+"""Fairness with memory in metrics and in messages of `State`."""
 
 from math import log
 
@@ -17,8 +17,8 @@ QUEUES = (
 )
 
 
-async def test_what_was_used_is_told_in_messages_and_metrics(site: Site) -> None:
-    """As the recordings of REST and the page have it; queues without have none of it."""
+async def test_decayed_usage_is_in_messages_and_metrics(site: Site) -> None:
+    """Values equal those of REST and the page, and queues without a half-life have none."""
     driver = site.driver
     driver.views.now = lambda: driver.now
     driver.do(

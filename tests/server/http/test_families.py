@@ -10,12 +10,12 @@ from support.server.http_site import read_openmetrics
 
 
 def text(families: Families, *, openmetrics: bool = False) -> str:
-    """All that is written of them."""
+    """The text of all families."""
     return "".join(families.lines(openmetrics=openmetrics))
 
 
-def test_samples_of_one_name_stand_together() -> None:
-    """However often a name is added to, it has one heading, and its samples follow it."""
+def test_samples_of_one_name_are_contiguous() -> None:
+    """A name to which samples are added repeatedly has one heading, followed by all its samples."""
     families = Families()
     families.put("gauge", "b", "Bees.", ("kind",), {("queen",): 1})
     families.put("gauge", "a", "Ants.", (), {(): 0.5})
@@ -27,8 +27,8 @@ def test_samples_of_one_name_stand_together() -> None:
     )
 
 
-def test_tables_name_the_fields_that_they_show() -> None:
-    """A row has a field, one for each value of its label, or a mapping by labels; all are counted."""
+def test_tables_have_all_fields() -> None:
+    """Each row has a field, one field for each label value, or a mapping by labels; all fields are used."""
     families = Families()
     hive = SimpleNamespace(queen=SimpleNamespace(age=2), eggs={"new": 3, "old": 1}, dead=0)
     rows = (
@@ -52,8 +52,8 @@ def test_tables_name_the_fields_that_they_show() -> None:
 
 
 @pytest.mark.parametrize("strange", ['say "hi"', "back\\slash", "two\nlines", "ü", "{a='b'} 7", ""])
-def test_label_values_are_read_back(strange: str) -> None:
-    """Whatever a label's value is, another reader gets the same in both forms."""
+def test_label_values_survive_both_formats(strange: str) -> None:
+    """Another parser reads the same label values in both formats."""
     families = Families()
     families.put("gauge", "a", "Ants.", ("x", "y"), {(strange, "z"): 3})
 
@@ -65,7 +65,7 @@ def test_label_values_are_read_back(strange: str) -> None:
 
 
 def test_counters_keep_their_names() -> None:
-    """A counter's samples have the name it was given in both forms, with ``_total`` or without."""
+    """A counter has its own name in both formats, with ``_total`` or without."""
     families = Families()
     families.put("gauge", "apps", "Apps.", (), {(): 1})
     families.put("counter", "apps_total", "Apps ever.", (), {(): 2})

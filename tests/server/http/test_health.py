@@ -17,20 +17,20 @@ LEAF = config("[{name: a}]")
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A state counts at once."""
+    """Let a state count at once."""
     monkeypatch.setattr(verdict, "SETTLE_SECONDS", 0.0)
 
 
 @pytest.fixture
 def busy(site: Site) -> Site:
-    """An RM with something that runs."""
+    """Let an RM have a running allocation."""
     site.driver.do(register(LEAF), apps(app("one", "root.a")), nodes(node("n0", vcore=10)))
     site.driver.do(asks(ask("one", "k", vcore=4)))
     return site
 
 
 async def failed(site: Site, path: str = HEALTH) -> dict[str, str]:
-    """The diagnoses of the checks that failed, by name; health must agree with them."""
+    """The diagnoses of the failed checks by name; the health must agree with them."""
     shown = await site.get(path)
     found = {c["Name"]: c["DiagnosisMessage"] for c in shown["HealthChecks"] if not c["Succeeded"]}
     assert shown["Healthy"] is not bool(found)
@@ -38,7 +38,7 @@ async def failed(site: Site, path: str = HEALTH) -> dict[str, str]:
 
 
 @pytest.mark.row(165)
-async def test_unhealthy_while_a_node_has_no_partition(busy: Site) -> None:
+async def test_a_node_without_a_partition_is_unhealthy(busy: Site) -> None:
     """A node for an unknown partition is a failed one until it is created again; a duplicate is not."""
     assert await failed(busy) == {}
     busy.driver.do(nodes(node("n0", vcore=10)))
@@ -55,8 +55,8 @@ async def test_unhealthy_while_a_node_has_no_partition(busy: Site) -> None:
 
 
 @pytest.mark.row(165)
-async def test_rejected_ask_counts_for_five_minutes(busy: Site) -> None:
-    """An ask that was rejected is a scheduling error for a while, and not until the next start."""
+async def test_a_rejected_ask_is_unhealthy_for_five_minutes(busy: Site) -> None:
+    """A rejected ask is a scheduling error for five minutes, and not until the next start."""
     busy.driver.do(asks(ask("nobody", "k", vcore=1)))
     busy.driver.wait(299)
     text = f"an ask was rejected in [{RM}]default in the last 5 minutes"
@@ -66,8 +66,8 @@ async def test_rejected_ask_counts_for_five_minutes(busy: Site) -> None:
 
 
 @pytest.mark.row(165)
-async def test_queues_and_users_are_added_up(busy: Site) -> None:
-    """A queue, or a user with a limit, whose usage exceeds that of its applications is reported."""
+async def test_wrong_sums_of_queues_and_users_are_reported(busy: Site) -> None:
+    """A queue, or a user with a limit, whose usage is not the sum of its applications is reported."""
     limited = "[{limit: one, users: [ann], maxresources: {vcore: 50}}]"
     busy.driver.do(reload(config(f"[{{name: a, limits: {limited}}}]")))
     assert await failed(busy) == {}
@@ -90,8 +90,8 @@ async def test_queues_and_users_are_added_up(busy: Site) -> None:
     assert diagnoses == [of_queues, of_users]
 
 
-async def test_figures_of_the_server_are_judged(busy: Site) -> None:
-    """Lost or slow RMs, a refused configuration, and memory are findings, until they are over."""
+async def test_states_of_the_server_are_reported(busy: Site) -> None:
+    """Lost or slow RMs, a refused configuration and lack of memory are findings until they end."""
     measures = RmMeasures()
     measures.is_refused = True
     lost = RmFigures(rm_id=RmId(RM), connected=False, outbox_age=30.0, outbox_messages=7, measures=measures)
@@ -105,8 +105,8 @@ async def test_figures_of_the_server_are_judged(busy: Site) -> None:
     assert await failed(busy) == {}
 
 
-async def test_health_of_one_rm(busy: Site) -> None:
-    """With `rm` the checks are about that RM only; an unknown one is a 404."""
+async def test_the_health_of_one_rm(busy: Site) -> None:
+    """With `rm` the checks are about that RM only, and an unknown one is a 404."""
     busy.driver.do(register(LEAF, rm="rm2"))
     busy.driver.do(nodes(node("lost", partition="gpu", vcore=1), rm="rm2"))
     assert await failed(busy, f"{HEALTH}?rm={RM}") == {}
@@ -116,8 +116,8 @@ async def test_health_of_one_rm(busy: Site) -> None:
     assert (answer["status_code"], answer["message"]) == (404, "RM rm3 is not registered")
 
 
-async def test_lag_is_the_worst_since_last_asked() -> None:
-    """The loop's lag is that of its latest beat, reported once."""
+async def test_the_lag_is_the_greatest_since_the_last_read() -> None:
+    """The greatest delay of the loop is reported once."""
     time = 0.0
     heartbeat = Heartbeat(clock=lambda: time)
     heartbeat.start()
@@ -128,8 +128,8 @@ async def test_lag_is_the_worst_since_last_asked() -> None:
     heartbeat.stop()
 
 
-async def test_heartbeat_beats_by_itself() -> None:
-    """Started, it beats in the loop without anybody's help."""
+async def test_the_heartbeat_runs_in_the_loop() -> None:
+    """A heartbeat that was started measures the loop without further calls."""
     heartbeat = Heartbeat()
     heartbeat.start()
     await eventually(lambda: heartbeat.delays.count)

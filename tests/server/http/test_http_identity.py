@@ -44,15 +44,15 @@ UNKNOWN = ["", "Bearer", f"Bearer {'x' * 30}", f"Basic {OPERATOR}", OPERATOR]
 
 
 class Reader:
-    """Asks a server, with tokens in hand."""
+    """A reader with several tokens for requests to a server."""
 
     def __init__(self, server: Server, client: aiohttp.ClientSession) -> None:
-        """Over a client without tokens."""
+        """Use a client without tokens."""
         self._server = server
         self._client = client
 
     async def ask(self, path: str, *authorizations: str, method: str = "GET") -> int:
-        """The status of an answer; a refusal is JSON as all errors are."""
+        """The status of an answer; a refusal has the JSON of all errors."""
         url = URL(f"http://{self._server.http_address}{path}", encoded=True)
         headers = [("Authorization", value) for value in authorizations]
         async with self._client.request(method, url, headers=CIMultiDict(headers)) as answer:
@@ -62,7 +62,7 @@ class Reader:
                 assert refusal["status_code"] == refusal["StatusCode"] == answer.status
                 assert "others" not in refusal["message"]
             if "events/stream" not in path:
-                # To its end: a state dump is sent to one at a time.
+                # Read to the end, because only one state dump runs at a time.
                 await answer.read()
             return answer.status
 
@@ -90,14 +90,14 @@ async def reader(tmp_path: Path) -> AsyncIterator[Reader]:
 
 
 async def test_probes_need_no_token(reader: Reader) -> None:
-    """A supervisor needs no token, and a token is not checked."""
+    """A probe needs no token, and a token with it is not checked."""
     for path in PROBES:
         assert await reader.ask(path) == await reader.ask(path, "Bearer nonsense") == 200
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
-async def test_nobody_sees_anything_without_a_token(reader: Reader, method: str) -> None:
-    """No valid token, or two at once, gets 401 on every path, even on a missing one."""
+async def test_requests_without_a_valid_token_are_refused(reader: Reader, method: str) -> None:
+    """No valid token, or two at once, gets 401 on every path, even on an unknown one."""
     paths = [*OF_ALL, *OF_ONE, *(MY_PARTITION + rest for rest in PATHS), "/nothing"]
     for path in paths:
         assert await reader.ask(path, method=method) == 401
@@ -107,14 +107,14 @@ async def test_nobody_sees_anything_without_a_token(reader: Reader, method: str)
     assert await reader.ask("/metrics", *twice, method=method) == 401
 
 
-async def test_validation_needs_a_token(reader: Reader) -> None:
-    """Any authenticated caller may have a configuration checked: no data of an RM is returned."""
+async def test_validation_needs_any_token(reader: Reader) -> None:
+    """Any authenticated caller may validate a configuration, as no data of an RM is returned."""
     path = "/ws/v1/validate-conf"
     assert await reader.ask(path, method="POST") == 401
     assert await reader.asked_by(MINE, path, "POST") == 200
 
 
-async def test_operator_sees_everything(reader: Reader) -> None:
+async def test_an_operator_may_read_everything(reader: Reader) -> None:
     """The token of an operator opens every path, of all RMs and of each."""
     named = [f"{path}?rm={name}" for path in OF_ONE for name in ("mine", "others")]
     paths = [each + rest for each in (MY_PARTITION, OTHER_PARTITION) for rest in PATHS]
@@ -123,15 +123,15 @@ async def test_operator_sees_everything(reader: Reader) -> None:
     assert await reader.asked_by(OPERATOR, "/nothing") == 404
 
 
-async def test_rm_sees_its_own(reader: Reader) -> None:
-    """The token of an RM opens the paths that name it."""
+async def test_an_rm_may_read_its_own_data(reader: Reader) -> None:
+    """The token of an RM opens the paths that name the RM."""
     named = [f"{path}?rm=mine" for path in OF_ONE]
     for path in (*named, *(MY_PARTITION + rest for rest in PATHS)):
         assert await reader.asked_by(MINE, path) == 200, path
     assert await reader.asked_by(OTHERS, "/ws/v1/partition/default/queues") == 200
 
 
-async def test_rm_sees_nothing_of_others(reader: Reader) -> None:
+async def test_an_rm_may_not_read_data_of_others(reader: Reader) -> None:
     """Another RM, all RMs, and missing objects are refused alike.
 
     A name without an RM means the first registered RM.
@@ -146,8 +146,8 @@ async def test_rm_sees_nothing_of_others(reader: Reader) -> None:
         assert await reader.asked_by(MINE, path) == 403, path
 
 
-async def test_the_address_for_metrics_wants_the_same_tokens(tmp_path: Path) -> None:
-    """This includes a plain one, on loopback; probes need none there either."""
+async def test_the_address_for_metrics_requires_the_same_tokens(tmp_path: Path) -> None:
+    """Metrics need a token even on a plain address on loopback; probes need none."""
     (tmp_path / "mine").write_text(MINE)
     (tmp_path / "operator").write_text(OPERATOR)
     async with (
@@ -179,7 +179,7 @@ MISDIRECTED = 421
 
 
 async def status(server: Server, path: str, host: str | None, address: str = "") -> int:
-    """How a request under a name is answered, or under none."""
+    """The status of a request under a host name, or without one."""
     name, _, port = (address or server.http_address).rpartition(":")
     skipped = {"Host"} if host is None else set()
     headers = {} if host is None else {"Host": host}
@@ -196,8 +196,8 @@ async def status(server: Server, path: str, host: str | None, address: str = "")
     ["127.0.0.1", "127.0.0.1:9080", "localhost", "LOCALHOST:1", "localhost.", "ui.localhost:80",
      "[::1]:9080", "[::1]", "10.1.2.3:9080"],
 )  # fmt: skip
-async def test_addresses_and_localhost_are_answered(host: str) -> None:
-    """No other site can have them, whatever the port of a tunnel or a container."""
+async def test_addresses_and_localhost_are_accepted(host: str) -> None:
+    """Names that no other site can have are accepted, with any port."""
     async with serving(http=LOOPBACK) as server:
         assert await status(server, "/ws/v1/partitions", host) == 200
 
@@ -207,8 +207,8 @@ async def test_addresses_and_localhost_are_answered(host: str) -> None:
     ["evil.example", "evil.example:9080", "localhost.evil.example", "127.0.0.1.evil.example",
      "evillocalhost", "[evil]", "", ":9080"],
 )  # fmt: skip
-async def test_other_names_are_refused(host: str) -> None:
-    """On every path that shows something; probes show nothing."""
+async def test_other_host_names_are_refused(host: str) -> None:
+    """Another name is refused on every path except those of probes."""
     async with serving(http=LOOPBACK, metrics=LOOPBACK) as server:
         for path in OPEN:
             assert await status(server, path, host) == MISDIRECTED, path
@@ -217,8 +217,8 @@ async def test_other_names_are_refused(host: str) -> None:
             assert await status(server, path, host) == 200
 
 
-async def test_a_refusal_says_what_to_do() -> None:
-    """The refusal has the setting, and the log the name, both cut."""
+async def test_the_refusal_of_a_host_name_has_the_setting() -> None:
+    """The refusal has the setting, and the log has the name, both cut to a bounded length."""
     async with serving(http=LOOPBACK) as server, aiohttp.ClientSession() as client:
         url = f"http://{server.http_address}/ui"
         with capture_logs() as lines:
@@ -230,8 +230,8 @@ async def test_a_refusal_says_what_to_do() -> None:
             assert len(await answer.text()) < 2_000
 
 
-async def test_names_that_are_given_are_answered() -> None:
-    """In any case of letters; others still are not, unless all are."""
+async def test_configured_host_names_are_accepted() -> None:
+    """Configured names are accepted in any case of letters, and others are not, unless all are."""
     async with serving(http=LOOPBACK, http_hosts=frozenset({"Ui.Example"})) as server:
         assert await status(server, "/ui", "ui.example:8443") == 200
         assert await status(server, "/ui", "other.example") == MISDIRECTED
@@ -241,7 +241,7 @@ async def test_names_that_are_given_are_answered() -> None:
         assert await status(server, "/ui", "whatever.example") == 200
 
 
-async def test_who_needs_an_identity_needs_no_name(tmp_path: Path) -> None:
+async def test_host_names_are_not_checked_where_identities_are_required(tmp_path: Path) -> None:
     """A page of another site has no token, and no certificate of the server's name."""
     (tmp_path / "token").write_text("of-an-operator-" * 2)
     async with serving(http=LOOPBACK, operator_tokens=(tmp_path / "token",)) as server:
@@ -257,8 +257,8 @@ async def test_who_needs_an_identity_needs_no_name(tmp_path: Path) -> None:
         assert await status(server, "/metrics", "evil.example") == MISDIRECTED
 
 
-async def test_an_address_for_others_is_asked_for_by_name() -> None:
-    """In containers and clusters the server has names that it cannot determine itself."""
+async def test_host_names_are_not_checked_off_loopback() -> None:
+    """In containers and clusters a server has names that it does not know."""
     everywhere = Address(host="0.0.0.0", port=0)
     async with serving(http=everywhere, insecure=True) as server:
         assert await status(server, "/ws/v1/partitions", "licorne:9080") == 200
@@ -278,7 +278,7 @@ async def client() -> AsyncIterator[aiohttp.ClientSession]:
 async def answer(
     client: aiohttp.ClientSession, server: Server, path: str, method: str = "GET", **headers: str
 ) -> tuple[int, dict[str, str]]:
-    """Status and headers of an answer."""
+    """The status and headers of an answer."""
     names = {name.replace("_", "-"): value for name, value in headers.items()}
     url = f"http://{server.http_address}{path}"
     async with client.request(method, url, headers=names) as got:
@@ -286,8 +286,8 @@ async def answer(
         return got.status, dict(got.headers)
 
 
-async def test_nobody_may_unless_it_is_said(client: aiohttp.ClientSession) -> None:
-    """Without origins no answer allows a page of another one to read it, and preflights are refused."""
+async def test_no_other_origin_may_read_by_default(client: aiohttp.ClientSession) -> None:
+    """Without configured origins no answer allows a page of another one, and preflights are refused."""
     async with serving(http=LOOPBACK) as server:
         status, headers = await answer(client, server, "/ws/v1/partitions", Origin=ORIGIN)
         assert (status, ALLOW in headers) == (200, False)
@@ -296,7 +296,7 @@ async def test_nobody_may_unless_it_is_said(client: aiohttp.ClientSession) -> No
         assert (status, ALLOW in headers) == (405, False)
 
 
-async def test_pages_of_known_origins_may_read(client: aiohttp.ClientSession) -> None:
+async def test_configured_origins_may_read(client: aiohttp.ClientSession) -> None:
     """Answers, including long, compressed and failed ones, name the caller's origin if it is listed."""
     async with serving(http=LOOPBACK, cors_origins=frozenset({ORIGIN})) as server:
         for path, expected in (("/ws/v1/partitions", 200), ("/metrics", 200), ("/nothing", 404)):
@@ -310,7 +310,7 @@ async def test_pages_of_known_origins_may_read(client: aiohttp.ClientSession) ->
         assert ALLOW not in headers
 
 
-async def test_any_origin_is_said_in_one_word(client: aiohttp.ClientSession) -> None:
+async def test_a_star_allows_any_origin(client: aiohttp.ClientSession) -> None:
     """With ``*`` every page may read; certificates and cookies are never requested."""
     async with serving(http=LOOPBACK, cors_origins=frozenset({"*"})) as server:
         _, headers = await answer(client, server, "/ws/v1/clusters", Origin=OTHER_ORIGIN)
@@ -318,7 +318,7 @@ async def test_any_origin_is_said_in_one_word(client: aiohttp.ClientSession) -> 
         assert "Access-Control-Allow-Credentials" not in headers
 
 
-async def test_browsers_may_ask_before_they_send(client: aiohttp.ClientSession, tmp_path: Path) -> None:
+async def test_preflights_are_answered(client: aiohttp.ClientSession, tmp_path: Path) -> None:
     """A preflight needs no token, and the answer that follows does."""
     (tmp_path / "token").write_text("of-an-operator-" * 2)
     async with serving(

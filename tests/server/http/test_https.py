@@ -1,4 +1,4 @@
-"""HTTP over TLS: admission, rights of a certificate, plain addresses, and changes."""
+"""HTTP over TLS: admission, rights of certificates, plain addresses, and changed files."""
 
 import asyncio
 import shutil
@@ -24,20 +24,20 @@ from support.server.reports import warned
 EVERYWHERE = Address(host="0.0.0.0", port=0)
 MINE = ("/ws/v1/partition/[rm]default/queues", "/ws/v1/config?rm=rm")
 OTHERS = ("/ws/v1/partition/[operator]default/queues", "/ws/v1/config?rm=operator")
-HANDSHAKE = 22  # a record of TLS
+HANDSHAKE = 22  # A record of TLS.
 OF_ALL = ("/metrics", "/ws/v1/partitions", "/debug/fullstatedump", "/debug/stack", "/debug/pprof/")
 PROBES = ("/livez", "/readyz")
 
 
 class Secure:
-    """Asks a server over TLS."""
+    """A reader with certificates for requests to a server over TLS."""
 
     def __init__(self, server: Server) -> None:
         """Use this server."""
         self.server = server
 
     async def ask(self, path: str, name: str = "", files: Path = FILES) -> tuple[int, str]:
-        """Status and text, for the bearer of a certificate; without a certificate if unnamed."""
+        """The status and text for the bearer of a certificate, or without one."""
         async with aiohttp.ClientSession() as client:
             url = f"https://{self.server.http_address}{path}"
             async with client.get(url, ssl=https(name, files)) as answer:
@@ -50,7 +50,7 @@ class Secure:
 
 @pytest.fixture
 async def secure() -> AsyncIterator[Secure]:
-    """A server that identifies `rm` and an operator by their certificates, both registered."""
+    """A server that identifies `rm` and an operator, both registered, by their certificates."""
     identities = {"rm": frozenset({SPIFFE})}
     operators = frozenset({"operator"})
     async with serving(http=LOOPBACK, tls=tls(), rm_identities=identities, operators=operators) as server:
@@ -60,14 +60,14 @@ async def secure() -> AsyncIterator[Secure]:
         yield Secure(server)
 
 
-async def test_operator_sees_everything(secure: Secure) -> None:
+async def test_an_operator_may_read_everything(secure: Secure) -> None:
     """The certificate of an operator opens every path."""
     for path in (*PROBES, *MINE, *OTHERS, *OF_ALL):
         assert await secure.status(path, "operator") == 200, path
 
 
-async def test_rm_sees_its_own_and_nothing_of_others(secure: Secure) -> None:
-    """The certificate of an RM gives access to its own data; all else is refused alike."""
+async def test_an_rm_may_read_its_own_data_only(secure: Secure) -> None:
+    """The certificate of an RM opens its own data, and all else is refused alike."""
     for path in (*PROBES, *MINE):
         assert await secure.status(path, "rm") == 200, path
     absent = ("/ws/v1/partition/[nobody]default/queues", "/ws/v1/config?rm=nobody")
@@ -76,8 +76,8 @@ async def test_rm_sees_its_own_and_nothing_of_others(secure: Secure) -> None:
         assert (status, "this certificate does not allow it" in text) == (403, True), path
 
 
-async def test_without_a_certificate_only_probes_answer(secure: Secure) -> None:
-    """A kubelet has no certificate and must get an answer; all else is refused."""
+async def test_only_probes_need_no_certificate(secure: Secure) -> None:
+    """A probe, which has no certificate, gets an answer, and all other paths are refused."""
     for path in PROBES:
         assert await secure.status(path) == 200
     for path in (*MINE, *OF_ALL, "/nothing"):
@@ -85,8 +85,8 @@ async def test_without_a_certificate_only_probes_answer(secure: Secure) -> None:
         assert (status, "a client certificate is needed" in text) == (403, True), path
 
 
-async def test_certificate_of_another_authority_gets_nowhere(secure: Secure, tmp_path: Path) -> None:
-    """A certificate that is not of the authority ends the connection, for probes too."""
+async def test_a_certificate_of_another_authority_ends_the_connection(secure: Secure, tmp_path: Path) -> None:
+    """A certificate of another authority ends the connection, also for probes."""
     shutil.copy(FILES / "ca.pem", tmp_path)
     for kind in ("pem", "key"):
         shutil.copy(FILES / f"stranger.{kind}", tmp_path)
@@ -101,8 +101,8 @@ async def test_plain_http_is_not_answered(secure: Secure) -> None:
             await client.get(f"http://{secure.server.http_address}/livez")
 
 
-async def test_tokens_count_over_tls_without_client_certificates(tmp_path: Path) -> None:
-    """With tokens an answer needs one, over TLS as well."""
+async def test_tokens_are_required_over_tls_without_client_certificates(tmp_path: Path) -> None:
+    """With tokens a request needs one, over TLS as well."""
     (tmp_path / "token").write_text("of-an-operator-" * 2)
     async with serving(http=LOOPBACK, tls=tls(mutual=False), operator_tokens=(tmp_path / "token",)) as server:
         url = f"https://{server.http_address}/ws/v1/partitions"
@@ -114,14 +114,14 @@ async def test_tokens_count_over_tls_without_client_certificates(tmp_path: Path)
                 assert answer.status == 200
 
 
-async def test_server_certificate_alone_asks_nobody_who_he_is() -> None:
+async def test_tls_without_a_client_authority_admits_everyone() -> None:
     """Without an authority for clients TLS encrypts, and everybody may read."""
     async with serving(http=LOOPBACK, tls=tls(mutual=False)) as server:
         assert await Secure(server).status("/debug/stack") == 200
 
 
 async def test_changed_files_are_used_by_the_next_connection(tmp_path: Path) -> None:
-    """Neither a new certificate nor a new authority for clients needs a restart."""
+    """Neither a new certificate nor a new authority for clients requires a restart."""
     for file in FILES.glob("*.*"):
         shutil.copy(file, tmp_path)
     operators = frozenset({"operator", "stranger"})
@@ -134,7 +134,7 @@ async def test_changed_files_are_used_by_the_next_connection(tmp_path: Path) -> 
             shutil.copy(FILES / f"operator.{kind}", tmp_path / f"server.{kind}")
         assert await shown_by(server) == (FILES / "operator.pem").read_text()
         context = https("stranger")
-        context.check_hostname = False  # the new certificate is in the operator's name
+        context.check_hostname = False  # The new certificate has the operator's name.
         url = f"https://{server.http_address}/metrics"
         async with aiohttp.ClientSession() as client:
             async with client.get(url, ssl=context) as answer:
@@ -151,7 +151,7 @@ async def shown_by(server: Server) -> str:
     return await asyncio.to_thread(ssl.get_server_certificate, (host, int(port)))
 
 
-async def test_broken_files_stay_out_of_use(tmp_path: Path) -> None:
+async def test_broken_files_are_not_used(tmp_path: Path) -> None:
     """Half of a new pair, or a missing file, leaves the old pair in use."""
     for file in FILES.glob("*.*"):
         shutil.copy(file, tmp_path)
@@ -163,8 +163,8 @@ async def test_broken_files_stay_out_of_use(tmp_path: Path) -> None:
         assert await shown_by(server) == before
 
 
-async def test_unfinished_handshakes_make_room_and_end() -> None:
-    """A silent client locks out nobody, and is cut off in time."""
+async def test_unfinished_handshakes_are_ended() -> None:
+    """A silent client blocks no other, and is cut off in time."""
     bounds = PeerBounds(http_connections=8, http_idle=60.0)
     async with (
         serving(http=LOOPBACK, tls=tls(mutual=False), peers=bounds) as server,
@@ -181,8 +181,8 @@ async def test_unfinished_handshakes_make_room_and_end() -> None:
         assert await asyncio.wait_for((await silence(stack, server)).read(), PATIENCE) == b""
 
 
-async def test_server_stops_in_the_middle_of_handshakes() -> None:
-    """Connections that are not encrypted yet do not hold up the end."""
+async def test_a_server_stops_during_handshakes() -> None:
+    """Connections that are not encrypted yet do not delay the stop."""
     async with AsyncExitStack() as stack:
         async with asyncio.timeout(PATIENCE):
             async with serving(http=LOOPBACK, tls=tls(mutual=False)) as server:
@@ -199,7 +199,7 @@ async def silence(stack: AsyncExitStack, server: Server) -> asyncio.StreamReader
     return reader
 
 
-async def test_request_right_behind_the_handshake_is_answered(secure: Secure) -> None:
+async def test_a_request_together_with_the_end_of_the_handshake_is_answered(secure: Secure) -> None:
     """Data that a client sends together with the end of its handshake is not lost."""
     host, _, port = secure.server.http_address.rpartition(":")
     for _ in range(20):
@@ -210,7 +210,7 @@ async def test_request_right_behind_the_handshake_is_answered(secure: Secure) ->
         writer.close()
 
 
-async def test_first_words_before_the_connection_is_accepted_are_heard(
+async def test_a_handshake_before_the_accept_succeeds(
     monkeypatch: pytest.MonkeyPatch, secure: Secure
 ) -> None:
     """A handshake that begins before the accept succeeds, also on a Python that reads too early."""
@@ -227,7 +227,7 @@ async def test_first_words_before_the_connection_is_accepted_are_heard(
     client = https().wrap_bio(ssl.MemoryBIO(), sent, server_hostname=host)
     with pytest.raises(ssl.SSLWantReadError):
         client.do_handshake()
-    # Not by the loop, which the server runs on, too: all is there when that looks.
+    # Not by the loop, in which the server runs as well: all bytes have arrived when it reads.
     with socket.create_connection((host, int(port))) as connection:
         connection.sendall(sent.read())
         connection.setblocking(False)
@@ -235,8 +235,8 @@ async def test_first_words_before_the_connection_is_accepted_are_heard(
         assert await asyncio.wait_for(heard, PATIENCE) == bytes([HANDSHAKE])
 
 
-async def test_metrics_have_an_address_of_their_own() -> None:
-    """It has metrics and probes, plain on loopback, and nothing else, under every name."""
+async def test_metrics_have_a_separate_address() -> None:
+    """The address has metrics and probes only, plain on loopback, under every host name."""
     async with serving(http=None, metrics=LOOPBACK, tls=tls()) as server:
         assert not server.http_address
         async with aiohttp.ClientSession() as client:
@@ -251,8 +251,8 @@ async def test_metrics_have_an_address_of_their_own() -> None:
                 assert await status(path) in (403, 404)
 
 
-async def test_metrics_off_loopback_have_tls_and_identities_unless_told() -> None:
-    """Beyond this machine the address for metrics has the same TLS as HTTP, or is plain."""
+async def test_the_address_for_metrics_has_tls_off_loopback() -> None:
+    """Off loopback the address has the TLS of HTTP, or is configured as plain."""
     operators = frozenset({"operator"})
     async with serving(metrics=EVERYWHERE, tls=tls(), operators=operators) as server:
         port = server.metrics_address.rpartition(":")[2]
@@ -270,7 +270,7 @@ async def test_metrics_off_loopback_have_tls_and_identities_unless_told() -> Non
             assert answer.status == 200
 
 
-async def test_plain_http_beside_certificates_is_read_by_all_and_operated_by_nobody() -> None:
+async def test_plain_http_beside_certificates_allows_reads_only() -> None:
     """Without TLS no caller has a certificate: all may read, except the state of the process."""
     async with (
         serving(http=LOOPBACK, tls=tls(), http_insecure=True) as server,
@@ -301,7 +301,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("changes", "text"), REFUSED)
-def test_others_are_not_served_without_tls_by_mistake(changes: dict[str, Any], text: str) -> None:
+def test_plain_http_off_loopback_must_be_configured(changes: dict[str, Any], text: str) -> None:
     """Plain HTTP off loopback must be configured, and allows no tokens."""
     with pytest.raises(SettingsError, match=text):
         Settings(**changes).check()
@@ -319,15 +319,15 @@ def test_others_are_not_served_without_tls_by_mistake(changes: dict[str, Any], t
         ({"metrics": LOOPBACK, "tls": tls()}, set()),
     ],
 )
-def test_plain_addresses_are_known_as_exposed(changes: dict[str, Any], exposed: set[str]) -> None:
+def test_exposed_plain_addresses_are_listed(changes: dict[str, Any], exposed: set[str]) -> None:
     """Addresses that others can reach without TLS are listed by service."""
     settings = Settings(**changes)
     settings.check()
     assert settings.exposed.keys() == exposed
 
 
-async def test_the_warning_names_what_is_plain_and_nothing_else() -> None:
-    """A server with TLS on gRPC and plain HTTP warns of its HTTP address alone."""
+async def test_the_warning_names_plain_addresses_only() -> None:
+    """A server with TLS on gRPC and plain HTTP warns of its HTTP address only."""
     with capture_logs() as lines:
         async with serving(http=EVERYWHERE, tls=tls(), http_insecure=True) as server:
             address = server.http_address

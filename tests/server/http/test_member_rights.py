@@ -1,4 +1,4 @@
-"""Rights to passed requests: the caller's rights, the secret of the deployment, and TLS between members."""
+"""Rights of passed requests: those of the caller, the secret of the deployment, and TLS between members."""
 
 import asyncio
 import json
@@ -29,8 +29,8 @@ async def town() -> AsyncIterator[Town]:
         yield town
 
 
-async def test_a_request_goes_no_further_than_one_member(town: Town) -> None:
-    """A member answers another's request by itself, even if another member owns the RM in its view."""
+async def test_a_request_is_passed_on_once(town: Town) -> None:
+    """A member answers a passed request itself, even if another member owns the RM in its view."""
     queues = "/ws/v1/partition/[left]default/queues"
     record = town.table.rms[RmId("left")]
     town.table.rms[RmId("left")] = Record(rm_id=RmId("left"), owner=MemberId("id-of-b"), epoch=9)
@@ -52,7 +52,7 @@ async def of_another(server: Server, path: str) -> bytes:
 
 @pytest.fixture
 async def guarded(tmp_path: Path) -> AsyncIterator[Town]:
-    """Two members with tokens of an operator and of two RMs, and one with another RM's."""
+    """Two members with tokens of an operator and of two RMs, and one with another RM's token."""
     for name in ("left", "right", "operator", "stranger"):
         (tmp_path / name).write_text(token(name))
     tokens = {name: (tmp_path / name,) for name in ("left", "right")}
@@ -72,7 +72,7 @@ def token(name: str) -> str:
     return f"token-of-{name}-{'x' * 12}"
 
 
-async def test_rights_are_those_on_the_first_member(guarded: Town) -> None:
+async def test_the_first_member_authenticates_the_caller(guarded: Town) -> None:
     """The owner uses the caller as authenticated by the first member, even without that token."""
 
     async def status(server: Server, path: str, name: str, **more: str) -> int:
@@ -93,16 +93,16 @@ async def test_rights_are_those_on_the_first_member(guarded: Town) -> None:
     assert await status(right, "/ws/v1/partitions", "operator") == 200
 
 
-async def test_a_search_shows_an_rm_its_own_names_alone(guarded: Town) -> None:
-    """The rights of the caller hold on all members."""
+async def test_a_search_shows_an_rm_its_own_names_only(guarded: Town) -> None:
+    """The rights of the caller apply on all members."""
     bearer = f"Bearer {token('left')}"
     found = await guarded.get(guarded.right, "/ui/api/search?q=node-of", Authorization=bearer)
     assert [hit["name"] for hit in found["hits"]] == ["node-of-left"]
 
 
 @pytest.mark.needs("openssl")
-async def test_members_use_tls_as_the_server_has_it(tmp_path: Path) -> None:
-    """A certificate is an identity on every member; one that the CA has not signed is not talked to."""
+async def test_members_use_the_tls_of_the_server(tmp_path: Path) -> None:
+    """A certificate is an identity on every member; a member with an unsigned one is not called."""
     identities = {"left": frozenset({SPIFFE})}
     rights: dict[str, Any] = {"rm_identities": identities, "operators": frozenset({"operator"})}
     path = "/ws/v1/partition/[left]default/queues"
@@ -119,7 +119,7 @@ async def test_members_use_tls_as_the_server_has_it(tmp_path: Path) -> None:
 
         assert [await status(name, path) for name in ("rm", "operator", "")] == [200, 200, 403]
         assert await status("operator", "/ws/v1/partitions") == 200
-        # Only the CA of the others is trusted.
+        # Only the CA of the other members is trusted.
         listener = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0, ssl=_unsigned(tmp_path))
         host, port = listener.sockets[0].getsockname()
         false = Member(id=MemberId("c"), name="c", address=f"{host}:{port}", http="")
@@ -129,7 +129,7 @@ async def test_members_use_tls_as_the_server_has_it(tmp_path: Path) -> None:
 
 
 def _unsigned(folder: Path) -> ssl.SSLContext:
-    """The context of a server whose certificate is its own authority."""
+    """The TLS context of a server whose certificate is its own authority."""
     names = ("-keyout", folder / "key.pem", "-out", folder / "cert.pem")
     words = ("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
     given = ("-subj", "/CN=false", "-addext", "subjectAltName=IP:127.0.0.1")

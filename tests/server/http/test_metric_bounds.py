@@ -1,4 +1,4 @@
-"""Metrics of queues and RMs in bounded numbers, and reserved nodes among them."""
+"""Bounded numbers of metrics of queues and RMs, and metrics of reserved nodes."""
 
 from dataclasses import replace
 
@@ -21,7 +21,7 @@ def of(samples: dict[str, float], name: str, *labels: str) -> dict[str, float]:
     }
 
 
-async def test_queues_and_resources_without_end(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_queues_and_resources_are_bounded(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """An RM has its share of samples whatever its names, and another RM has all of its own."""
     monkeypatch.setattr(metrics, "MAX_SAMPLES", 4_000)
     many = ", ".join(f"{{name: q{n}}}" for n in range(300))
@@ -35,7 +35,7 @@ async def test_queues_and_resources_without_end(site: Site, monkeypatch: pytest.
 
     samples = await site.metrics()
 
-    # The last queue may take the share a little beyond.
+    # The last queue may exceed the share a little.
     assert len([key for key in samples if 'rm="flood"' in key]) < 2_000 + 400
     calm = of(samples, "yunikorn_queue_resource", 'rm="calm"', 'state="allocated"')
     assert {key.split('queue="')[1].split('"')[0] for key in calm} == {"root", "root.a", "root.b"}
@@ -43,8 +43,8 @@ async def test_queues_and_resources_without_end(site: Site, monkeypatch: pytest.
     assert samples['licorne_metrics_truncated{rm="calm"}'] == 0
 
 
-async def test_partitions_without_end(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of an RM with very many partitions the first have samples, and a metric says so."""
+async def test_partitions_are_bounded(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of an RM with very many partitions only the first have samples, which a metric reports."""
     monkeypatch.setattr(metrics, "MAX_SAMPLES", 1_000)
     partitions = ", ".join(f"{{name: p{n}, queues: [{{name: a}}]}}" for n in range(100))
     site.driver.do(register(f"partitions: [{partitions}]"))
@@ -56,8 +56,8 @@ async def test_partitions_without_end(site: Site, monkeypatch: pytest.MonkeyPatc
     assert of(samples, "licorne_allocations", 'partition="p0"')
 
 
-async def test_rms_without_end(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beyond a number RMs have common histograms, which have all that was measured for them."""
+async def test_rms_with_histograms_are_bounded(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """RMs beyond a number share histograms, which include all of their values."""
     monkeypatch.setattr(scrape, "MAX_RMS", 2)
     measured = [RmMeasures() for _ in range(5)]
     for number, measures in enumerate(measured):
@@ -79,8 +79,8 @@ async def test_rms_without_end(site: Site, monkeypatch: pytest.MonkeyPatch) -> N
     assert samples["licorne_rms"] == 5
 
 
-async def test_users_without_end(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beyond a number users have common samples, so that the total is right."""
+async def test_users_are_bounded(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Users beyond a number share samples, so that the total is right."""
     monkeypatch.setattr(metrics, "MAX_NAMES", 3)
     users = [f"user{n}" for n in range(9)]
     site.driver.do(
@@ -97,8 +97,8 @@ async def test_users_without_end(site: Site, monkeypatch: pytest.MonkeyPatch) ->
     assert names == {"user0": 2, "user1": 2, "user2": 2, "(others)": 12}
 
 
-async def test_asks_of_queues_that_are_not_shown(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They count in place of their queue, so that all reasons together are all asks."""
+async def test_asks_of_queues_without_samples_are_summed(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such asks count in one common sample, so that all reasons together are all asks."""
     monkeypatch.setattr(queue_metrics, "MAX_QUEUES", 2)
     queues = [f"q{n}" for n in range(4)]
     site.driver.do(
@@ -120,7 +120,7 @@ HERE = 'partition="default",rm="rm1"'
 
 
 def _reserve(site: Site) -> None:
-    """Two nodes are reserved, and then the queue of the second has more than its maximum."""
+    """Reserve two nodes; the queue of the second is then above its maximum."""
     properties = "{reservation.max.nodes: '9', application.reservation.max.nodes: '9'}"
     queues = "[{name: a}, {name: b%s}, {name: c}]"
     site.driver.do(
@@ -136,7 +136,7 @@ def _reserve(site: Site) -> None:
 
 
 async def test_reserved_nodes_are_counted_by_queue(site: Site) -> None:
-    """The metrics have nodes and amounts by leaf, those of asks that cannot run separately."""
+    """The metrics have nodes and amounts by leaf, with those of asks that cannot run separately."""
     _reserve(site)
     site.driver.wait(1.5)
 
@@ -158,7 +158,7 @@ async def test_reserved_nodes_are_counted_by_queue(site: Site) -> None:
 async def test_reserved_nodes_of_queues_without_metrics_are_summed(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If only few queues have metrics, the others' reserved nodes are one total."""
+    """The reserved nodes of queues without samples are one total."""
     monkeypatch.setattr(queue_metrics, "MAX_QUEUES", 2)
     _reserve(site)
     site.driver.wait(1.5)
@@ -170,8 +170,8 @@ async def test_reserved_nodes_of_queues_without_metrics_are_summed(
     assert samples[f'licorne_queue_reserved_nodes{{holder="able",{labels}}}'] == 0
 
 
-async def test_reservations_given_up_are_counted_by_cause(site: Site) -> None:
-    """An idle reservation that has ended counts as one, and under no other cause."""
+async def test_cancelled_reservations_are_counted_by_cause(site: Site) -> None:
+    """A cancelled idle reservation counts under its cause, and under no other."""
     _reserve(site)
     site.driver.wait(5)
 

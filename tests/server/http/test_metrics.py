@@ -1,4 +1,4 @@
-"""Metrics as a scraper reads them."""
+"""Metrics, as a scraper reads them."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -43,7 +43,7 @@ def queue(state: str, resource: str, path: str = "root.a") -> str:
 
 @pytest.fixture
 def ready(site: Site) -> Site:
-    """Four nodes of different fullness, one drained; an application that runs, one rejected."""
+    """Four nodes of different usage, one drained; an application that runs, and a rejected one."""
     site.driver.do(
         register(CONFIG),
         nodes(*[node(f"n{n}", vcore=1000, ephemeral_storage=n) for n in range(4)]),
@@ -69,8 +69,8 @@ def leaf(name: str, state: str, path: str = "root.a") -> str:
     return f'{name}{{partition="default",queue="{path}",rm="rm1",state="{state}"}}'
 
 
-async def test_removed_queue_leaves_no_samples(site: Site) -> None:
-    """Counters of a queue are removed with it, so that queues cannot accumulate."""
+async def test_a_removed_queue_has_no_samples(site: Site) -> None:
+    """The counters of a queue are removed with it, so that queues do not accumulate."""
     site.driver.do(register(config("[{name: a}, {name: b}]")), reload(config("[{name: b}]")))
     site.driver.wait(11)
 
@@ -81,7 +81,7 @@ async def test_removed_queue_leaves_no_samples(site: Site) -> None:
 
 
 async def test_labels_are_bounded(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Queues and resource types beyond a number have no samples, and the former is reported."""
+    """Queues and resources beyond a number have no samples, and the former is reported."""
     monkeypatch.setattr(queue_metrics, "MAX_QUEUES", 3)
     monkeypatch.setattr(limits, "MAX_RESOURCES", 4)
     names = ", ".join(f"{{name: q{n}}}" for n in range(9))
@@ -110,7 +110,7 @@ async def test_labels_are_bounded(site: Site, monkeypatch: pytest.MonkeyPatch) -
         ("application/openmetrics-text;version=1.0.0", "application/openmetrics-text"),
     ],
 )
-async def test_form_of_the_answer(site: Site, accept: str, content_type: str) -> None:
+async def test_the_format_of_the_answer(site: Site, accept: str, content_type: str) -> None:
     """Clients that do not accept OpenMetrics get plain text, on both paths."""
     site.driver.do(register(CONFIG))
 
@@ -122,8 +122,8 @@ async def test_form_of_the_answer(site: Site, accept: str, content_type: str) ->
         assert b"_created" not in body
 
 
-async def test_both_forms_say_the_same(ready: Site) -> None:
-    """Plain text and OpenMetrics are well-formed for other readers, and have the same samples."""
+async def test_both_formats_have_the_same_samples(ready: Site) -> None:
+    """Plain text and OpenMetrics are valid for other parsers, and have the same samples."""
     plain = (await ready.ask("/metrics"))[2].decode()
     openmetrics = (await ready.ask("/metrics", Accept="application/openmetrics-text"))[2].decode()
 
@@ -134,15 +134,15 @@ async def test_both_forms_say_the_same(ready: Site) -> None:
         assert f"# TYPE {name} counter\n" in plain
 
 
-async def test_scrapes_in_a_row_share_an_answer(site: Site) -> None:
-    """However many scrape at once, the work is done at most once a second."""
+async def test_concurrent_scrapes_share_an_answer(site: Site) -> None:
+    """However many scrapers there are, the answer is generated at most once a second."""
     first = await site.ask("/metrics")
     site.driver.do(register(CONFIG))
 
     assert (await site.ask("/ws/v1/metrics"))[2] == first[2]
 
 
-async def test_scrape_lets_others_have_their_turn(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_scrape_lets_other_tasks_run(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nodes, applications and queues are read one by one, and the loop runs in between."""
     monkeypatch.setattr(fair, "SLICE_SECONDS", 0.0)
     site.driver.do(
@@ -166,8 +166,8 @@ async def test_scrape_lets_others_have_their_turn(site: Site, monkeypatch: pytes
     ],
     ids=["node", "applications", "queue", "RM"],
 )
-def test_what_goes_away_in_between_is_no_harm(going: Sequence[Command]) -> None:
-    """Whatever ends between whichever two steps of a scrape, the scrape ends well."""
+def test_a_scrape_survives_removals(going: Sequence[Command]) -> None:
+    """Objects may be removed between any two steps of a scrape."""
 
     def driver() -> Driver:
         driver = Driver()
@@ -191,8 +191,8 @@ def test_what_goes_away_in_between_is_no_harm(going: Sequence[Command]) -> None:
         assert list(parse_plain("".join(families.lines(openmetrics=False)))) or step == 0
 
 
-async def test_strange_resource_names(site: Site) -> None:
-    """A resource whose name is no proper text does not spoil the scrape."""
+async def test_unusual_resource_names_are_escaped(site: Site) -> None:
+    """A resource whose name is no proper text does not damage the answer."""
     capacity = {"vcore": 1, 'a"b': 2, "\ud800": 3}
     site.driver.do(register(CONFIG), nodes(replace(node("n1"), capacity=capacity)))
 
@@ -202,7 +202,7 @@ async def test_strange_resource_names(site: Site) -> None:
     assert samples[queue("max", "?", "root")] == 3
 
 
-def test_resources_in_metric_names() -> None:
+def test_resources_in_names_of_metrics() -> None:
     """A character that is illegal in a metric's name becomes an underscore."""
     assert metric_part("ephemeral-storage") == "ephemeral_storage"
     assert metric_part("nvidia.com/gpu") == "nvidia_com_gpu"

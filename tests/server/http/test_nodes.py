@@ -11,7 +11,7 @@ CONFIG = "partitions: [{name: default, queues: [{name: a, submitacl: '*'}]}]"
 
 @pytest.fixture
 def ready(site: Site) -> Site:
-    """A node that is half full with the one allocation of an application."""
+    """A node that is half full with the allocation of one application."""
     site.driver.do(
         register(CONFIG),
         nodes(node("n1", vcore=1000, memory=100)),
@@ -22,8 +22,8 @@ def ready(site: Site) -> Site:
 
 
 @pytest.mark.parametrize("name", [".", "..", "~.", "~~..", "...", "~n", "~"])
-async def test_names_that_are_dots_have_a_path(ready: Site, name: str) -> None:
-    """A tilde precedes one or two dots, and tildes in front of these."""
+async def test_nodes_named_by_dots_have_a_path(ready: Site, name: str) -> None:
+    """In a path, a tilde precedes a name of one or two dots, and a name of tildes and dots."""
     ready.driver.do(nodes(node(name, vcore=1)), apps(app(name, "root.a")))
     path = f"~{name}" if name.strip("~") in (".", "..") else name
     of = NODE.removesuffix("/node/")

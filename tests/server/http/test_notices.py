@@ -17,7 +17,7 @@ QUEUES = (
 
 @pytest.fixture
 def noticed(site: Site) -> Site:
-    """Two guests on a node, of which the younger is under notice for the owner."""
+    """Two guests on a node, the younger of which is under notice for the owner."""
     driver = site.driver
     driver.do(
         register(config(QUEUES)),
@@ -32,7 +32,7 @@ def noticed(site: Site) -> Site:
 
 
 async def test_notices_have_metrics(noticed: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Notices, their answers and present notices are counted by partition."""
+    """Notices, answers to them, and open notices are counted by partition."""
     monkeypatch.setattr(scrape, "FRESH_SECONDS", 0.0)
 
     async def counted() -> dict[str, float]:

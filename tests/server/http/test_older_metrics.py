@@ -1,4 +1,4 @@
-"""The names that dashboards for the older core ask for, all of them with their labels."""
+"""The metric names and labels that dashboards for the older core use."""
 
 from licorne_server.http.families import Families
 from licorne_server.http.metrics import gather
@@ -7,8 +7,8 @@ from support.core.driver import Driver
 from support.server.http_site import Site
 
 
-async def test_names_that_collide_are_added(site: Site) -> None:
-    """Two queues with the same metric name have the total there, and their own values by labels."""
+async def test_queues_with_the_same_metric_name_are_summed(site: Site) -> None:
+    """Two queues with one metric name have the total there, and their own values by labels."""
     site.driver.do(
         register(config("[{name: a-b}, {name: a_b}]")),
         nodes(node("n1", vcore=9)),
@@ -30,7 +30,7 @@ async def test_names_that_collide_are_added(site: Site) -> None:
     assert body.decode().count(f"# TYPE {named} ") == 1
 
 
-def test_names_may_be_left_out() -> None:
+def test_names_with_queues_can_be_disabled() -> None:
     """Without the option no name contains a queue, and the labels are complete."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")))

@@ -1,4 +1,4 @@
-"""HTTP on a member for the RMs of all members: passed on to their owners, and merged."""
+"""HTTP requests on one member for the RMs of all: passed on to owners, or merged."""
 
 import asyncio
 import json
@@ -68,7 +68,7 @@ async def town() -> AsyncIterator[Town]:
 
 
 @pytest.mark.parametrize("path", PARTS)
-async def test_a_read_of_an_rm_is_the_same_on_every_member(town: Town, path: str) -> None:
+async def test_every_member_answers_for_every_rm(town: Town, path: str) -> None:
     """Status, kind and body are those of the owner, errors included."""
     status, headers, body = await town.ask(town.right, path)
     expected, theirs, owners = await town.ask(town.left, path)
@@ -78,8 +78,8 @@ async def test_a_read_of_an_rm_is_the_same_on_every_member(town: Town, path: str
     assert body == owners
 
 
-async def test_an_answer_stays_compressed_on_its_way(town: Town) -> None:
-    """The bytes of the owner are handed back with their coding, and not to readers without it."""
+async def test_a_compressed_answer_is_passed_on_unchanged(town: Town) -> None:
+    """The bytes of the owner keep their coding, except for readers that do not accept it."""
     path = "/ws/v1/partition/[left]default/queues"
     _, plain, text = await town.ask(town.right, path)
     _, packed, body = await town.ask(town.right, path, Accept_Encoding="gzip")
@@ -89,8 +89,8 @@ async def test_an_answer_stays_compressed_on_its_way(town: Town) -> None:
     assert json.loads(text)["queuename"] == "root"
 
 
-async def test_a_bare_name_means_the_same_on_every_member(town: Town) -> None:
-    """It is the partition of the RM whose id is first in the deployment, wherever that registered last."""
+async def test_a_bare_name_means_the_same_partition_on_every_member(town: Town) -> None:
+    """A bare name means the partition of the RM whose id comes first in the deployment."""
     async with filled(town.right, "before"):
         for server in (town.left, town.right):
             [first] = await town.get(server, "/ws/v1/partition/default/applications/active")
@@ -106,8 +106,8 @@ async def test_a_bare_name_means_the_same_on_every_member(town: Town) -> None:
     assert (status, b"name an RM" in body) == (503, True)
 
 
-async def test_lists_have_the_rms_of_all_members(town: Town) -> None:
-    """They are in order of the members' names, with full names, and equal on all members."""
+async def test_lists_include_the_rms_of_all_members(town: Town) -> None:
+    """Lists are in order of the members' names, with full names, and equal on all members."""
     for server in (town.left, town.right):
         clusters = await town.get(server, "/ws/v1/clusters")
         assert [row["clusterName"] for row in clusters] == ["left", "right"]
@@ -117,7 +117,7 @@ async def test_lists_have_the_rms_of_all_members(town: Town) -> None:
         assert [row["clusterId"] for row in nodes] == ["left", "right"]
 
 
-async def test_reasons_are_those_of_all_members(town: Town) -> None:
+async def test_reasons_are_summed_over_all_members(town: Town) -> None:
     """The totals are the same on all members, over REST and for the page, with times in milliseconds."""
     async with filled(town.left, "more") as client:
         await client.ask([Ask(key="wide", application_id="job", resources={"vcore": 9_000})])
@@ -133,8 +133,8 @@ async def test_reasons_are_those_of_all_members(town: Town) -> None:
             assert shown["time"] < answer["time"] // 10**5
 
 
-async def test_a_list_of_a_member_without_rms_is_that_of_the_others() -> None:
-    """Empty parts of this or another member cause no extra comma."""
+async def test_a_list_has_no_gap_for_a_member_without_rms() -> None:
+    """Empty parts of this or another member cause no additional comma."""
     async with deployment("a", "b", "c") as servers, aiohttp.ClientSession() as client:
         town = Town(servers[:2], client)
         assert await town.get(servers[0], "/ws/v1/partitions") == []
@@ -144,7 +144,7 @@ async def test_a_list_of_a_member_without_rms_is_that_of_the_others() -> None:
                 assert row["name"] == "[right]default"
 
 
-async def test_the_history_adds_up_all_members(town: Town) -> None:
+async def test_the_history_is_summed_over_all_members(town: Town) -> None:
     """At each time of the longest history the latest counts of all members are added."""
     minute = 60.0
     town.left.periodics.history.samples.extend(Sample(1000 + n * minute, n, 10 * n) for n in range(4))
@@ -158,14 +158,14 @@ async def test_the_history_adds_up_all_members(town: Town) -> None:
 
 
 async def test_a_search_finds_the_names_of_all_members(town: Town) -> None:
-    """Hits of all members are in one list."""
+    """The hits of all members are in one list."""
     for server in (town.left, town.right):
         found = await town.get(server, "/ui/api/search?q=node-of")
         assert found["complete"]
         assert {hit["name"] for hit in found["hits"]} == {"node-of-left", "node-of-right"}
 
 
-async def test_a_state_dump_has_those_of_all_members(town: Town) -> None:
+async def test_a_state_dump_includes_those_of_other_members(town: Town) -> None:
     """The dump of a member has the dumps of the others under their names."""
     dump = await town.get(town.right, "/debug/fullstatedump")
     assert [row["name"] for row in dump["partitions"]] == ["[right]default"]
@@ -178,7 +178,7 @@ async def test_a_state_dump_has_those_of_all_members(town: Town) -> None:
     assert [row["name"] for row in of_one["partitions"]] == ["[left]default"]
 
 
-async def test_an_event_stream_runs_over_another_member(town: Town) -> None:
+async def test_an_event_stream_is_passed_on(town: Town) -> None:
     """Events of an RM can be read on every member as they happen, until its owner hands it over."""
     url = f"http://{town.right.http_address}/ws/v1/events/stream?rm=left&count=1"
     async with aiohttp.ClientSession() as client, client.get(url) as answer:
@@ -210,8 +210,8 @@ async def hanging() -> AsyncIterator[str]:
         writer.close()
 
 
-async def test_a_member_needs_no_http_to_answer_others() -> None:
-    """Its RMs are included by members that have HTTP."""
+async def test_a_member_without_http_is_included_by_others() -> None:
+    """Its RMs are included in the answers of members that have HTTP."""
     table = Table()
     async with (
         member(table, "a", http=None) as left,
@@ -225,11 +225,11 @@ async def test_a_member_needs_no_http_to_answer_others() -> None:
 
 
 @pytest.mark.parametrize("gone", ["hangs", "is gone"])
-async def test_a_member_that_does_not_answer_makes_a_partial_answer(
+async def test_a_member_that_does_not_answer_is_named(
     town: Town, hanging: str, monkeypatch: pytest.MonkeyPatch, gone: str
 ) -> None:
-    """Lists are answered in bounded time and name it in a header; an object of that member is a 503."""
-    # One that hangs is waited for; the others must not be taken for it on a busy machine.
+    """Lists are answered in bounded time and name it in a header; its objects are a 503."""
+    # A member that hangs must be distinguished from others on a slow machine.
     monkeypatch.setattr(http_members, "HEAD_SECONDS", QUICK if gone == "hangs" else PATIENCE)
     address = hanging if gone == "hangs" else "127.0.0.1:9"
     lost = Member(id=MemberId("lost"), name="lost", address=address, http="")
@@ -244,8 +244,8 @@ async def test_a_member_that_does_not_answer_makes_a_partial_answer(
     assert (await town.ask(town.left, "/ws/v1/scheduler/healthcheck"))[1][MISSING] == "lost"
 
 
-async def test_metrics_have_the_deployment(town: Town) -> None:
-    """Members, own RMs and the counts of the lease are on every member, for that member."""
+async def test_each_member_has_metrics_of_the_deployment(town: Town) -> None:
+    """The metrics of a member have the members, its own RMs, and the counts of its lease."""
     seat = town.left.ownership
     assert isinstance(seat, Seat)
     seat.counted = Counts(renewals=5, failures=2, fenced=1, moved=3)
@@ -266,7 +266,7 @@ async def test_metrics_have_the_deployment(town: Town) -> None:
 async def test_an_unusable_part_counts_as_missing(
     town: Town, monkeypatch: pytest.MonkeyPatch, head: bytes, body: bytes
 ) -> None:
-    """Whatever another member sends instead of its part, or if it is too long, the remainder is answered."""
+    """An invalid or too long answer of another member is left out, and named as missing."""
     monkeypatch.setattr(http_members, "MAX_WHOLE", 60_000)
 
     async def answer(*_: object) -> AsyncIterator[bytes]:
@@ -283,9 +283,7 @@ async def test_an_unusable_part_counts_as_missing(
         assert not json.loads(found)["complete"]
 
 
-async def test_an_answer_that_breaks_off_at_its_owner_is_cut_off(
-    town: Town, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_interrupted_answer_is_cut_off(town: Town, monkeypatch: pytest.MonkeyPatch) -> None:
     """A reader cannot mistake the received part for the whole; an incomplete request is refused too."""
 
     async def answer(*_: object) -> AsyncIterator[bytes]:

@@ -1,4 +1,4 @@
-"""Why asks wait, in total: rights, and one answer for concurrent callers."""
+"""The reasons why asks wait: rights, and one answer for concurrent callers."""
 
 import asyncio
 from collections import Counter
@@ -58,8 +58,8 @@ def bearing(channel: Any, name: str) -> Any:
     return Bearing(channel, f"Bearer {TOKENS[name]}")
 
 
-async def test_an_rm_sees_its_own_asks_alone(server: Server) -> None:
-    """Over gRPC, REST and for the page, also right after the answer to an operator."""
+async def test_an_rm_sees_reasons_of_its_own_asks_only(server: Server) -> None:
+    """This holds over gRPC, REST and for the page, also right after an answer to an operator."""
     async with connected(server) as channel, aiohttp.ClientSession() as client:
         for name, asks in (("operator", 2), ("mine", 1), ("others", 1)):
             answer = await StateStub(bearing(channel, name)).ListReasons(pb.ListReasonsRequest())
@@ -76,8 +76,8 @@ async def test_an_rm_sees_its_own_asks_alone(server: Server) -> None:
             assert (await shown.json())["asks"] == 0
 
 
-async def test_an_rm_sees_its_own_hours_alone(server: Server) -> None:
-    """Over gRPC and REST, whatever the request."""
+async def test_an_rm_sees_its_own_resource_hours_only(server: Server) -> None:
+    """This holds over gRPC and REST, whatever the request is."""
     for name in NAMES[:2]:
         place = HoursOwner(f"[{name}]default", "root.a", "ann", "")
         server.periodics.accounting.hours.add(0, place, HoursRow({"vcore": 1}))
@@ -93,8 +93,8 @@ async def test_an_rm_sees_its_own_hours_alone(server: Server) -> None:
                 assert found == {f"[{of}]default" for of in rows}
 
 
-async def test_one_answer_is_for_all_who_ask(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Concurrent callers share the answer being computed, in slices of a peer of its own."""
+async def test_concurrent_callers_share_an_answer(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Concurrent callers share one answer, which is computed in slices of a peer of its own."""
     views, looks, go = server.scheduler.views, 0, asyncio.Event()
     read = views.reasons
 
@@ -115,7 +115,7 @@ async def test_one_answer_is_for_all_who_ask(server: Server, monkeypatch: pytest
     assert {answer.time for answer in answers} == {5.0}
 
 
-async def test_answers_about_many_partitions_stay_fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_repeated_queries_share_the_answers_of_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
     """Repeated queries about all partitions do not read each of them again."""
     monkeypatch.setattr(reasons_module, "CHEAP_SECONDS", 0.0)
     monkeypatch.setattr(reasons_module, "FRESH_BUDGET", 1e9)
@@ -134,7 +134,7 @@ async def test_answers_about_many_partitions_stay_fresh(monkeypatch: pytest.Monk
 
 
 def row(queue: str, asks: int, code: str = "QUEUE_MAX_EXCEEDED") -> WaitingAsks:
-    """Asks of a queue."""
+    """The asks of a queue."""
     return WaitingAsks(
         queue=QueuePath(queue),
         code=code,
@@ -147,8 +147,8 @@ def row(queue: str, asks: int, code: str = "QUEUE_MAX_EXCEEDED") -> WaitingAsks:
     )
 
 
-def test_the_first_queues_are_those_with_most_asks() -> None:
-    """Five are named and all counted; a queue includes its descendants, but no longer names."""
+def test_the_queues_with_most_asks_are_listed_first() -> None:
+    """Five queues are listed and all counted; a queue includes those below, but no longer names."""
     rows = [row(f"root.q{n}", 10 + n) for n in range(8)] + [row("root.q1.x", 1), row("root.q1.x", 2, "OTHER")]
     total = ReasonSum()
     assert list(total.add(PartitionName("[rm]default"), rows)) == []

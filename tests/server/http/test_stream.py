@@ -1,4 +1,4 @@
-"""Bodies that are encoded a slice at a time, and once for concurrent callers."""
+"""Answers that are encoded in slices, and once for concurrent callers."""
 
 import asyncio
 import gzip
@@ -35,7 +35,7 @@ ACTIVE = "/ws/v1/partition/default/applications/active"
 
 
 def idle() -> bool:
-    """The scheduler has nothing to do."""
+    """A scheduler that has nothing to do."""
     return False
 
 
@@ -49,8 +49,8 @@ def joined(value: JsonObject | Rows) -> Any:
     return json.loads("".join(fragments(value)))
 
 
-def test_lists_inside_objects() -> None:
-    """Lists of rows may be anywhere in rows, be empty, and be the whole answer."""
+def test_lists_may_be_anywhere_in_an_answer() -> None:
+    """Lists of rows may be inside rows, may be empty, and may be the whole answer."""
     inner = Rows([1, 2], lambda n: {"of": n, "rows": numbered(n)})
 
     assert joined(numbered(0)) == []
@@ -65,16 +65,16 @@ def test_lists_inside_objects() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "a", 'a"\\\n\x00é𝄞' * 20_000])
-def test_long_texts_come_in_pieces(text: str) -> None:
-    """Together they are the JSON of the text, and each is of bounded length."""
+def test_long_texts_are_sent_in_parts(text: str) -> None:
+    """The parts together are the JSON of the text, and each has a bounded length."""
     pieces = list(fragments(text_of(text)))
     assert json.loads("".join(pieces)) == text
     longest = len(json.dumps("𝄞")) * CHUNK
     assert max(map(len, pieces)) <= longest
 
 
-def test_rows_that_are_gone_are_left_out() -> None:
-    """An item that went away after the list was made leaves no trace, wherever it stood."""
+def test_removed_rows_are_left_out() -> None:
+    """An item that was removed after the list was made leaves no trace, wherever it was."""
 
     def row(n: int) -> JsonObject:
         if n % 2 == 0:
@@ -85,16 +85,16 @@ def test_rows_that_are_gone_are_left_out() -> None:
     assert joined(Rows([0, 2], row)) == []
 
 
-def test_rows_with_nothing_to_show_are_left_out() -> None:
-    """Items without content leave no trace, yet each is a step of its own."""
+def test_empty_rows_are_left_out() -> None:
+    """Rows without content leave no trace, and each is a step of its own."""
     rows = Rows(range(9), lambda n: {"n": n} if n == 5 else None)
 
     assert joined(rows) == [{"n": 5}]
     assert len(list(fragments(rows))) >= 9
 
 
-def test_strange_texts_stay_json() -> None:
-    """Whatever an RM calls its things, the answer is ASCII that reads back."""
+def test_unusual_texts_are_valid_json() -> None:
+    """Whatever names an RM uses, the answer is ASCII that parses to them."""
     strange = {"a": "\ud800", "b": '"</script>\0', "ü": "\u2028"}
 
     text = "".join(fragments(dict(strange)))
@@ -103,7 +103,7 @@ def test_strange_texts_stay_json() -> None:
     assert json.loads(text) == strange
 
 
-async def test_others_get_their_turn() -> None:
+async def test_other_tasks_run_during_a_long_list() -> None:
     """While a long list is encoded the loop runs many times."""
     async with loop_turns() as turns:
         chunks = sliced(fragments(numbered(50_000)), TimeSlices(idle), "host")
@@ -112,8 +112,8 @@ async def test_others_get_their_turn() -> None:
     assert turns() >= 10
 
 
-async def test_answers_are_made_one_at_a_time() -> None:
-    """While another reader has its slice an answer waits."""
+async def test_answers_are_encoded_one_at_a_time() -> None:
+    """While another reader has its time slice an answer waits."""
     time_slices = TimeSlices(idle)
     body = sliced(fragments(numbered(3)), time_slices, "host")
     async with time_slices.slice("other"):
@@ -123,8 +123,8 @@ async def test_answers_are_made_one_at_a_time() -> None:
     assert await waiting == b'[{"n":0},{"n":1},{"n":2}]'
 
 
-async def test_application_that_ends_while_the_list_is_sent(site: Site) -> None:
-    """A row whose application was removed is left out, and the list is valid."""
+async def test_an_application_that_ends_during_the_list_is_left_out(site: Site) -> None:
+    """The row of a removed application is left out, and the list is valid."""
     site.driver.do(register(CONFIG), apps(*[app(f"app-{n}", "root.a") for n in range(3)]))
     views = site.driver.views
     rows = applications(views, views.resolve("default"), state="active")
@@ -133,8 +133,8 @@ async def test_application_that_ends_while_the_list_is_sent(site: Site) -> None:
     assert [shown["applicationID"] for shown in joined(rows)] == ["app-0", "app-2"]
 
 
-async def test_applications_that_move_while_the_list_is_sent(site: Site) -> None:
-    """An application whose state changes before its turn is not listed under the old one."""
+async def test_an_application_that_changes_its_state_during_the_list_is_left_out(site: Site) -> None:
+    """An application whose state changes before its turn is not listed under the old state."""
     driver = site.driver
     driver.do(
         register(CONFIG),
@@ -149,8 +149,8 @@ async def test_applications_that_move_while_the_list_is_sent(site: Site) -> None
     assert joined(rejected) == []
 
 
-async def test_node_that_goes_while_the_list_is_sent(site: Site) -> None:
-    """A node removed before its turn is left out, and so is an ended allocation on another node."""
+async def test_a_node_that_is_removed_during_the_list_is_left_out(site: Site) -> None:
+    """A node that is removed before its turn is left out, and so is an ended allocation."""
     driver = site.driver
     driver.do(
         register(CONFIG),
@@ -168,8 +168,8 @@ async def test_node_that_goes_while_the_list_is_sent(site: Site) -> None:
     assert [row["allocations"] for row in shown] == [[], []]
 
 
-async def test_long_answers_are_compressed_when_accepted(site: Site) -> None:
-    """From 1400 bytes on, and only for clients that accept it, an answer is compressed by gzip."""
+async def test_long_answers_are_compressed(site: Site) -> None:
+    """From 1400 bytes on, an answer is compressed by gzip for clients that accept it."""
     site.driver.do(register(CONFIG), apps(*[app(f"app-{n}", "root.a") for n in range(40)]))
 
     _, plain_headers, plain = await site.ask(ACTIVE)
@@ -185,7 +185,7 @@ async def test_long_answers_are_compressed_when_accepted(site: Site) -> None:
 
 
 async def test_metrics_are_compressed_once(site: Site) -> None:
-    """A scrape that accepts gzip reads plain text after one decompression."""
+    """The answer to a scraper that accepts gzip is plain text after one decompression."""
     _, headers, body = await site.ask("/metrics", Accept_Encoding="gzip")
 
     assert headers["Content-Encoding"] == "gzip"
@@ -208,13 +208,13 @@ async def test_metrics_are_compressed_once(site: Site) -> None:
         ("gzipped", False),
     ],
 )
-def test_who_accepts_gzip(header: str, taken: bool) -> None:
-    """The header accepts it by name or by a star, unless with a weight of zero."""
+def test_the_header_that_accepts_gzip(header: str, taken: bool) -> None:
+    """The header accepts gzip by name or by a star, unless with a weight of zero."""
     assert accepts_gzip(header) is taken
 
 
 @pytest.mark.slow
-async def test_reader_that_stalls_is_cut_off(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_reader_that_stalls_is_cut_off(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """A client that requests a lot and reads nothing loses the connection; the others are served."""
     monkeypatch.setattr(stream, "STALL_SECONDS", 0.05)
     site.driver.do(register(CONFIG), apps(app("app-1", "root.a")))
@@ -255,14 +255,14 @@ async def line_left(site: Site, ask: Callable[[], Awaitable[Any]]) -> int:
 
 
 @pytest.mark.parametrize("path", ["/metrics", "/ui/api/partition/default/heat"])
-async def test_what_is_the_same_for_all_does_not_wait_for_the_line_of_one(site: Site, path: str) -> None:
-    """A reader with very much to read does not delay answers that are computed once for all."""
+async def test_shared_answers_do_not_wait_for_one_reader(site: Site, path: str) -> None:
+    """A reader of very long answers does not delay answers that are computed once for all."""
     site.driver.do(register(config("[{name: a}]")), nodes(node("n1", vcore=1)))
     assert await line_left(site, lambda: site.ask(path)) > 0
 
 
-async def test_all_who_ask_at_once_get_the_same(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many scrape during the computation of an answer, there is one."""
+async def test_concurrent_scrapers_get_the_same_answer(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many scrape during the computation of an answer, there is one answer."""
     monkeypatch.setattr(scrape, "FRESH_SECONDS", 0.0)
     made = waiting = 0
     real, real_make, all_wait = metrics.gather, Together.get, asyncio.Event()
@@ -289,8 +289,8 @@ async def test_all_who_ask_at_once_get_the_same(site: Site, monkeypatch: pytest.
     assert (made, len(bodies)) == (1, 1)
 
 
-async def test_an_error_is_everybodys_and_the_next_one_tries_again() -> None:
-    """A failure is not cached."""
+async def test_a_failure_is_shared_and_not_cached() -> None:
+    """Concurrent callers get one failure, and the next call computes again."""
     together = Together[int]()
     tries = 0
 
@@ -307,8 +307,8 @@ async def test_an_error_is_everybodys_and_the_next_one_tries_again() -> None:
     assert await together.get("a", begin) == 2
 
 
-async def test_who_goes_away_takes_nothing_from_the_others() -> None:
-    """It is cancelled only when no caller waits, and started again for a later one."""
+async def test_a_caller_that_leaves_does_not_cancel_a_shared_answer() -> None:
+    """A computation is cancelled only when no caller waits, and started again for a later one."""
     together = Together[str]()
     gate, begun, ended = asyncio.Event(), 0, 0
 

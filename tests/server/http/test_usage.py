@@ -18,8 +18,8 @@ from support.core.driver import Driver
     [nodes(node("n1", NodeAction.DECOMISSION)), RemoveRm(rm_id=RmId("rm1"))],
     ids=["node", "RM"],
 )
-def test_what_goes_away_in_between_is_left_out(going: Command, step: int) -> None:
-    """Whatever ends between whichever two steps, the answer is whole without it."""
+def test_objects_that_end_during_an_answer_are_left_out(going: Command, step: int) -> None:
+    """Whatever ends between any two steps, the answer is complete without it."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")), nodes(*(node(f"n{i}", vcore=1) for i in range(3))))
     text = ""

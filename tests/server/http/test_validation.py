@@ -1,4 +1,4 @@
-"""The check of a configuration over REST."""
+"""Validation of a configuration over REST."""
 
 import json
 from typing import Any
@@ -12,13 +12,13 @@ from support.server.http_site import Site
 
 
 async def validate(site: Site, body: bytes) -> Any:
-    """The answer's JSON; whatever the verdict, the request itself succeeds."""
+    """The JSON of the answer; the request succeeds whatever the verdict is."""
     status, _, answer = await site.ask("/ws/v1/validate-conf", method="POST", body=body)
     assert status == 200
     return json.loads(answer)
 
 
-async def test_good_configuration(site: Site) -> None:
+async def test_a_valid_configuration_is_allowed(site: Site) -> None:
     """A valid configuration is allowed, with its checksum."""
     assert await validate(site, DEFAULT_CONFIG.encode()) == {
         "allowed": True,
@@ -29,15 +29,15 @@ async def test_good_configuration(site: Site) -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b" \n", b"# nothing\n", b"---\n", b"null\n"])
-async def test_a_text_with_nothing_in_it_is_no_configuration(site: Site, body: bytes) -> None:
-    """An update would refuse it (spec 2.5 row 1), so that the check does."""
+async def test_an_empty_text_is_refused(site: Site, body: bytes) -> None:
+    """A text without content is refused, as by an update (spec 2.5 row 1)."""
     answer = await validate(site, body)
     assert (answer["allowed"], answer["checksum"]) == (False, "")
     assert "scheduler config is not set" in answer["reason"]
 
 
-async def test_checksum_in_the_text_is_compared(site: Site) -> None:
-    """A checksum that the text carries matches when it is the text's own."""
+async def test_a_checksum_in_the_text_is_compared(site: Site) -> None:
+    """A checksum in the text matches if it is that of the text."""
     right = f'{DEFAULT_CONFIG}checksum: "{checksum_of(DEFAULT_CONFIG)}"\n'
     wrong = f'{DEFAULT_CONFIG}checksum: "{"0" * 64}"\n'
 
@@ -45,7 +45,7 @@ async def test_checksum_in_the_text_is_compared(site: Site) -> None:
     assert (await validate(site, wrong.encode()))["checksumMatch"] is False
 
 
-async def test_bad_configuration_tells_all(site: Site) -> None:
+async def test_all_problems_are_reported(site: Site) -> None:
     """An invalid configuration has every problem with its place."""
     answer = await validate(
         site, b"partitions:\n  - name: default\n    queues: [{name: 'a b'}, {name: a.b}]\n"
@@ -57,8 +57,8 @@ async def test_bad_configuration_tells_all(site: Site) -> None:
 
 
 @pytest.mark.row(23, 25, 26, 29, 31, 32, 35, 36, 37, 38, 56, 58, 78)
-async def test_each_wrong_configuration_is_refused_with_its_reason(site: Site) -> None:
-    """Whatever is wrong, the verdict is the one that an update would have."""
+async def test_an_invalid_configuration_is_refused_with_its_reason(site: Site) -> None:
+    """The verdict on an invalid text is the one that an update would have."""
     for name, (text, reason) in WRONG.items():
         answer = await validate(site, text.encode())
         assert (answer["allowed"], reason in answer["reason"]) == (False, True), name
@@ -80,13 +80,13 @@ async def test_each_wrong_configuration_is_refused_with_its_reason(site: Site) -
     ],
     ids=["a name twice", "64 letters", "no parent", "limits twice", "applications", "node order"],
 )
-async def test_what_only_looks_wrong_is_allowed(site: Site, partition: str) -> None:
-    """Each has a neighbour that is refused, and is not refused itself."""
+async def test_texts_close_to_invalid_ones_are_allowed(site: Site, partition: str) -> None:
+    """Each text resembles one that is refused, and is itself allowed."""
     answer = await validate(site, f"partitions: [{{name: default, {partition}}}]".encode())
     assert answer["allowed"] is True, answer["reason"]
 
 
-async def test_garbage_is_refused(site: Site) -> None:
+async def test_invalid_bytes_are_refused(site: Site) -> None:
     """Bytes that are no text, or no YAML, are a refusal and not a failure."""
     for body in (b"\xff\xfe", b"{", b"- ]", b"a: b: c", b"[" * 100_000, b"\0"):
         answer = await validate(site, body)
@@ -94,7 +94,7 @@ async def test_garbage_is_refused(site: Site) -> None:
 
 
 async def test_validation_changes_nothing(site: Site) -> None:
-    """The running configuration is unchanged, whatever was checked."""
+    """The running configuration is unchanged, whatever was validated."""
     site.driver.do(register("partitions: [{name: default, queues: [{name: a}]}]"))
     before = await site.ask("/ws/v1/config")
 

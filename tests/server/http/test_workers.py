@@ -1,4 +1,4 @@
-"""One scrape for all workers, and their state in health."""
+"""One scrape of all workers, and their state in the health."""
 
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -37,7 +37,7 @@ KNOWN = [Known(1, "ready", 0, False), Known(2, "ready", 4, True), Known(3, "wait
 
 
 def samples(text: str) -> dict[tuple[str, ...], float]:
-    """All samples by name and labels, read as Prometheus reads them."""
+    """All samples by name and labels, as Prometheus reads them."""
     return {
         (sample.name, *(f"{name}={value}" for name, value in sorted(sample.labels.items()))): sample.value
         for family in text_string_to_metric_families(text)
@@ -45,7 +45,7 @@ def samples(text: str) -> dict[tuple[str, ...], float]:
     }
 
 
-def test_samples_of_all_workers_are_in_one_answer_each_with_its_worker() -> None:
+def test_one_answer_has_the_samples_of_all_workers() -> None:
     """No sample is summed or lost, and a family has one heading with all its samples below."""
     text = "".join(merged({1: ONE, 2: TWO}, KNOWN[:2]))
     found = samples(text)
@@ -60,8 +60,8 @@ def test_samples_of_all_workers_are_in_one_answer_each_with_its_worker() -> None
     assert len(found) == 3 + 6 + 2 * 3
 
 
-def test_an_answer_without_a_worker_says_so() -> None:
-    """A worker that does not answer, or waits for its restart, is marked; its samples are left out."""
+def test_a_worker_without_an_answer_is_marked() -> None:
+    """A worker that does not answer, or waits for its restart, is marked, without samples."""
     found = samples("".join(merged({1: ONE}, KNOWN)))
     assert [found["licorne_worker_scraped", f"worker={n}"] for n in (1, 2, 3)] == [1, 0, 0]
     assert [found["licorne_worker_looping", f"worker={n}"] for n in (1, 2, 3)] == [0, 1, 1]
@@ -69,7 +69,7 @@ def test_an_answer_without_a_worker_says_so() -> None:
 
 
 def test_long_texts_are_merged_in_steps() -> None:
-    """No step reads more than some hundred lines, so that a scrape delays nobody."""
+    """A step reads at most some hundred lines, so that a scrape delays no other task."""
     heading = "# HELP many Samples.\n# TYPE many gauge\n"
     text = heading + "".join(f'many{{n="{n}"}} 1\n' for n in range(10_000))
     pieces = list(merged({1: text, 2: text}, []))
@@ -78,8 +78,8 @@ def test_long_texts_are_merged_in_steps() -> None:
     assert len(samples("".join(pieces))) == 20_000
 
 
-def test_what_the_supervisor_writes_is_what_workers_read() -> None:
-    """The document has all states; a server without a supervisor has no workers."""
+def test_workers_read_the_document_of_the_supervisor() -> None:
+    """The document has all states, and a server without a supervisor has no workers."""
     document = Document(value=encode(KNOWN), revision=1)
     assert known_workers(Snapshot(documents={STATUS: document})) == KNOWN
     assert known_workers(Snapshot()) == []

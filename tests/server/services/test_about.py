@@ -15,8 +15,8 @@ from support.peers.shim import RawSession, serving
 VERSION = version("licorne-server")
 
 
-async def test_the_server_says_what_it_is(channel: grpc.aio.Channel, server: Server) -> None:
-    """The answer has the version, the form, the interpreter, the start and the protocols."""
+async def test_get_server_identifies_the_server(channel: grpc.aio.Channel, server: Server) -> None:
+    """The answer has the version, form, interpreter, start and protocols."""
     about = await StateStub(channel).GetServer(pb.GetServerRequest())
     assert about.version == VERSION
     assert about.form in ("pure", "compiled")
@@ -25,20 +25,20 @@ async def test_the_server_says_what_it_is(channel: grpc.aio.Channel, server: Ser
     assert list(about.protocols) == [1]
 
 
-async def test_an_rm_is_told_which_server_welcomes_it(session: RawSession) -> None:
+async def test_a_welcome_has_the_version_of_the_server(session: RawSession) -> None:
     """A welcome names the version of the server."""
     _, response = await session.begin()
     assert response.welcome.server_version == VERSION
 
 
 def test_both_distributions_have_one_version() -> None:
-    """The server is released with the client of its version."""
+    """The server has the version of the client with which it is released."""
     assert version("licorne-client") == VERSION
 
 
 @pytest.mark.parametrize(("address", "level"), [("127.0.0.1:0", "info"), ("0.0.0.0:0", "warning")])
-async def test_the_log_says_that_grpc_serves_by_itself(address: str, level: str) -> None:
-    """A line after the start tells that clients can block a server without the wheel."""
+async def test_the_log_warns_of_grpcs_own_server(address: str, level: str) -> None:
+    """A line after the start says that clients can block a server without the wheel."""
     with capture_logs() as lines:
         async with serving(transport=GRPC, listen=Address.parse(address), insecure=True):
             pass

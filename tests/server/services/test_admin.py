@@ -31,7 +31,7 @@ BROKEN = CONFIG.replace("vcore: 1", "vcore: -1").replace("submitacl", "submitall
 
 
 @pytest.mark.row(53, 54, 168)
-async def test_no_refused_update_moves_the_books(server: Server, shim: Shim, admin: "AdminAsyncStub") -> None:
+async def test_a_refused_update_changes_nothing(server: Server, shim: Shim, admin: "AdminAsyncStub") -> None:
     """Every problem is INVALID_ARGUMENT, and usage and queues are unchanged."""
     allocations = (await shim.set_up(config=CONFIG))[0]
     await shim.ask(allocations, ask("placed"), ask("waits", vcore=10_000))
@@ -47,8 +47,8 @@ async def test_no_refused_update_moves_the_books(server: Server, shim: Shim, adm
 
 
 @pytest.mark.row(3, 54)
-async def test_refused_configurations_are_in_the_log(shim: Shim, admin: "AdminAsyncStub") -> None:
-    """Whoever runs the server reads which RM's configuration was refused, and why."""
+async def test_refused_configurations_are_logged(shim: Shim, admin: "AdminAsyncStub") -> None:
+    """The log has the RM whose configuration was refused, and the reason."""
     await shim.register(CONFIG)
     with capture_logs() as lines:
         with pytest.raises(grpc.aio.AioRpcError):
@@ -63,7 +63,7 @@ async def test_refused_configurations_are_in_the_log(shim: Shim, admin: "AdminAs
 
 
 @pytest.mark.row(28)
-async def test_warnings_are_in_the_log(shim: Shim, admin: "AdminAsyncStub") -> None:
+async def test_warnings_are_logged(shim: Shim, admin: "AdminAsyncStub") -> None:
     """Doubtful values of a configuration that comes into force are logged."""
     cpu = "partitions: [{name: default, queues: [{name: a, submitacl: '*', resources: {max: {%s}}}]}]"
     with capture_logs() as lines:
@@ -76,8 +76,8 @@ async def test_warnings_are_in_the_log(shim: Shim, admin: "AdminAsyncStub") -> N
         assert line["warnings"][0].endswith(f"did you mean '{meant}'?")
 
 
-async def test_configuration_beyond_the_cap_is_refused(admin: "AdminAsyncStub") -> None:
-    """A text above the parser's limit is not even read; one byte less is."""
+async def test_a_configuration_beyond_the_cap_is_refused(admin: "AdminAsyncStub") -> None:
+    """A text above the parser's limit is not parsed, and one with a byte less is."""
     most = pb.ValidateConfigurationRequest(config="#" * MAX_BYTES)
     assert "larger" not in (await admin.ValidateConfiguration(most)).reason
     with pytest.raises(grpc.aio.AioRpcError) as refused:

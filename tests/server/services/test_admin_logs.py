@@ -23,8 +23,8 @@ async def server() -> AsyncIterator[Server]:
         yield server
 
 
-async def test_levels_that_rms_want_come_in_pages(channel: Any, usual_levels: None) -> None:
-    """A caller that names no page gets the first one and its token; all pages have each RM once."""
+async def test_levels_requested_by_rms_are_paged(channel: Any, usual_levels: None) -> None:
+    """Without a token the first page is returned; all pages together have each RM once."""
     ids = [f"rm{number:03}" for number in range(MAX_WANTED + 20)]
     for rm_id in ids:
         await Shim(channel, rm_id).register(extraConfig={"log.core.engine.level": "DEBUG"})
@@ -44,7 +44,7 @@ async def test_levels_that_rms_want_come_in_pages(channel: Any, usual_levels: No
         assert seen == ids
 
 
-async def test_the_dump_is_that_of_http(server: Server, channel: Any, shim: Shim) -> None:
+async def test_the_dump_equals_that_of_http(server: Server, channel: Any, shim: Shim) -> None:
     """Both have the same content at the same moment, except for the time."""
     await shim.set_up()
     document = json.loads(await dumped(AdminStub(channel)))
@@ -57,7 +57,7 @@ async def test_the_dump_is_that_of_http(server: Server, channel: Any, shim: Shim
     assert document["rmDiagnostics"].keys() == {"rm"}
 
 
-async def test_one_dump_at_a_time(server: Server, channel: Any, shim: Shim) -> None:
+async def test_one_dump_runs_at_a_time(server: Server, channel: Any, shim: Shim) -> None:
     """During a dump, over gRPC or HTTP, another one is refused with a reason."""
     await shim.set_up()
     admin = AdminStub(channel)

@@ -1,4 +1,4 @@
-"""Rights to act, and the line that each act leaves, whatever fails."""
+"""Rights to act, and the audit line of each act, whatever fails."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
@@ -31,10 +31,10 @@ RIGHTS = Rights(Scheduler().views, Access(), KNOWN)
 
 
 class Call:
-    """The context of a call, with the part that an act uses."""
+    """The context of a call, with the parts that an act uses."""
 
     def peer(self) -> str:
-        """The peer."""
+        """The address of the caller."""
         return "ipv4:127.0.0.1:5"
 
 
@@ -47,7 +47,7 @@ OUTCOMES: dict[str, BaseException] = {
 
 
 @pytest.mark.parametrize("outcome", OUTCOMES)
-async def test_failures_are_told_by_their_reason(outcome: str) -> None:
+async def test_a_failure_is_audited_with_its_reason(outcome: str) -> None:
     """The caller gets the failure unchanged, and the log has one line with its reason."""
     error = OUTCOMES[outcome]
 
@@ -79,7 +79,7 @@ class FailingLog:
 
 @pytest.fixture
 def failing() -> Iterator[FailingLog]:
-    """The log fails; it is as before when the test has ended."""
+    """The log fails until the end of the test."""
     processors = structlog.get_config()["processors"]
     before = list(processors)
     log = FailingLog()
@@ -88,7 +88,7 @@ def failing() -> Iterator[FailingLog]:
     processors[:] = before
 
 
-async def test_a_line_that_fails_costs_itself_alone(failing: FailingLog) -> None:
+async def test_a_failure_of_the_log_loses_one_line(failing: FailingLog) -> None:
     """The act is answered, the lost line is counted, and the next line is written."""
 
     async def forget(request: pb.ForgetRmRequest, context: Any) -> pb.ForgetRmResponse:
@@ -130,8 +130,8 @@ ACTS: dict[str, Act] = {
 }
 
 
-async def test_no_rm_may_act_with_its_token(tmp_path: Path) -> None:
-    """This includes its own data; the line has the refusal, and the caller."""
+async def test_an_rm_may_not_act_with_its_token(tmp_path: Path) -> None:
+    """The refusal also holds for the RM's own data; the line has it, and the caller."""
     files = {}
     for name in ("rm", "operator"):
         files[name] = tmp_path / name
@@ -158,8 +158,8 @@ async def test_no_rm_may_act_with_its_token(tmp_path: Path) -> None:
         assert (line["by"].startswith("token "), line["outcome"]) == (True, "done")
 
 
-async def test_certificates_of_operators_count() -> None:
-    """An RM's certificate is denied, an operator's is let through and named in the log."""
+async def test_certificates_of_operators_are_accepted() -> None:
+    """An RM's certificate is refused, and an operator's is accepted and named in the log."""
     async with serving(tls=tls(), operators=frozenset({"operator"})) as server:
         async with connected_as("rm", server) as channel:
             code, text, _ = await refusal(ACTS["set log level"](AdminStub(channel)))

@@ -1,4 +1,4 @@
-"""Budgets over RMs: the calls of operators, the file, and reports."""
+"""Budgets over RMs: calls of operators, the file, and reports."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -48,7 +48,7 @@ async def listed(state: "StateAsyncStub") -> list[sp.Budget]:
 async def test_a_budget_bounds_two_rms_together(
     channel: grpc.aio.Channel, admin: "AdminAsyncStub", state: "StateAsyncStub"
 ) -> None:
-    """Usage of one RM is not available to another; the ask's check has the holder, a new limit wakes it."""
+    """Usage of one RM is not available to another; the check has the holder, a new limit wakes the ask."""
     await update(admin, BUDGETS)
     one, other = Shim(channel, "one"), Shim(channel, "other")
     [calls, others] = [await shim.set_up() for shim in (one, other)]
@@ -80,7 +80,7 @@ async def _waiting(state: "StateAsyncStub", partition: str) -> AsyncIterator[sp.
         yield one
 
 
-async def test_budgets_come_in_pages(admin: "AdminAsyncStub", state: "StateAsyncStub") -> None:
+async def test_budgets_are_paged(admin: "AdminAsyncStub", state: "StateAsyncStub") -> None:
     """Pages follow each other in the order of the tree."""
     names = [f"team-{number}" for number in range(5)]
     await update(
@@ -98,20 +98,20 @@ async def test_budgets_come_in_pages(admin: "AdminAsyncStub", state: "StateAsync
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """The file with the budgets."""
+    """The path of the file with the budgets."""
     path = tmp_path / "budgets.yaml"
     write(path, BUDGETS)
     return path
 
 
 def in_force(server: Server) -> tuple[str, int, str]:
-    """Text, revision and source of the budgets in force."""
+    """The text, revision and source of the budgets in force."""
     definition = server.budgets.definition.definition
     return definition.text, definition.revision, definition.source.value
 
 
 async def test_an_update_survives_a_restart(file: Path, tmp_path: Path) -> None:
-    """With a state directory an operator's budgets win over the file, and the log names the file."""
+    """With a state directory an operator's budgets precede the file, and the log names the file."""
     folder = tmp_path / "state"
     async with serving(budgets_file=file, state_dir=folder) as server, connected(server) as channel:
         assert in_force(server) == (BUDGETS, 1, "file")
@@ -124,8 +124,8 @@ async def test_an_update_survives_a_restart(file: Path, tmp_path: Path) -> None:
     assert line["file"] == str(file)
 
 
-async def test_a_changed_file_counts_after_a_restart(file: Path, tmp_path: Path) -> None:
-    """Budgets from the file are replaced by the file, with a new revision."""
+async def test_a_changed_file_replaces_its_budgets_after_a_restart(file: Path, tmp_path: Path) -> None:
+    """Budgets from the file are replaced by the changed file, with a new revision."""
     folder = tmp_path / "state"
     async with serving(budgets_file=file, state_dir=folder):
         pass
@@ -134,8 +134,8 @@ async def test_a_changed_file_counts_after_a_restart(file: Path, tmp_path: Path)
         assert in_force(server) == (WIDER, 2, "file")
 
 
-async def test_a_reload_reads_the_file(file: Path) -> None:
-    """The changed file is in force after a reload; an unchanged one undoes no operator's budgets."""
+async def test_a_reload_reads_the_changed_file(file: Path) -> None:
+    """A changed file is in force after a reload; an unchanged one keeps an operator's budgets."""
     async with serving(budgets_file=file) as server, connected(server) as channel:
         admin = AdminStub(channel)
         await update(admin, WIDER)
@@ -151,7 +151,7 @@ async def test_a_reload_reads_the_file(file: Path) -> None:
         assert in_force(server)[1] == 3
 
 
-async def test_a_changed_file_is_noticed(file: Path) -> None:
+async def test_a_changed_file_is_detected(file: Path) -> None:
     """The file is watched like that of the default configuration."""
     clock = VirtualClock()
     async with serving(clock=clock, budgets_file=file, watch_config=True) as server:
@@ -162,7 +162,7 @@ async def test_a_changed_file_is_noticed(file: Path) -> None:
         assert in_force(server) == (WIDER, 2, "file")
 
 
-async def test_a_server_does_not_start_with_broken_budgets(file: Path) -> None:
+async def test_invalid_budgets_prevent_the_start(file: Path) -> None:
     """The error has the file, the place and the problem."""
     write(file, BROKEN)
     with pytest.raises(SettingsError, match=r"budgets.yaml:4:5: budgets\[0\]"):

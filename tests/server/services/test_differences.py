@@ -7,7 +7,7 @@ from licorne_server.services.admin.messages import MAX_BYTES, MAX_CHANGES, diffe
 
 
 def wide(acl: str, count: int) -> str:
-    """A configuration with this number of queues, each with this ACL."""
+    """A configuration with this number of queues, each with this access list."""
     queues = ", ".join(f'{{name: q{i}, submitacl: "{acl}"}}' for i in range(count))
     root = f"{{name: root, queues: [{queues}]}}"
     return f"partitions: [{{name: default, queues: [{root}]}}]"
@@ -18,7 +18,7 @@ def wide(acl: str, count: int) -> str:
     [("*", MAX_CHANGES, MAX_CHANGES), ("*", MAX_CHANGES + 5, MAX_CHANGES), ("u" * 50_000, 40, 20)],
     ids=["all", "too many", "too long"],
 )
-def test_the_list_is_bounded_and_the_count_is_not(acl: str, count: int, listed: int) -> None:
+def test_listed_differences_are_bounded_and_all_are_counted(acl: str, count: int, listed: int) -> None:
     """No configuration makes an answer larger than a client accepts."""
     found = differences(load(wide(acl, 1)), load(wide(acl, 1 + count)))
     assert (len(found.changes), found.total) == (listed, count)

@@ -26,13 +26,13 @@ SLOW = [("grpc.use_local_subchannel_pool", 1), ("grpc.http2.bdp_probe", 0)]
 
 @pytest.fixture
 async def tape(shim: Shim, server: Server) -> Tape:
-    """The RM `rm`, just registered."""
+    """The event log of the RM `rm`, which has just registered."""
     await shim.register()
     return Tape(server)
 
 
 async def test_events_are_listed_by_id(tape: Tape, state: "StateAsyncStub") -> None:
-    """A list begins at an id, has a maximum length, and the range of retained ids."""
+    """A list begins at an id, has a maximum length, and has the range of stored ids."""
     tape.play(3, each=2)
     answer = await state.ListEvents(pb.ListEventsRequest(start=tape.base + 1, count=4))
     assert tape.numbers(answer.events) == [1, 2, 3, 4]
@@ -44,10 +44,10 @@ async def test_events_are_listed_by_id(tape: Tape, state: "StateAsyncStub") -> N
     assert not nothing.events
 
 
-async def test_a_list_begins_with_what_is_kept(
+async def test_a_list_begins_with_the_first_stored_event(
     tape: Tape, channel: grpc.aio.Channel, state: "StateAsyncStub"
 ) -> None:
-    """Events dropped by the ring are skipped; a smaller ring takes effect at once."""
+    """Events dropped by the ring are skipped, and a smaller ring takes effect at once."""
     tape.play(10)
     await configure(channel, ringBufferCapacity="4")
     answer = await state.ListEvents(pb.ListEventsRequest())
@@ -56,8 +56,8 @@ async def test_a_list_begins_with_what_is_kept(
     assert (answer.lowest_id, answer.highest_id) == (first, first + 3)
 
 
-async def test_long_lists_end_before_they_are_too_large(tape: Tape, state: "StateAsyncStub") -> None:
-    """An answer has at most 10,000 events, fewer if they are large; the next one continues."""
+async def test_long_lists_are_bounded(tape: Tape, state: "StateAsyncStub") -> None:
+    """An answer has at most 10,000 events, fewer if they are large, and the next one continues."""
     tape.play(30_000)
     numbers: list[int] = []
     while len(numbers) < 30_000:
@@ -69,7 +69,7 @@ async def test_long_lists_end_before_they_are_too_large(tape: Tape, state: "Stat
     assert numbers == list(range(30_000))
 
 
-async def test_a_watch_tells_what_happens(tape: Tape, state: "StateAsyncStub") -> None:
+async def test_a_watch_has_new_events(tape: Tape, state: "StateAsyncStub") -> None:
     """The first message has the instance at once; then events are sent as they happen, and whole."""
     tape.play(2)
     watcher = await Watcher(state).begin()
@@ -81,7 +81,7 @@ async def test_a_watch_tells_what_happens(tape: Tape, state: "StateAsyncStub") -
     assert (record.referenceID, record.resource.resources["vcore"].value) == ("k-2", 100)
 
 
-async def test_watch_and_list_agree(tape: Tape, state: "StateAsyncStub") -> None:
+async def test_a_watch_equals_a_list(tape: Tape, state: "StateAsyncStub") -> None:
     """An event has one id and one content, however it is read."""
     watcher = await Watcher(state, start=tape.base).begin()
     tape.play(700, each=3)
@@ -93,7 +93,7 @@ async def test_watch_and_list_agree(tape: Tape, state: "StateAsyncStub") -> None
 
 @asynccontextmanager
 async def busy(tape: Tape, turns: int) -> AsyncIterator[None]:
-    """Events happen in every turn of the loop for a while."""
+    """Let events happen in every turn of the loop for a while."""
 
     async def play() -> None:
         for turn in range(turns):
@@ -105,13 +105,13 @@ async def busy(tape: Tape, turns: int) -> AsyncIterator[None]:
     await playing
 
 
-async def test_resumed_watches_have_no_gap_and_no_repeat(tape: Tape, server: Server) -> None:
+async def test_resumed_watches_get_every_event_once(tape: Tape, server: Server) -> None:
     """Calls that break and continue from the next id, during many events, get every event once."""
     found: list[pb.Event] = []
     instance = ""
     async with connected(server) as channel, busy(tape, 2000):
         for _ in range(12):
-            # Enough for this call, even if all else was told by the last one.
+            # One event is enough for this call, even if all others were sent to the previous one.
             tape.play(150)
             start = found[-1].id + 1 if found else tape.base
             request = {"start": start, "instance": instance}
@@ -125,10 +125,10 @@ async def test_resumed_watches_have_no_gap_and_no_repeat(tape: Tape, server: Ser
     assert tape.numbers(found) == list(range(tape.count))
 
 
-async def test_every_allocation_is_told_once(
+async def test_every_allocation_has_one_event(
     tape: Tape, shim: Shim, channel: grpc.aio.Channel, state: "StateAsyncStub"
 ) -> None:
-    """In a busy run, watched by calls that break again and again, each has one event."""
+    """In a busy run, watched by calls that break again and again, each allocation has one event."""
     nodes, apps = shim.open("UpdateNode"), shim.open("UpdateApplication")
     await shim.nodes(nodes, *(node(f"n{i}", vcore=100_000) for i in range(4)))
     await shim.applications(apps, application("app"))
@@ -162,7 +162,7 @@ async def test_every_allocation_is_told_once(
 
 
 @pytest.mark.row(6)
-async def test_rms_do_not_see_each_others_events(
+async def test_a_watch_is_for_one_rm(
     tape: Tape, server: Server, channel: grpc.aio.Channel, state: "StateAsyncStub"
 ) -> None:
     """A watch is for one RM, by default the first; another RM's registration does not affect it."""
@@ -182,10 +182,8 @@ async def test_rms_do_not_see_each_others_events(
     assert tape.numbers(await first.hear(5)) == list(range(5))
 
 
-async def test_registering_anew_ends_watches_where_the_new_ones_begin(
-    tape: Tape, shim: Shim, state: "StateAsyncStub"
-) -> None:
-    """The old instance's watchers read to its end; then they get the new instance and id."""
+async def test_a_new_registration_ends_watches(tape: Tape, shim: Shim, state: "StateAsyncStub") -> None:
+    """Watchers read the old instance to its end, and then get the new instance and id."""
     watcher = await Watcher(state).begin()
     tape.play(1)
     await shim.register()
@@ -200,7 +198,7 @@ async def test_registering_anew_ends_watches_where_the_new_ones_begin(
     assert again.instance == instance
 
 
-async def test_watches_begin_where_something_is_kept(
+async def test_a_watch_begins_within_the_stored_events(
     tape: Tape, channel: grpc.aio.Channel, state: "StateAsyncStub"
 ) -> None:
     """A dropped id, or one far in the future, is refused with the id to continue from."""
@@ -214,10 +212,10 @@ async def test_watches_begin_where_something_is_kept(
     assert len(await Watcher(state, start=end - 10).hear(10)) == 10
 
 
-async def test_a_watcher_that_the_ring_overtakes_is_cut_off(
+async def test_a_watcher_slower_than_the_ring_is_cut_off(
     tape: Tape, channel: grpc.aio.Channel, state: "StateAsyncStub"
 ) -> None:
-    """A watcher that is too slow for the ring gets the id to continue from, and can continue."""
+    """A watcher that is too slow gets the id to continue from, and can continue."""
     await configure(channel, ringBufferCapacity="2000")
     watcher = await Watcher(state).begin()
     tape.play(1)
@@ -233,7 +231,7 @@ async def test_a_watcher_that_the_ring_overtakes_is_cut_off(
     assert tape.numbers(await again.hear(2000)) == list(range(3002, 5002))
 
 
-async def test_a_burst_larger_than_the_ring_is_told_whole(
+async def test_a_prompt_watcher_gets_a_burst_larger_than_the_ring(
     tape: Tape, channel: grpc.aio.Channel, state: "StateAsyncStub"
 ) -> None:
     """A prompt reader is not cut off, whatever the number of events and the way of reading."""
@@ -245,10 +243,10 @@ async def test_a_burst_larger_than_the_ring_is_told_whole(
         assert tape.numbers(await watcher.hear(40_000)) == list(range(40_000))
 
 
-async def test_a_watcher_that_takes_nothing_is_cut_off(
+async def test_a_watcher_that_does_not_read_is_cut_off(
     tape: Tape, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A reader that reads nothing loses the call, with the id of the first unsent event."""
+    """A call that is not read ends with the id of the first unsent event."""
     monkeypatch.setattr(events, "STALL_SECONDS", 0.05)
     async with grpc.aio.insecure_channel(server.grpc_address, options=SLOW) as slow:
         watcher = await Watcher(StateStub(slow)).begin()
@@ -277,10 +275,10 @@ async def test_watches_are_bounded(tape: Tape, channel: grpc.aio.Channel, state:
     await Watcher(state).begin()
 
 
-async def test_tracking_is_switched_live(
+async def test_tracking_is_switched_during_a_watch(
     tape: Tape, shim: Shim, channel: grpc.aio.Channel, state: "StateAsyncStub"
 ) -> None:
-    """When off, nothing is recorded and queries are errors; when on, open watches continue too."""
+    """When it is off, nothing is recorded and calls fail; when it is on, open watches continue."""
     watcher = await Watcher(state).begin()
     tape.play(1)
     await configure(channel, trackingEnabled="false")
@@ -298,8 +296,8 @@ async def test_tracking_is_switched_live(
     assert answer.events == watcher.events
 
 
-async def test_unknown_rms_have_no_events(server: Server, state: "StateAsyncStub") -> None:
-    """The status is NOT_FOUND, with the name, or saying that no RM is registered."""
+async def test_events_of_unknown_rms_are_not_found(server: Server, state: "StateAsyncStub") -> None:
+    """The status is NOT_FOUND, with the name, or with the text that no RM is registered."""
     for request, text in (
         (pb.ListEventsRequest(), "no RM is registered, so there are no events"),
         (pb.ListEventsRequest(rm_id="x"), "RM x is not registered"),
@@ -314,8 +312,8 @@ async def test_unknown_rms_have_no_events(server: Server, state: "StateAsyncStub
     assert code is grpc.StatusCode.NOT_FOUND
 
 
-async def test_stopping_ends_watches(tape: Tape, server: Server, state: "StateAsyncStub") -> None:
-    """Watchers hear the last events, and then that the server is about to stop."""
+async def test_a_stop_ends_watches(tape: Tape, server: Server, state: "StateAsyncStub") -> None:
+    """Watchers get the last events, and then the status that the server is about to stop."""
     watcher = await Watcher(state).begin()
     tape.play(2)
     stopping = asyncio.create_task(server.stop())
@@ -334,6 +332,6 @@ async def test_stopping_ends_watches(tape: Tape, server: Server, state: "StateAs
         ("unix:/run/x", "unix:/run/x"),
     ],
 )
-def test_hosts_of_peers(peer: str, host: str) -> None:
-    """The address without the port, in whatever form grpc writes it."""
+def test_the_host_of_a_peer(peer: str, host: str) -> None:
+    """The host is the address without the port, in each form that grpc writes."""
     assert host_of(peer) == host

@@ -1,4 +1,4 @@
-"""The members of a deployment over gRPC: listed with their RMs, drained, and refused without any."""
+"""The members of a deployment over gRPC: lists, drains, and refusals without coordination."""
 
 import json
 from pathlib import Path
@@ -27,14 +27,14 @@ async def listed(channel: Any) -> pb.ListMembersResponse:
 
 
 async def drained(channel: Any, name: str, drain: bool = True, why: str = "") -> pb.DrainMemberResponse:
-    """Drain a member, or end the drain."""
+    """Drain a member, or end its drain."""
     request = pb.DrainMemberRequest(member=name, drain=drain, message=why)
     answer: pb.DrainMemberResponse = await AdminStub(channel).DrainMember(request)
     return answer
 
 
 async def test_members_are_listed_with_their_rms() -> None:
-    """Every member lists the same: RMs with their epochs, a removed member, and RMs without an owner."""
+    """Every member lists the same RMs with epochs, a removed member, and RMs without an owner."""
     async with deployment("b", "a") as servers:
         async with connected(servers[0]) as channel:
             await Shim(channel, "rm").register()
@@ -60,8 +60,8 @@ async def test_members_are_listed_with_their_rms() -> None:
             assert [one.since for one in answer.members[1:]] == [1000 * 10**9, 5 * 10**9]
 
 
-async def test_a_member_is_drained_by_a_document_of_the_store() -> None:
-    """It has author, time and reason; by name or id; a second request changes nothing."""
+async def test_a_drain_is_a_document_in_the_store() -> None:
+    """It has author, time and reason, and is by name or id; a second request changes nothing."""
     async with deployment("a", "b") as servers, connected(servers[0]) as channel:
         documents = table_of(servers).documents
         assert (await drained(channel, "id-of-b", why="new kernel")).changed
@@ -77,8 +77,8 @@ async def test_a_member_is_drained_by_a_document_of_the_store() -> None:
         assert not (await drained(channel, "b", drain=False)).changed
 
 
-async def test_a_wish_about_a_member_that_is_gone_is_taken_back() -> None:
-    """It would apply to the next member of that name, though nobody could see it any more."""
+async def test_the_drain_of_a_removed_member_can_be_ended() -> None:
+    """Otherwise it would apply to the next member of that name."""
     async with deployment("a") as servers, connected(servers[0]) as channel:
         table_of(servers).documents[f"{DRAIN}old"] = Document(value=b"no JSON", revision=3)
         assert (await drained(channel, "old", drain=False)).changed
@@ -88,8 +88,8 @@ async def test_a_wish_about_a_member_that_is_gone_is_taken_back() -> None:
             assert refused.value.code() is grpc.StatusCode.NOT_FOUND
 
 
-async def test_a_store_that_does_not_answer_is_told() -> None:
-    """A list says that it may be out of date, and a request is refused with UNAVAILABLE."""
+async def test_an_unavailable_store_is_reported() -> None:
+    """A list says that it may be outdated, and a request is refused with UNAVAILABLE."""
     async with deployment("a") as servers, connected(servers[0]) as channel:
         table_of(servers).answers = False
         answer = await listed(channel)
@@ -99,7 +99,7 @@ async def test_a_store_that_does_not_answer_is_told() -> None:
         assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
 
 
-async def test_a_server_that_is_alone_has_no_members() -> None:
+async def test_a_single_server_has_no_members() -> None:
     """Both calls report that there is no coordination."""
     async with serving() as server, connected(server) as channel:
         for call in (listed(channel), drained(channel, "a")):
@@ -110,7 +110,7 @@ async def test_a_server_that_is_alone_has_no_members() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "x" * 300, "a\nb"])
-async def test_a_name_that_is_none_is_refused(name: str) -> None:
+async def test_an_invalid_name_of_a_member_is_refused(name: str) -> None:
     """Missing, long and unprintable names are invalid arguments."""
     async with deployment("a") as servers, connected(servers[0]) as channel:
         with pytest.raises(grpc.aio.AioRpcError) as refused:
@@ -118,7 +118,7 @@ async def test_a_name_that_is_none_is_refused(name: str) -> None:
         assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
 
 
-async def test_members_are_for_operators(tmp_path: Path) -> None:
+async def test_only_operators_list_and_drain_members(tmp_path: Path) -> None:
     """An RM may neither list nor drain members; each drain leaves a line in the log."""
     for name in ("rm", "operator"):
         (tmp_path / name).write_text(f"token-of-{name}-{'x' * 12}")
@@ -138,8 +138,8 @@ async def test_members_are_for_operators(tmp_path: Path) -> None:
     assert [(line["outcome"], line["member"]) for line in audited] == [("NOT_ALLOWED", "a"), ("done", "a")]
 
 
-async def test_log_has_few_lines_of_calls_without_the_secret() -> None:
-    """Whoever calls as a member without the secret is refused each time, and writes one line a minute."""
+async def test_calls_without_the_secret_are_refused() -> None:
+    """A call as a member without the secret is refused, and at most one line a minute is logged."""
     async with deployment("a") as [server], connected(server) as channel:
         with capture_logs() as logs:
             for _ in range(5):

@@ -43,7 +43,7 @@ BAD: dict[str, tuple[str, Message]] = {
 
 
 @pytest.mark.parametrize("problem", BAD)
-async def test_bad_names_are_refused_with_their_field(channel: Any, problem: str) -> None:
+async def test_invalid_names_are_refused_with_their_field(channel: Any, problem: str) -> None:
     """They are INVALID_ARGUMENT before any look-up."""
     method, request = BAD[problem]
     with pytest.raises(grpc.aio.AioRpcError) as error:
@@ -53,10 +53,8 @@ async def test_bad_names_are_refused_with_their_field(channel: Any, problem: str
     assert [*violations(error.value)] == [problem.split(maxsplit=1)[0]]
 
 
-async def test_each_call_leaves_a_line_that_names_the_caller(
-    channel: Any, shim: Shim, usual_levels: None
-) -> None:
-    """The line has request, object, caller, and outcome, also for refusals."""
+async def test_each_call_is_audited_with_its_caller(channel: Any, shim: Shim, usual_levels: None) -> None:
+    """The line has request, object, caller and outcome, also for refusals."""
     await shim.set_up()
     admin = AdminStub(channel)
     with capture_logs() as lines:

@@ -1,4 +1,4 @@
-"""`PlanConfiguration` and `PlanSubmission` over the wire: none of the planned changes happens."""
+"""`PlanConfiguration` and `PlanSubmission` over the wire, which change nothing."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -37,7 +37,7 @@ WIDER = CONFIG.replace("vcore: 2", "vcore: 3").replace("name: b", "name: c")
 
 
 class Site:
-    """A server with an RM: in root.a two of four asks of 1 core each are placed."""
+    """A server with an RM: in root.a two of four asks of 1 core are allocated."""
 
     def __init__(self, server: Server, admin: Any, calls: tuple[Call, Call, Call]) -> None:
         """Use this setup."""
@@ -59,7 +59,7 @@ class Site:
 
     @property
     def books(self) -> tuple[int, int, int]:
-        """Applications, allocations and pending asks."""
+        """The applications, allocations and pending asks."""
         [report] = self.server.scheduler.views.partitions(RmId("rm"))
         return sum(report.applications.values()), report.allocations, report.pending_asks
 
@@ -76,7 +76,7 @@ async def site(server: Server, shim: Shim, channel: grpc.aio.Channel) -> AsyncIt
 
 
 async def fill(shim: Shim, calls: tuple[Call, Call, Call]) -> None:
-    """Fill root.a of an RM that is set up."""
+    """Fill root.a of a registered RM."""
     await shim.applications(calls[1], application("full", "root.a"))
     await shim.ask(calls[0], *(ask(f"k{i}", "full", 1_000) for i in range(4)))
     await new_allocations(calls[0], 2)
@@ -89,7 +89,7 @@ async def refused(call: Any) -> grpc.aio.AioRpcError:
     return error.value
 
 
-async def test_a_configuration_may_be_too_large(site: Site) -> None:
+async def test_a_too_large_configuration_is_refused(site: Site) -> None:
     """It is refused before it is parsed."""
     error = await refused(site.plan("#" * (3 * 1024 * 1024)))
     assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
@@ -97,7 +97,7 @@ async def test_a_configuration_may_be_too_large(site: Site) -> None:
 
 
 @pytest.mark.row(168)
-async def test_what_a_submission_says_is_done_when_it_is_made(site: Site, shim: Shim) -> None:
+async def test_a_planned_submission_is_placed_as_planned(site: Site, shim: Shim) -> None:
     """The real asks are placed on the nodes of the plan."""
     wanted = [ask(f"w{i}", "new", 500) for i in range(2)]
     plan = await site.submission(*wanted)
@@ -111,21 +111,21 @@ async def test_what_a_submission_says_is_done_when_it_is_made(site: Site, shim: 
     assert placed == {one.allocation_key: one.node_id for one in plan.asks}
 
 
-async def test_an_application_may_have_too_many_asks(site: Site) -> None:
-    """They are counted before they are read."""
+async def test_too_many_asks_of_a_submission_are_refused(site: Site) -> None:
+    """Asks are counted before they are read."""
     error = await refused(site.submission(*(ask(f"w{i}", "new") for i in range(1_001))))
     assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert "at most 1000" in violations(error)["asks"]
 
 
-async def test_a_bad_application_is_named(site: Site) -> None:
-    """INVALID_ARGUMENT with the field of the application."""
+async def test_an_invalid_application_is_refused_with_its_field(site: Site) -> None:
+    """The status is INVALID_ARGUMENT with the field of the application."""
     error = await refused(site.submission(queue="x" * 100_000))
     assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert "application" in violations(error)
 
 
-async def test_plans_are_of_an_own_rm_alone() -> None:
+async def test_plans_need_the_rights_of_the_rm() -> None:
     """A caller without rights to an RM is refused both plans."""
     async with (
         serving(tls=tls()) as server,
@@ -150,7 +150,7 @@ async def test_plans_are_of_an_own_rm_alone() -> None:
     ],
     ids=["unchanged", "invalid", "too large"],
 )
-async def test_no_copy_is_made_for_what_is_known_without_one(text: str, problem: str) -> None:
+async def test_no_copy_is_made_for_a_submission_that_would_be_refused(text: str, problem: str) -> None:
     """A running application, and one that would be refused, are answered at once."""
     async with serving(rms=RmBounds(each=RmCaps(queues=3))) as server, connected(server) as channel:
         await Shim(channel).register(CONFIG)
@@ -171,11 +171,11 @@ async def test_no_copy_is_made_for_what_is_known_without_one(text: str, problem:
 
 
 @pytest.mark.pure
-async def test_reading_a_submission_gives_way() -> None:
-    """However many asks there are, other tasks run between; all of them are read."""
+async def test_other_tasks_run_while_a_submission_is_read() -> None:
+    """However many asks there are, other tasks run in between, and all asks are read."""
 
     class Counted(Pace):
-        """A pace that counts how often it has given way."""
+        """A pace that counts its pauses."""
 
         rests = 0
 
@@ -192,8 +192,8 @@ async def test_reading_a_submission_gives_way() -> None:
     assert pace.rests >= request.ByteSize() // PART
 
 
-async def test_what_an_ask_lacks_is_told_if_no_copy_is_made() -> None:
-    """By its checks alone, with the reason for which nothing was tried."""
+async def test_shortages_are_reported_where_no_copy_is_made() -> None:
+    """The answer has the shortages of the checks alone, and the reason why nothing was tried."""
     async with serving(rms=RmBounds(plan_pause=1e-9)) as server, connected(server) as channel:
         shim = Shim(channel)
         await fill(shim, await shim.set_up(config=CONFIG, nodes=2, vcore=2_000))

@@ -1,4 +1,4 @@
-"""All fields of the core's reports are published."""
+"""Every field of the core's reports is published."""
 
 import ast
 from dataclasses import fields, is_dataclass
@@ -17,7 +17,7 @@ REPORTS = [
 
 @pytest.fixture(scope="module")
 def looked_at() -> set[str]:
-    """Attributes that the server reads, and texts that may name one in a table of fields."""
+    """The attributes that the server reads, and texts that may name one in a table of fields."""
     return {
         str(node.attr if isinstance(node, ast.Attribute) else node.value)
         for path in sorted((ROOT / "server").rglob("*.py"))
@@ -27,7 +27,7 @@ def looked_at() -> set[str]:
 
 
 @pytest.mark.parametrize("report", REPORTS, ids=lambda report: report.__name__)
-def test_every_field_of_a_report_is_shown(report: type, looked_at: set[str]) -> None:
+def test_every_field_of_a_report_is_read(report: type, looked_at: set[str]) -> None:
     """The server reads each field of each report, for REST, gRPC or its metrics."""
     names = {field.name for field in fields(report)}
     assert names - looked_at == set()

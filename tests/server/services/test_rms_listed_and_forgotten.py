@@ -30,7 +30,7 @@ async def forget(channel: Any, rm_id: str, *, force: bool = False) -> None:
 
 
 async def refused(channel: Any, rm_id: str, *, force: bool = False) -> Refusal:
-    """Code, text and reason for which it is not forgotten."""
+    """The code, text and reason of the refusal."""
     with pytest.raises(grpc.aio.AioRpcError) as error:
         await forget(channel, rm_id, force=force)
     reason = ""
@@ -42,7 +42,7 @@ async def refused(channel: Any, rm_id: str, *, force: bool = False) -> Refusal:
     return error.value.code(), error.value.details() or "", reason
 
 
-async def test_connected_rm_is_not_forgotten(server: Server, channel: grpc.aio.Channel) -> None:
+async def test_a_connected_rm_is_not_forgotten(server: Server, channel: grpc.aio.Channel) -> None:
     """While a stream is open the call is refused, even with force, and the RM continues."""
     session = RawSession(channel)
     call, _ = await session.begin()
@@ -60,8 +60,10 @@ async def test_connected_rm_is_not_forgotten(server: Server, channel: grpc.aio.C
     assert not server.scheduler.views.rms()
 
 
-async def test_running_allocations_need_force(server: Server, channel: grpc.aio.Channel, shim: Shim) -> None:
-    """An RM with running allocations is forgotten with force only, and then with all it had."""
+async def test_an_rm_with_running_allocations_is_forgotten_with_force_only(
+    server: Server, channel: grpc.aio.Channel, shim: Shim
+) -> None:
+    """With force the RM is removed with all its objects."""
     calls = await shim.set_up()
     await shim.ask(calls[0], ask("k"))
     await new_allocations(calls[0], 1)
@@ -95,12 +97,12 @@ async def guarded(tokens: dict[str, Any]) -> AsyncIterator[Server]:
 
 
 def bearing(channel: grpc.aio.Channel, name: str) -> Any:
-    """The same connection, with the token of that name."""
+    """The same connection with the token of that name."""
     return Bearing(channel, f"Bearer token-of-{name * 4}")
 
 
-async def test_only_operators_forget_an_rm_and_others_do_not_see_it(guarded: Server) -> None:
-    """Another RM's identity does not see an RM; no RM's removes one, not even its own."""
+async def test_only_operators_forget_an_rm(guarded: Server) -> None:
+    """Another RM's identity does not see the RM, and no RM may remove one, not even itself."""
     async with connected(guarded) as channel:
         await Shim(bearing(channel, "rm"), "rm").register()
         for name, seen in (("rm", ["rm"]), ("operator", ["rm"]), ("other", [])):
@@ -116,8 +118,8 @@ async def test_only_operators_forget_an_rm_and_others_do_not_see_it(guarded: Ser
         assert guarded.rms.find("rm") is None
 
 
-async def test_list_says_who_is_there_and_how_much_they_have() -> None:
-    """Connection, service, times, counts and caps of each RM, in order of their ids."""
+async def test_an_rm_is_listed_with_its_connection_and_usage() -> None:
+    """Connection, service, times, counts and caps of each RM are listed, in order of their ids."""
     clock = VirtualClock()
     bounds = RmBounds(each=RmCaps(nodes=7), forget_after=0)
     async with serving(clock=clock, rms=bounds) as server, connected(server) as channel:
@@ -149,8 +151,8 @@ async def test_list_says_who_is_there_and_how_much_they_have() -> None:
     assert b.caps.asks == RmCaps().asks
 
 
-async def test_list_comes_in_pages(server: Server, channel: grpc.aio.Channel) -> None:
-    """Pages follow on one another without gaps, and the last one has no token."""
+async def test_the_list_of_rms_is_paged(server: Server, channel: grpc.aio.Channel) -> None:
+    """Pages are contiguous, and the last one has no token."""
     for name in ("c", "a", "b"):
         await Shim(channel, name).register()
     request = pb.ListRmsRequest(page_size=2)

@@ -19,15 +19,15 @@ NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 
 
 @pytest.mark.parametrize("service", ["", *SERVICES])
-async def test_every_service_is_healthy_once_it_serves(channel: grpc.aio.Channel, service: str) -> None:
+async def test_every_service_is_healthy_while_it_serves(channel: grpc.aio.Channel, service: str) -> None:
     """The server as a whole and each service have an entry of their own."""
     stub = health_pb2_grpc.HealthStub(channel)
     answer = await stub.Check(health_pb2.HealthCheckRequest(service=service))
     assert answer.status == SERVING
 
 
-async def test_draining_server_says_so_before_it_stops() -> None:
-    """Whoever watches hears NOT_SERVING when the drain begins."""
+async def test_a_drain_is_reported_before_the_stop() -> None:
+    """Watchers of the health get NOT_SERVING when the drain begins."""
     async with serving() as server, connected(server) as channel:
         watch = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest())
         assert (await watch.read()).status == SERVING
@@ -35,7 +35,7 @@ async def test_draining_server_says_so_before_it_stops() -> None:
         assert (await watch.read()).status == NOT_SERVING
 
 
-async def test_nothing_new_is_begun_while_draining(server: Server) -> None:
+async def test_a_draining_server_refuses_new_sessions(server: Server) -> None:
     """A late hello is refused with a time to reconnect."""
     server.rms.drain(1.0)
     async with connected(server) as channel:
@@ -44,10 +44,10 @@ async def test_nothing_new_is_begun_while_draining(server: Server) -> None:
         assert text == "the server is about to stop"
 
 
-async def test_what_goes_wrong_inside_stays_inside(
+async def test_a_defect_is_not_revealed(
     server: Server, channel: grpc.aio.Channel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A defect of ours is INTERNAL with an id to look for in the log, and nothing else."""
+    """A defect is INTERNAL with an id that is also in the log, and nothing else."""
 
     def fail(*_: object) -> None:
         raise RuntimeError("a secret of the house")
@@ -62,7 +62,7 @@ async def test_what_goes_wrong_inside_stays_inside(
 
 
 async def reflected(channel: grpc.aio.Channel) -> set[str]:
-    """The services that reflection names."""
+    """The services that reflection lists."""
     stub = reflection_pb2_grpc.ServerReflectionStub(channel)
     call = stub.ServerReflectionInfo()
     await call.write(reflection_pb2.ServerReflectionRequest(list_services=""))
@@ -71,21 +71,21 @@ async def reflected(channel: grpc.aio.Channel) -> set[str]:
     return {service.name for service in answer.list_services_response.service}
 
 
-async def test_reflection_names_all_services(channel: grpc.aio.Channel) -> None:
+async def test_reflection_lists_all_services(channel: grpc.aio.Channel) -> None:
     """On loopback without TLS, tools can list the callable methods."""
     assert set(SERVICES) <= await reflected(channel)
 
 
-async def test_reflection_can_be_turned_off() -> None:
-    """Without it the service does not exist."""
+async def test_reflection_can_be_disabled() -> None:
+    """Without reflection its service does not exist."""
     async with serving(reflection=False) as server, connected(server) as channel:
         with pytest.raises(grpc.aio.AioRpcError) as missing:
             await reflected(channel)
         assert missing.value.code() is grpc.StatusCode.UNIMPLEMENTED
 
 
-def test_reflection_is_off_where_others_can_reach_a_server_with_tls() -> None:
-    """Off loopback with TLS it is off by default."""
+def test_reflection_is_off_with_tls_off_loopback() -> None:
+    """Off loopback with TLS reflection is off by default."""
     tls = Tls(cert=Path("cert.pem"), key=Path("key.pem"))
     everywhere = Address(host="0.0.0.0", port=1)
     assert not Settings(listen=everywhere, tls=tls).reflects
@@ -101,7 +101,7 @@ def test_reflection_is_off_where_others_can_reach_a_server_with_tls() -> None:
         ("localhost:0", "localhost", 0),
     ],
 )
-def test_addresses_of_loopback_are_known(text: str, host: str, port: int) -> None:
+def test_addresses_of_loopback_are_recognized(text: str, host: str, port: int) -> None:
     """Loopback is recognized in every spelling, and prints unchanged."""
     address = Address.parse(text)
     assert (address.host, address.port) == (host, port)
@@ -110,13 +110,13 @@ def test_addresses_of_loopback_are_known(text: str, host: str, port: int) -> Non
 
 
 @pytest.mark.parametrize("text", ["0.0.0.0:1", "[::]:1", "10.0.0.1:1", "example.test:1"])
-def test_addresses_beyond_loopback_are_known(text: str) -> None:
-    """Any address that may be reached from other hosts is not loopback, names included."""
+def test_other_addresses_are_not_loopback(text: str) -> None:
+    """Any address that other hosts may reach is not loopback, names included."""
     assert not Address.parse(text).is_loopback
 
 
 def test_identities_without_client_certificates_are_refused() -> None:
-    """Names without a check of certificates must not look like protection."""
+    """Names that no certificate is checked for are refused at the start."""
     tls = Tls(cert=Path("cert.pem"), key=Path("key.pem"))
     with pytest.raises(SettingsError, match=r"needs? server\.tls_client_ca"):
         Settings(tls=tls, rm_identities={"rm": frozenset({"name"})}).check()

@@ -25,14 +25,14 @@ partitions:
 
 @pytest.fixture
 async def calls(shim: Shim) -> tuple[Call, Call, Call]:
-    """An RM with a node of 250 milli-cores, and three asks of 100 of which two run."""
+    """An RM with a node of 250 milli-cores, and three asks of 100, two of which run."""
     calls = await shim.set_up(vcore=250)
     await shim.ask(calls[0], *(ask(f"k{i}", priority=-i) for i in range(3)))
     await new_allocations(calls[0], 2)
     return calls
 
 
-async def test_applications_come_in_pages(
+async def test_applications_are_paged(
     shim: Shim, state: "StateAsyncStub", calls: tuple[Call, Call, Call]
 ) -> None:
     """Pages have the requested size, follow one another, and contain each application once."""
@@ -52,8 +52,8 @@ async def test_applications_come_in_pages(
 
 
 @pytest.mark.parametrize(("size", "counts"), [(2, [2, 2, 1]), (5, [5]), (0, [5])])
-async def test_nodes_come_in_pages(shim: Shim, state: "StateAsyncStub", size: int, counts: list[int]) -> None:
-    """Nodes follow one another by id; the last page has no token."""
+async def test_nodes_are_paged(shim: Shim, state: "StateAsyncStub", size: int, counts: list[int]) -> None:
+    """Nodes follow one another by id, and the last page has no token."""
     await shim.set_up(nodes=5)
     pages = await pages_of(state.ListNodes, pb.ListNodesRequest(page_size=size))
     assert [len(page.nodes) for page in pages] == counts
@@ -61,8 +61,8 @@ async def test_nodes_come_in_pages(shim: Shim, state: "StateAsyncStub", size: in
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 5])
-async def test_queues_come_in_pages(shim: Shim, state: "StateAsyncStub", size: int) -> None:
-    """However the tree is cut into pages, it is the same list."""
+async def test_queues_are_paged(shim: Shim, state: "StateAsyncStub", size: int) -> None:
+    """Whatever the page size, all pages together are the whole tree."""
     await shim.register(QUEUES)
     pages = await pages_of(state.ListQueues, pb.ListQueuesRequest(page_size=size))
     paths = [queue.path for page in pages for queue in page.queues]
@@ -94,7 +94,7 @@ async def pages_of(method: Any, request: Any) -> list[Any]:
     return pages
 
 
-async def test_reading_shows_no_half_done_turn(server: Any, state: "StateAsyncStub") -> None:
+async def test_reads_are_consistent_during_a_turn(server: Any, state: "StateAsyncStub") -> None:
     """Any query during the placement of asks has consistent totals."""
     async with connected(server) as other:
         shim = Shim(other)

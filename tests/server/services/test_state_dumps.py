@@ -1,4 +1,4 @@
-"""The RMs' parts of a state dump: requested over the session, bounded, and delaying nobody."""
+"""The RMs' parts of a state dump: requested over sessions, bounded, and without delays for others."""
 
 import asyncio
 import json
@@ -36,8 +36,8 @@ async def dumped(server: Server) -> dict[str, Any]:
 
 
 @pytest.mark.row(166)
-async def test_what_an_rm_answers_is_in_the_dump(server: Server, session: RawSession) -> None:
-    """An RM with the callback is asked while the dump is read, and its document is part of the dump."""
+async def test_the_answer_of_an_rm_is_in_the_dump(server: Server, session: RawSession) -> None:
+    """An RM with the callback is asked during the dump, and its document is part of the dump."""
     call, _ = await session.begin(callbacks=WANTED)
     for number in (1, 2):
         dump = asyncio.create_task(dumped(server))
@@ -63,7 +63,7 @@ async def test_what_an_rm_answers_is_in_the_dump(server: Server, session: RawSes
         ({"error": "cache is not there", "json": "1"}, "cache is not there"),
     ],
 )
-async def test_what_is_no_document_is_told_in_the_dump(
+async def test_an_invalid_document_is_reported_in_the_dump(
     server: Server, session: RawSession, answer: dict[str, str], error: str
 ) -> None:
     """A bad answer costs the RM nothing but its part of the dump, which has the problem."""
@@ -75,7 +75,7 @@ async def test_what_is_no_document_is_told_in_the_dump(
     assert (await session.replay(call)).complete
 
 
-async def test_rms_that_cannot_be_asked_say_so(server: Server) -> None:
+async def test_rms_that_cannot_be_asked_are_marked(server: Server) -> None:
     """The dump does not wait for an RM that is disconnected, has no callback, or has no session."""
     async with connected(server) as channel:
         await Shim(channel, "plain").register()
@@ -92,8 +92,8 @@ async def test_rms_that_cannot_be_asked_say_so(server: Server) -> None:
     }
 
 
-async def test_an_rm_that_registers_anew_does_not_answer(server: Server, session: RawSession) -> None:
-    """A dump that waits for an RM continues when the RM registers again."""
+async def test_a_dump_continues_when_an_rm_registers_again(server: Server, session: RawSession) -> None:
+    """The dump does not wait for an answer of an RM that registers again."""
     call, _ = await session.begin(callbacks=WANTED)
     dump = asyncio.create_task(dumped(server))
     await session.until(call, "state_dump_wanted")
@@ -101,8 +101,8 @@ async def test_an_rm_that_registers_anew_does_not_answer(server: Server, session
     assert await dump == {"rm": {"error": "the RM has registered anew"}}
 
 
-async def test_a_number_is_needed(session: RawSession) -> None:
-    """An answer is a request like others: without a number it ends the stream."""
+async def test_an_answer_without_a_number_ends_the_stream(session: RawSession) -> None:
+    """An answer is a numbered request like others."""
     call, _ = await session.begin(callbacks=WANTED)
     await call.send(sp.UpdateRequest(state_dump=sp.StateDump(id=1)))
     assert (await call.ending())[1] == "a request must have a number"
@@ -113,7 +113,7 @@ def questions(outbox: Outbox) -> int:
     return outbox.messages
 
 
-async def test_those_who_ask_at_once_share_a_question() -> None:
+async def test_concurrent_dumps_share_a_question() -> None:
     """Two readers cost the RM one answer, which both get."""
     outbox, state = Outbox(lambda on: None, OutboxBounds()), RmState()
     both = asyncio.gather(state.wanted(outbox), state.wanted(outbox))
@@ -123,7 +123,7 @@ async def test_those_who_ask_at_once_share_a_question() -> None:
     assert list(await both) == ["7", "7"]
 
 
-async def test_silence_is_told_and_a_late_answer_dropped() -> None:
+async def test_a_missing_answer_is_reported_and_a_late_one_dropped() -> None:
     """After the deadline the dump continues; the next reader asks again, under another number."""
     outbox, state = Outbox(lambda on: None, OutboxBounds()), RmState()
     silent = await state.wanted(outbox, deadline=0.01)

@@ -1,4 +1,4 @@
-"""`licorne.v1.State` over the wire: how much the cluster is short of."""
+"""`licorne.v1.State` over the wire: the shortage of the cluster."""
 
 import asyncio
 from collections.abc import Iterator
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from licorne.v1.state_pb2_grpc import StateAsyncStub
 
 
-async def test_answer_is_made_for_all_who_wait(
+async def test_concurrent_callers_share_an_answer(
     server: Server, shim: Shim, state: "StateAsyncStub", monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is computed once, with other work in between, though the first caller disconnects."""
+    """It is computed once, with other work in between, even if the first caller disconnects."""
     calls = await shim.set_up()
     views = server.scheduler.views
     find, looks, go = views.listed, 0, asyncio.Event()
@@ -49,7 +49,7 @@ async def test_answer_is_made_for_all_who_wait(
     assert looks == 1
 
 
-async def test_looks_in_a_row_share_an_answer() -> None:
+async def test_successive_calls_share_an_answer() -> None:
     """However many calls there are, a partition is examined at most once a second."""
     clock = VirtualClock()
     async with serving(clock=clock) as server, connected(server) as channel:
@@ -68,7 +68,7 @@ async def test_looks_in_a_row_share_an_answer() -> None:
         assert [shape.count for shape in (await state.ListOutstanding(request)).shapes] == [1]
 
 
-async def test_an_answer_has_the_largest_counts_that_fit(
+async def test_an_answer_has_the_most_frequent_sizes(
     shim: Shim, state: "StateAsyncStub", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However many sizes there are, the answer is as small as a page of any list."""

@@ -21,7 +21,7 @@ NAME = PartitionName("[rm]default")
 
 @pytest.fixture
 async def ledger(server: Server, shim: Shim) -> Ledger:
-    """That of the partition of an RM."""
+    """The ledger of the partition of an RM."""
     await shim.set_up()
     return server.scheduler.partitions[NAME].ledger
 
@@ -35,7 +35,7 @@ async def every(
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 5, 6])
-async def test_victims_come_in_pages(state: "StateAsyncStub", ledger: Ledger, size: int) -> None:
+async def test_victims_are_paged(state: "StateAsyncStub", ledger: Ledger, size: int) -> None:
     """The latest is first, whatever the page size and the number at one time."""
     for number in range(5):
         ledger.note(victim(f"v{number}", time=TIME + number // 2))
@@ -43,8 +43,8 @@ async def test_victims_come_in_pages(state: "StateAsyncStub", ledger: Ledger, si
     assert [item.allocation_key for item in found] == ["v4", "v3", "v2", "v1", "v0"]
 
 
-async def test_pages_go_on_though_there_are_new_victims(state: "StateAsyncStub", ledger: Ledger) -> None:
-    """No victim is listed twice; new ones precede the first page."""
+async def test_pages_continue_while_there_are_new_victims(state: "StateAsyncStub", ledger: Ledger) -> None:
+    """No victim is listed twice, and new ones precede the first page."""
     for number in range(4):
         ledger.note(victim(f"v{number}"))
     first = await state.ListPreemptions(pb.ListPreemptionsRequest(page_size=2))
@@ -53,8 +53,8 @@ async def test_pages_go_on_though_there_are_new_victims(state: "StateAsyncStub",
     assert [item.allocation_key for item in rest] == ["v1", "v0"]
 
 
-async def test_pages_end_where_the_ledger_has_forgotten(state: "StateAsyncStub", ledger: Ledger) -> None:
-    """The oldest are dropped first: after a dropped victim there are no more."""
+async def test_pages_end_at_dropped_victims(state: "StateAsyncStub", ledger: Ledger) -> None:
+    """The oldest are dropped first, so no victim follows a dropped one."""
     ledger.note(victim("v"))
     ledger.note(victim("w", time=TIME + 1))
     first = await state.ListPreemptions(pb.ListPreemptionsRequest(page_size=1))
@@ -68,8 +68,8 @@ async def test_pages_end_where_the_ledger_has_forgotten(state: "StateAsyncStub",
 @pytest.mark.parametrize(
     "token", ["v", "[", "{}", "-1", "true", "9" * 19, '[1, "low", "v"]', '["n", 1.0, "a", "k"]']
 )
-async def test_a_made_up_token_is_refused(state: "StateAsyncStub", ledger: Ledger, token: str) -> None:
-    """A token that no page ended with is an error of its field, not a wrong page."""
+async def test_an_invalid_token_is_refused(state: "StateAsyncStub", ledger: Ledger, token: str) -> None:
+    """A token that no page had is an error of its field, not a wrong page."""
     assert len(ledger) == 0
     with pytest.raises(grpc.aio.AioRpcError) as refused:
         await state.ListPreemptions(pb.ListPreemptionsRequest(page_token=token))

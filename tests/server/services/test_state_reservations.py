@@ -27,7 +27,7 @@ async def calls(shim: Shim) -> tuple[Call, Call, Call]:
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 3, 4])
-async def test_reservations_come_in_pages(
+async def test_reservations_are_paged(
     state: "StateAsyncStub", calls: tuple[Call, Call, Call], size: int
 ) -> None:
     """The order is by node and then by time, whatever the page size."""
@@ -38,7 +38,7 @@ async def test_reservations_come_in_pages(
     assert keys == ["r2", "r1", "r0", "r3"]
 
 
-async def test_pages_go_on_behind_a_reservation_that_ended(
+async def test_pages_continue_after_an_ended_reservation(
     state: "StateAsyncStub", calls: tuple[Call, Call, Call]
 ) -> None:
     """The end of a page is a valid token even after its reservation has ended."""
@@ -56,7 +56,7 @@ async def test_pages_go_on_behind_a_reservation_that_ended(
 
 
 async def reserve(state: "StateAsyncStub", calls: tuple[Call, Call, Call], key: str, node_id: str) -> None:
-    """Ask for more than is free on a node, and wait until it is reserved for the ask."""
+    """Submit an ask for more than is free on a node, and wait until the node is reserved."""
     tags = {"yunikorn.apache.org/requiredNode": node_id}
     wanted = ask(key, vcore=60, allocationTags=tags)
     await calls[0].send(si.AllocationRequest(rmID="rm", allocations=[wanted]))
@@ -68,8 +68,8 @@ async def reserve(state: "StateAsyncStub", calls: tuple[Call, Call, Call], key: 
 
 
 @pytest.mark.parametrize("token", ["n2", "[", "{}", '["n2", 1, "app", "k"]', "[" * 100_000])
-async def test_a_made_up_token_is_refused(state: "StateAsyncStub", shim: Shim, token: str) -> None:
-    """A token that no page ended with is an error of its field, not a wrong page."""
+async def test_an_invalid_token_is_refused(state: "StateAsyncStub", shim: Shim, token: str) -> None:
+    """A token that no page had is an error of its field, not a wrong page."""
     await shim.register()
     with pytest.raises(grpc.aio.AioRpcError) as refused:
         await state.ListReservations(pb.ListReservationsRequest(page_token=token))

@@ -25,7 +25,7 @@ partitions:
 
 @pytest.fixture
 async def state(shim: Shim) -> "StateAsyncStub":
-    """The service, with an application of ann in each of two queues, and one of bob."""
+    """A service with an application of ann in each of two queues, and one of bob."""
     await shim.register(LIMITED)
     await shim.nodes(shim.open("UpdateNode"), node("n0", vcore=1000))
     ann = si.UserGroupInformation(user="ann", groups=["dev"])
@@ -43,7 +43,7 @@ async def state(shim: Shim) -> "StateAsyncStub":
 
 
 @pytest.mark.parametrize("size", [0, 1, 2])
-async def test_users_come_in_pages(state: "StateAsyncStub", size: int) -> None:
+async def test_users_are_paged(state: "StateAsyncStub", size: int) -> None:
     """All users are listed by name, whatever the page size."""
     request = pb.ListUsageRequest(page_size=size)
     assert [user.name async for user in listed(state.ListUsage, request)] == ["ann", "bob"]

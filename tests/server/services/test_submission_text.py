@@ -32,8 +32,8 @@ async def refused(admin: Any, **fields: Any) -> grpc.aio.AioRpcError:
     return error.value
 
 
-async def test_a_text_is_planned_as_the_messages_are(shim: Shim, channel: grpc.aio.Channel) -> None:
-    """The plan is that of the application and asks that it describes, and names the application."""
+async def test_a_text_is_planned_like_messages(shim: Shim, channel: grpc.aio.Channel) -> None:
+    """The plan is that of the application and asks in the text, and names the application."""
     await shim.set_up(config=CONFIG, nodes=1, vcore=700)
     admin = AdminStub(channel)
     plan = await admin.PlanSubmission(pb.PlanSubmissionRequest(rm_id="rm", text=TEXT))
@@ -44,8 +44,8 @@ async def test_a_text_is_planned_as_the_messages_are(shim: Shim, channel: grpc.a
     assert await admin.PlanSubmission(same) == plan
 
 
-async def test_a_text_that_cannot_be_used_is_refused(shim: Shim, channel: grpc.aio.Channel) -> None:
-    """Each problem has its field, line and column; a text excludes other fields, and has a maximum size."""
+async def test_an_unusable_text_is_refused(shim: Shim, channel: grpc.aio.Channel) -> None:
+    """Each problem has its field, line and column; a text excludes other fields, and is bounded."""
     await shim.register(CONFIG)
     admin = AdminStub(channel)
     error = await refused(admin, text=TEXT.replace("user: ann", "owner: ann"))
@@ -62,8 +62,8 @@ async def test_a_text_that_cannot_be_used_is_refused(shim: Shim, channel: grpc.a
     assert error.details() == f"text has {MAX_BYTES + 1} bytes, at most {MAX_BYTES} are allowed"
 
 
-def test_no_entry_stands_for_more_than_a_server_holds() -> None:
-    """Bytes of all asks are counted before the copies are made."""
+def test_the_asks_of_an_entry_are_bounded() -> None:
+    """Bytes of all asks of an entry are counted before the copies are made."""
     tag = "x" * (submission_text.MAX_BYTES // 100)
     entry = f"resources: {{vcore: 1}}, tags: {{t: {tag}}}"
     head = "{application: a, user: u, asks: "

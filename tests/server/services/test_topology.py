@@ -30,7 +30,7 @@ async def server() -> AsyncIterator[Served]:
         yield server
 
 
-async def test_pages_follow_one_another(server: Served) -> None:
+async def test_domains_are_paged(server: Served) -> None:
     """Each page has the domains after the one before, for the requested shape."""
     request = pb.ListTopologyRequest(shape={"vcore": 2000}, page_size=2)
     pages = []
@@ -52,8 +52,8 @@ async def test_pages_follow_one_another(server: Served) -> None:
     [lambda number: number % 3, lambda number: number // 4],
     ids=["names in turn", "names in order"],
 )
-async def test_single_asks_leave_racks_whole_for_a_gang_that_waits(rack_of: Callable[[int], int]) -> None:
-    """Twelve asks of a GPU go to one of three racks, all of which are in use, and the gang gets another."""
+async def test_single_asks_leave_racks_for_a_waiting_gang(rack_of: Callable[[int], int]) -> None:
+    """Twelve asks of a GPU are placed in one of three used racks, and the gang gets another."""
     clock = VirtualClock()
     rack_at: dict[str, str] = {}
     old: list[str] = []

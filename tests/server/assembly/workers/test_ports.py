@@ -12,8 +12,8 @@ from licorne_server.store.coordination.joining import http_url
 ANY = Address(host="127.0.0.1", port=0)
 
 
-def test_a_worker_publishes_no_address_of_all_workers() -> None:
-    """A port that several listen on leads to none of them in particular."""
+def test_a_worker_advertises_no_shared_address() -> None:
+    """A port on which several processes listen leads to none of them in particular."""
     options = Coordination(backend="local", advertise="unix:/s/1.grpc")
     assert http_url(Settings(coordination=options), "0.0.0.0:9080") == ""
 
@@ -31,8 +31,8 @@ def listener(port: int, *, shares: bool) -> socket.socket:
     return made
 
 
-def test_workers_share_a_reserved_port_and_others_do_not_get_it() -> None:
-    """Port 0 becomes a free one, on which several may listen, but no program that does not share."""
+def test_workers_share_a_reserved_port() -> None:
+    """Port 0 becomes a free port for several workers, which no other program gets."""
     reservation = Reservation(ANY)
     port = reservation.address.port
     assert port > 0
@@ -46,8 +46,8 @@ def test_workers_share_a_reserved_port_and_others_do_not_get_it() -> None:
 
 
 @pytest.mark.parametrize("shares", [True, False])
-def test_a_port_in_use_is_refused_even_if_its_user_shares_it(shares: bool) -> None:
-    """Another program's port is never joined, or each would get a part of the other's connections."""
+def test_a_port_of_another_program_is_refused(shares: bool) -> None:
+    """A port that another program shares is refused, because connections would be divided."""
     with listener(0, shares=shares) as other:
         taken = ANY.with_port(other.getsockname()[1])
         with pytest.raises(SettingsError) as refused:
@@ -56,7 +56,7 @@ def test_a_port_in_use_is_refused_even_if_its_user_shares_it(shares: bool) -> No
 
 
 def test_all_addresses_of_a_name_have_the_same_port() -> None:
-    """A name with several addresses, such as `localhost`, is reserved in each of them."""
+    """A name with several addresses, such as `localhost`, is reserved on each of them."""
     reservation = Reservation(Address(host="localhost", port=0))
     port = reservation.address.port
     found = {where[4][:2] for where in socket.getaddrinfo("localhost", port, type=socket.SOCK_STREAM)}

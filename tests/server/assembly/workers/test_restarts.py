@@ -4,18 +4,18 @@ from licorne_server.assembly.workers.worker import HEALTHY, HOPELESS, LOOP, MOST
 
 
 def failed(restarts: Restarts, times: int, now: float = 0.0) -> list[float]:
-    """The waits after this number of failures, each at the time `now`."""
+    """The waits after this number of failures, all at the time `now`."""
     return [restarts.ended(now) for _ in range(times)]
 
 
 def looping(restarts: Restarts, now: float) -> bool:
-    """True if the worker restarts in a loop at that time."""
+    """True if the worker counts as restarting in a loop at that time."""
     restarts.look(now)
     return restarts.looping
 
 
-def test_a_first_restart_is_at_once_and_further_ones_wait_ever_longer() -> None:
-    """The waits double up to a bound, so that a failing worker does not occupy a core."""
+def test_waits_between_restarts_double() -> None:
+    """The first restart is at once; the waits double up to a bound, to spare the processor."""
     restarts = Restarts()
     assert failed(restarts, 5) == [0.0, 0.5, 1.0, 2.0, 4.0]
     assert failed(restarts, 4) == [8.0, 16.0, MOST, MOST]
@@ -23,8 +23,8 @@ def test_a_first_restart_is_at_once_and_further_ones_wait_ever_longer() -> None:
     assert restarts.count == 5_009
 
 
-def test_time_of_service_forgives_failures_and_a_start_alone_does_not() -> None:
-    """A worker that serves for a moment and fails again is in a loop all the same."""
+def test_only_time_of_service_resets_failures() -> None:
+    """A worker that serves for a moment and fails again is in a loop."""
     restarts = Restarts()
     for now in range(LOOP):
         restarts.ready(now)
@@ -35,8 +35,8 @@ def test_time_of_service_forgives_failures_and_a_start_alone_does_not() -> None:
     assert restarts.count == LOOP + 1
 
 
-def test_a_worker_that_serves_is_not_hopeless() -> None:
-    """However often it has failed: while a worker serves, the supervisor continues."""
+def test_the_supervisor_continues_while_a_worker_serves() -> None:
+    """The supervisor does not end while one worker serves, however often others have failed."""
     restarts = Restarts()
     said = []
     for _ in range(HOPELESS):

@@ -1,4 +1,4 @@
-"""`licorne serve --workers N` as processes: addresses, signals, ends and refusals."""
+"""`licorne serve --workers N` as processes: addresses, signals, exit codes and refusals."""
 
 import asyncio
 import json
@@ -24,7 +24,7 @@ TWO = ("--workers", "2")
 
 
 def children(pid: int) -> set[int]:
-    """The processes that a process has started and that have not ended."""
+    """The running processes that a process has started."""
     try:
         return set(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
     except FileNotFoundError:
@@ -32,7 +32,7 @@ def children(pid: int) -> set[int]:
 
 
 def is_there(pid: int) -> bool:
-    """True for a process that runs."""
+    """True for a running process."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except FileNotFoundError:
@@ -40,7 +40,7 @@ def is_there(pid: int) -> bool:
 
 
 def listens(pid: int) -> bool:
-    """True for a process with a socket, which a worker has once its settings are good."""
+    """True for a process with a socket, which a worker has once its settings are valid."""
     try:
         return any(os.readlink(each).startswith("socket:") for each in Path(f"/proc/{pid}/fd").iterdir())
     except FileNotFoundError:
@@ -48,13 +48,13 @@ def listens(pid: int) -> bool:
 
 
 async def ended(server: ServerProcess) -> tuple[int, str]:
-    """Wait for the end; return the exit code, and the output after the first line."""
+    """Wait for the end; returns the exit code, and the output after the first line."""
     async with asyncio.timeout(PATIENCE):
         return await server.ended(), await server.last_words()
 
 
 async def refused(*arguments: str) -> tuple[int | None, str]:
-    """Exit code and stderr of workers that do not start."""
+    """The exit code and stderr of workers that do not start."""
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(
         *PROGRAM, "serve", *TWO, *arguments, stdout=pipe, stderr=pipe
@@ -66,10 +66,10 @@ async def refused(*arguments: str) -> tuple[int | None, str]:
 
 
 @pytest.mark.slow
-async def test_all_workers_serve_one_address_and_stop_in_order(tmp_path: Path) -> None:
-    """One line has the address once all are ready; SIGTERM drains them, and is a success.
+async def test_workers_serve_one_address_and_stop_in_order(tmp_path: Path) -> None:
+    """One line has the address once all workers are ready; SIGTERM drains them with success.
 
-    Each worker has a journal of its own, which is complete then.
+    Each worker then has a complete journal.
     """
     journal = ("--journal", str(tmp_path))
     async with ServerProcess(*TWO, *journal, *settings_file(server={"drain": 60}), http=ANY_PORT) as server:
@@ -87,8 +87,8 @@ async def test_all_workers_serve_one_address_and_stop_in_order(tmp_path: Path) -
 
 
 @pytest.mark.slow
-async def test_a_signal_of_the_terminal_is_one_signal() -> None:
-    """Ctrl-C reaches every process of a terminal's group, and drains the workers all the same."""
+async def test_ctrl_c_drains_the_workers() -> None:
+    """Ctrl-C reaches every process of a terminal's group, and drains the workers."""
     with TemporaryFile() as log:
         process = await asyncio.create_subprocess_exec(
             *(*PROGRAM, "serve", *TWO, "--listen", ANY_PORT, "--http", "off"),
@@ -112,7 +112,7 @@ async def test_a_signal_of_the_terminal_is_one_signal() -> None:
 
 
 @pytest.mark.slow
-async def test_a_second_signal_ends_all_at_once() -> None:
+async def test_a_second_signal_ends_all_workers_at_once() -> None:
     """A second signal ends a drain that waits for an RM, with an error."""
     async with (
         ServerProcess(*TWO, *settings_file(server={"drain": 600})) as server,
@@ -129,7 +129,7 @@ async def test_a_second_signal_ends_all_at_once() -> None:
 
 
 @pytest.mark.slow
-async def test_no_worker_outlives_its_supervisor() -> None:
+async def test_workers_end_after_a_kill_of_their_supervisor() -> None:
     """After kill -9 of the supervisor its workers end by themselves, and free the address."""
     async with ServerProcess(*TWO, *settings_file(server={"drain": 0})) as server:
         workers = children(server.pid)
@@ -145,10 +145,10 @@ async def test_no_worker_outlives_its_supervisor() -> None:
 
 
 @pytest.mark.slow
-async def test_a_killed_worker_is_replaced_and_the_other_goes_on() -> None:
-    """The stream on the other worker does not even notice, and the address serves meanwhile.
+async def test_a_killed_worker_is_replaced() -> None:
+    """The stream on the other worker continues, and the address is served meanwhile.
 
-    The new process has the settings of the others, whatever is in the file by now.
+    The new process has the settings of the others, whatever the file then has.
     """
     _, file = settings_file(bounds={"forget_after": 0})
     async with ServerProcess(*TWO, "--settings", file) as server:
@@ -156,7 +156,7 @@ async def test_a_killed_worker_is_replaced_and_the_other_goes_on() -> None:
         os.truncate(file, 5)
         channels = []
         try:
-            # The kernel spreads connections: each of many RMs keeps its worker.
+            # The kernel distributes connections: each of many RMs remains on its worker.
             for number in range(8):
                 options = [("grpc.use_local_subchannel_pool", 1)]
                 channels.append(grpc.aio.insecure_channel(server.target, options=options))
@@ -179,8 +179,8 @@ async def test_a_killed_worker_is_replaced_and_the_other_goes_on() -> None:
 
 
 @pytest.mark.slow
-async def test_a_port_in_use_is_a_clear_error() -> None:
-    """A port that others use is refused before any worker is started, and is not shared."""
+async def test_a_port_in_use_is_refused_before_workers_start() -> None:
+    """A port in use is refused before any worker is started, and is not shared."""
     async with ServerProcess(*TWO, http=ANY_PORT) as server:
         for arguments, where in (
             (("--listen", server.target, "--http", "off"), server.target),
@@ -207,7 +207,7 @@ async def test_a_port_in_use_is_a_clear_error() -> None:
         (("--config", "missing.yaml"), "missing.yaml"),
     ],
 )
-async def test_what_workers_would_refuse_is_said_once(arguments: tuple[str, ...], message: str) -> None:
+async def test_invalid_options_are_refused_once(arguments: tuple[str, ...], message: str) -> None:
     """Invalid options end the start with one line, before there are workers."""
     code, text = await refused("--listen", ANY_PORT, "--http", "off", *arguments)
     assert code == 1

@@ -1,4 +1,4 @@
-"""Workers that share the RMs of one address: real clients, and a worker that is killed."""
+"""Workers that share the RMs of one address: real clients, and a killed worker."""
 
 import asyncio
 import os
@@ -22,17 +22,17 @@ ONCE_EACH = {'worker="1"': 1, 'worker="2"': 1}
 
 
 class Rm:
-    """An RM with one node; each ask has to get its allocation, and none twice."""
+    """An RM with one node, each of whose asks must get exactly one allocation."""
 
     def __init__(self, target: str, rm_id: str) -> None:
-        """Not connected."""
+        """Start without a connection."""
         self.client = Client(target, rm_id=rm_id)
         self.placed: list[str] = []
         self._more = asyncio.Event()
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator["Rm"]:
-        """Connected, with an application."""
+        """Connect, with an application."""
         async with self.client:
             task = asyncio.create_task(self._listen())
             await self.client.add_nodes([Node(node_id="n", capacity={"vcore": 1_000_000})])
@@ -68,7 +68,7 @@ def samples(http: str, name: str) -> dict[str, float]:
 
 
 async def scraped(http: str, name: str, least: int) -> dict[str, float]:
-    """The samples as soon as the scrape has all workers, and this number of samples of the metric."""
+    """The samples, once the scrape has all workers and this number of samples of the metric."""
     async with asyncio.timeout(PATIENCE):
         while True:
             all_there = await asyncio.to_thread(samples, http, "licorne_worker_scraped")
@@ -79,8 +79,8 @@ async def scraped(http: str, name: str, least: int) -> dict[str, float]:
 
 
 @pytest.mark.slow
-async def test_one_address_serves_rms_of_all_workers_and_a_killed_worker_loses_none() -> None:
-    """Whichever worker accepts a connection, the RM is served, even if its worker dies."""
+async def test_one_address_serves_the_rms_of_all_workers() -> None:
+    """An RM is served whichever worker accepts its connection, even after its worker has died."""
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(ServerProcess("--workers", "2", http=ANY_PORT))
         rms = [
@@ -93,11 +93,11 @@ async def test_one_address_serves_rms_of_all_workers_and_a_killed_worker_loses_n
         for worker in workers_of(server.pid):
             os.kill(worker.pid, signal.SIGKILL)
             await asyncio.gather(*(rm.place(f"after-{worker.name}") for rm in rms))
-            # Both serve again before the next one dies.
+            # Both workers serve again before the next one dies.
             await scraped(server.http, "licorne_rms", 2)
         for rm in rms:
             assert sorted(rm.placed) == ["after-worker-1", "after-worker-2", "first"]
-        # The scrape may be of the moment before the death of the last worker was seen.
+        # The scrape may be from before the death of the last worker was noticed.
         async with asyncio.timeout(PATIENCE):
             while True:
                 if await scraped(server.http, "licorne_worker_restarts_total", 2) == ONCE_EACH:

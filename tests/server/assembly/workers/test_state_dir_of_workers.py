@@ -1,4 +1,4 @@
-"""`--workers N --state-dir DIR`: acts of operators outlive supervisor and workers, and any change of N."""
+"""`--workers N --state-dir DIR`: operators' acts outlive supervisor and workers, and changes of N."""
 
 import asyncio
 import os
@@ -32,7 +32,7 @@ WIDER = BUDGETS.replace("300m", "500m")
 
 
 def serving(folder: Path, *flags: str, workers: int = 2) -> ServerProcess:
-    """A server with this state directory; one worker is a single server."""
+    """A server with this state directory; with one worker it is a single server."""
     many = ("--workers", str(workers)) if workers > 1 else ()
     return ServerProcess(*many, "--state-dir", str(folder), *AT_ONCE, *flags, stderr=DEVNULL)
 
@@ -50,7 +50,7 @@ async def registers(channel: grpc.aio.Channel) -> bool:
 
 @asynccontextmanager
 async def connected(server: ServerProcess) -> AsyncIterator[grpc.aio.Channel]:
-    """A new channel, without state of an earlier server, to a worker that has its lease."""
+    """A new channel, independent of earlier servers, to a worker that has its lease."""
     options = [("grpc.use_local_subchannel_pool", 1)]
     async with grpc.aio.insecure_channel(server.target, options=options) as channel:
         async with asyncio.timeout(PATIENCE):
@@ -60,14 +60,14 @@ async def connected(server: ServerProcess) -> AsyncIterator[grpc.aio.Channel]:
 
 
 async def started(server: ServerProcess) -> None:
-    """Start on the port of an earlier run, as soon as its workers have freed port and directory."""
+    """Start on the port of an earlier run, once its workers have freed port and directory."""
     async with asyncio.timeout(PATIENCE):
         while True:
             await asyncio.sleep(0.05)
             try:
                 return await server.start()
             except KeyError:
-                # It has ended without the line that says where it listens.
+                # The process ended without the line that has its address.
                 await server.kill()
 
 
@@ -84,7 +84,7 @@ async def mark(channel: grpc.aio.Channel) -> None:
 
 
 async def marks(channel: grpc.aio.Channel) -> dict[str, Any]:
-    """The marks in force, with their operators, for an RM that registers as before."""
+    """The marks in force with their operators, for an RM that registers as before."""
     await Shim(channel).set_up(config=A)
     state: Any = StateStub(channel)
     nodes = (await state.ListNodes(sp.ListNodesRequest(partition="[rm]default"))).nodes
@@ -120,8 +120,8 @@ def children(pid: int) -> list[int]:
 
 
 @pytest.mark.slow
-async def test_all_that_operators_said_survives_supervisor_and_workers(tmp_path: Path) -> None:
-    """After kill -9 of all processes, and after a stop, everything is as it was, with its history."""
+async def test_acts_of_operators_survive_all_processes(tmp_path: Path) -> None:
+    """After kill -9 of all processes, and after a stop, all acts are in force, with their history."""
     async with serving(tmp_path) as server:
         async with connected(server) as channel:
             await mark(channel)
@@ -140,8 +140,8 @@ async def test_all_that_operators_said_survives_supervisor_and_workers(tmp_path:
 
 
 @pytest.mark.slow
-async def test_workers_and_a_single_server_follow_each_other(tmp_path: Path) -> None:
-    """One directory serves both, and each finds the state stored by the other."""
+async def test_workers_and_a_single_server_share_a_directory(tmp_path: Path) -> None:
+    """Workers and a single server read the state that the other has stored."""
     async with serving(tmp_path, workers=1) as server:
         async with connected(server) as channel:
             await mark(channel)
@@ -166,7 +166,7 @@ async def test_workers_and_a_single_server_follow_each_other(tmp_path: Path) -> 
 
 @pytest.mark.slow
 async def test_a_full_disk_refuses_changes_with_the_reason(tmp_path: Path) -> None:
-    """Nothing changes, RMs are served all the same, and changes succeed again once there is room."""
+    """On a full disk a change is refused, RMs are served, and changes succeed once there is room."""
     async with serving(tmp_path) as server:
         async with connected(server) as channel:
             await Shim(channel).register(A)
@@ -195,8 +195,8 @@ async def test_a_full_disk_refuses_changes_with_the_reason(tmp_path: Path) -> No
 
 
 @pytest.mark.slow
-async def test_without_a_directory_nothing_is_called_persistent() -> None:
-    """State in the supervisor's memory alone ends with it, and answers say so."""
+async def test_state_in_memory_is_not_reported_as_persistent() -> None:
+    """State in the supervisor's memory ends with it, and answers say so."""
     async with ServerProcess("--workers", "2", *AT_ONCE) as server, connected(server) as channel:
         await Shim(channel).register(A)
         assert not (await Admin(channel).apply(B)).persistent
@@ -205,8 +205,8 @@ async def test_without_a_directory_nothing_is_called_persistent() -> None:
 
 
 @pytest.mark.slow
-async def test_a_changed_file_of_budgets_replaces_its_former_text(tmp_path: Path) -> None:
-    """At the start the file counts if the stored budgets are from it, and an operator's stay."""
+async def test_a_changed_file_of_budgets_replaces_its_stored_text(tmp_path: Path) -> None:
+    """The file is used at the start if the stored budgets are from it; an operator's budgets stay."""
     file = tmp_path / "budgets.yaml"
     state = tmp_path / "state"
     file.write_text(BUDGETS)
@@ -240,7 +240,7 @@ async def refused(folder: Path, *flags: str) -> str:
 
 @pytest.mark.slow
 async def test_a_directory_has_one_owner(tmp_path: Path) -> None:
-    """A second supervisor, or a single server, is refused before it has a worker."""
+    """A second supervisor, or a single server, is refused before it starts a worker."""
     in_use = f"licorne: --state-dir {tmp_path} cannot be used: another server uses it\n"
     async with serving(tmp_path):
         assert await refused(tmp_path, "--workers", "2") == in_use
@@ -250,8 +250,8 @@ async def test_a_directory_has_one_owner(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-async def test_a_damaged_directory_stops_the_start(tmp_path: Path) -> None:
-    """Workers refuse it with the same error as a single server, which names the file."""
+async def test_a_damaged_directory_prevents_the_start(tmp_path: Path) -> None:
+    """Workers refuse a damaged directory with the same error as a single server, which names the file."""
     (tmp_path / "state.sqlite").write_bytes(b"no database, but long enough to be read as one" * 9)
     single = await refused(tmp_path)
     assert "state.sqlite is damaged" in single

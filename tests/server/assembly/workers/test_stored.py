@@ -1,4 +1,4 @@
-"""The documents of workers in a state directory, without processes."""
+"""The documents of workers in a state directory, tested without processes."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -22,7 +22,7 @@ from support.state import revisions_of
 
 @asynccontextmanager
 async def workers(folder: Path) -> AsyncIterator[Store]:
-    """A worker's access to the documents in a directory."""
+    """The access of a worker to the documents in a directory."""
     documents = documents_of_workers(folder)
     documents.open()
     async with serving(documents) as backend:
@@ -37,7 +37,7 @@ def stored(store: Store, epoch: int = 7) -> Owned[Revisions]:
 
 
 def found_in(folder: Path) -> dict[RmId, Revisions]:
-    """The state that a single server finds in the directory."""
+    """The state that a single server reads from the directory."""
     disk = Disk(folder)
     documents = Kept(disk)
     documents.open()
@@ -47,7 +47,7 @@ def found_in(folder: Path) -> dict[RmId, Revisions]:
         disk.close()
 
 
-async def test_epochs_rise_though_the_clock_goes_back(tmp_path: Path) -> None:
+async def test_epochs_rise_when_the_clock_is_set_back(tmp_path: Path) -> None:
     """A later run starts above all epochs of an earlier one, and with the clock where that is higher."""
     for now, start in ((1_000, 1_000), (5, 1_000 + CLAIMS), (10**15, 10**15)):
         documents = documents_of_workers(tmp_path)
@@ -56,8 +56,8 @@ async def test_epochs_rise_though_the_clock_goes_back(tmp_path: Path) -> None:
         await documents.close()
 
 
-async def test_a_disk_that_refuses_does_not_prevent_the_start(tmp_path: Path) -> None:
-    """Epochs begin with the clock, and the log has the other effects."""
+async def test_a_failing_disk_does_not_prevent_the_start(tmp_path: Path) -> None:
+    """Epochs then begin with the clock, and the log has the other effects."""
     documents = documents_of_workers(tmp_path)
     documents.open()
     (tmp_path / "lock").unlink()
@@ -67,7 +67,7 @@ async def test_a_disk_that_refuses_does_not_prevent_the_start(tmp_path: Path) ->
     await documents.close()
 
 
-async def test_what_operators_said_is_stored_and_what_passes_is_not(tmp_path: Path) -> None:
+async def test_acts_of_operators_are_stored_and_transient_state_is_not(tmp_path: Path) -> None:
     """Budgets, log levels and drained workers survive a restart; slices, moves and the secret do not."""
     kept = {"shared/budgets": b"1", "shared/drain/worker-1": b"2", "shared/log-levels": b"3"}
     others = {"shared/budgets/company": b"4", "shared/moves": b"5", "shared/workers": b"6", "secret": b"7"}
@@ -88,8 +88,8 @@ async def test_what_operators_said_is_stored_and_what_passes_is_not(tmp_path: Pa
         assert (await store.read("shared/budgets")).value == b"7"
 
 
-async def test_revisions_of_workers_are_those_of_a_single_server(tmp_path: Path) -> None:
-    """A single server reads what a worker wrote, and a worker what a single server wrote."""
+async def test_workers_and_a_single_server_read_the_same_revisions(tmp_path: Path) -> None:
+    """A single server reads the revisions of a worker, and a worker those of a single server."""
     first, second = revisions_of("rm/1", A), revisions_of("rm/1", A, B)
     rm_id = first.rm_id
     async with workers(tmp_path) as store:
@@ -112,8 +112,8 @@ async def test_revisions_of_workers_are_those_of_a_single_server(tmp_path: Path)
     assert found_in(tmp_path) == {}
 
 
-async def test_a_worker_without_the_rm_writes_nothing(tmp_path: Path) -> None:
-    """A former owner is refused when it prepares, before the disk has anything of it."""
+async def test_a_worker_that_lost_the_rm_writes_nothing(tmp_path: Path) -> None:
+    """A former owner is refused when it prepares a change, before the disk is written."""
     before, after = revisions_of("rm", A), revisions_of("rm", A, B)
     async with workers(tmp_path) as store:
         former, present = stored(store), stored(store, 8)

@@ -71,8 +71,8 @@ def member_of(process: Worker, run: int = 0) -> Member:
     return Member(id=MemberId(f"{process.name}-{run}"), name=process.name, address="unix:/nowhere")
 
 
-async def test_an_rm_of_a_dead_worker_can_be_claimed_at_once() -> None:
-    """Nobody waits for the lease of a worker whose exit was noticed; the other worker keeps its own."""
+async def test_the_rms_of_a_dead_worker_can_be_claimed_at_once() -> None:
+    """The lease of a worker whose exit was noticed ends at once; the other worker keeps its own."""
     async with supervising(SERVES, SERVES) as supervisor:
         assert await supervisor.start()
         dead, other = supervisor.workers
@@ -84,7 +84,7 @@ async def test_an_rm_of_a_dead_worker_can_be_claimed_at_once() -> None:
         claimed = await first.claim(RmId("rm"), member_of(dead).id, None, 0)
         dead.kill("the test wants it")
         await eventually(lambda: dead.restarts.count == 1)
-        # The exit was seen: the lease is gone, without any time for it.
+        # The exit was noticed, so the lease has ended before its time.
         taken = await second.claim(RmId("rm"), member_of(other).id, claimed, 0)
         assert (taken.owner, taken.epoch) == (member_of(other).id, claimed.epoch + 1)
         await second.renew(member_of(other))
@@ -93,8 +93,8 @@ async def test_an_rm_of_a_dead_worker_can_be_claimed_at_once() -> None:
         await second.close()
 
 
-async def test_a_worker_that_neither_renews_nor_ends_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The process of one was stopped: it cannot end itself, and still gets its share of connections."""
+async def test_a_suspended_worker_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that neither renews its lease nor ends, and still gets connections, is killed."""
     monkeypatch.setattr("licorne_server.assembly.workers.supervisor.LOOK_SECONDS", 0.05)
     async with supervising(SERVES, SERVES, stall=0.1) as supervisor:
         assert await supervisor.start()
@@ -105,13 +105,13 @@ async def test_a_worker_that_neither_renews_nor_ends_is_killed(monkeypatch: pyte
         pid = stopped.pid
         await eventually(lambda: stopped.restarts.count == 1)
         assert stopped.pid != pid
-        # A worker that has no lease yet is left to start.
+        # A worker without a lease yet has time to start.
         assert never_joined.restarts.count == 0
         await store.close()
 
 
-async def test_errors_of_the_store_are_of_the_same_kind_for_a_worker() -> None:
-    """Too large is distinguished from invalid: only the first is not tried again."""
+async def test_errors_of_the_store_have_the_same_kinds_in_a_worker() -> None:
+    """A value that is too large is distinguished from an invalid one, and only the first is not retried."""
     with TemporaryDirectory(prefix="licorne-") as folder:
         service = LocalService(Records(), Kept(), SystemClock())
         await service.start(Path(folder) / STORE)
@@ -126,8 +126,8 @@ async def test_errors_of_the_store_are_of_the_same_kind_for_a_worker() -> None:
         await service.stop()
 
 
-async def test_sigterm_is_passed_on_and_all_end_well(tmp_path: Path) -> None:
-    """A stop lets every worker drain, and is a success if each of them exits successfully."""
+async def test_sigterm_drains_all_workers(tmp_path: Path) -> None:
+    """A stop lets every worker drain, and succeeds if each of them exits successfully."""
     async with supervising(DRAINS, DRAINS, file=tmp_path / "hups") as supervisor:
         assert await supervisor.start()
         supervisor.reload()
@@ -139,10 +139,10 @@ async def test_sigterm_is_passed_on_and_all_end_well(tmp_path: Path) -> None:
         assert [each.restarts.count for each in supervisor.workers] == [0, 0]
 
 
-async def test_a_worker_that_does_not_drain_is_killed_and_that_is_no_success(
+async def test_a_worker_that_does_not_drain_is_killed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The end of the supervisor is bounded, whatever a worker does."""
+    """The end of the supervisor is bounded in time, and not a success after a kill."""
     monkeypatch.setattr("licorne_server.assembly.workers.supervisor.STOP_SECONDS", 0.2)
     deaf = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN);" + SERVES.replace(
         "signal.pause()", ""
@@ -152,24 +152,24 @@ async def test_a_worker_that_does_not_drain_is_killed_and_that_is_no_success(
         assert not await supervisor.stop()
 
 
-async def test_a_worker_that_cannot_start_is_an_error_at_once() -> None:
-    """The first start is not tried again: the service manager must notice the failure."""
+async def test_a_worker_that_cannot_start_ends_the_supervisor() -> None:
+    """The first start is not repeated, so that the service manager notices the failure."""
     async with supervising(SERVES, FAILS) as supervisor:
         assert not await supervisor.start()
         assert supervisor.failed.is_set()
 
 
-async def test_a_worker_that_does_not_get_ready_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process that hangs before it serves is ended, and counts as one that has failed."""
+async def test_a_worker_that_does_not_become_ready_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that hangs before it serves is killed, and counts as a failure."""
     monkeypatch.setattr(worker, "START_SECONDS", 0.2)
     async with supervising("import signal; signal.pause()") as supervisor:
         assert not await supervisor.start()
 
 
-async def test_a_loop_of_restarts_is_told_and_is_no_end_while_another_serves(
+async def test_a_restart_loop_is_reported_while_another_worker_serves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The log has it, the document for health and metrics too, and the other worker continues."""
+    """The log and the document for health and metrics have the loop, and the other worker continues."""
     monkeypatch.setattr(worker, "FIRST", 0.0)
     with structlog.testing.capture_logs() as lines:
         async with supervising(SERVES, SERVES_ONCE, file=tmp_path / "once") as supervisor:
@@ -190,10 +190,10 @@ async def test_a_loop_of_restarts_is_told_and_is_no_end_while_another_serves(
     ).items()
 
 
-async def test_when_every_worker_fails_again_and_again_the_supervisor_ends(
+async def test_the_supervisor_ends_when_every_worker_fails_repeatedly(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Then the service manager has to notice, and to start it again."""
+    """The supervisor ends, so that the service manager notices and starts it again."""
     monkeypatch.setattr(worker, "FIRST", 0.0)
     async with supervising(SERVES_ONCE, file=tmp_path / "once") as supervisor:
         assert await supervisor.start()

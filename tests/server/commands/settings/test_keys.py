@@ -1,4 +1,4 @@
-"""Every key of the settings: its values, its effect, and its refusals."""
+"""Every key of the settings: its values, effects and refusals."""
 
 import re
 import tomllib
@@ -218,7 +218,7 @@ def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def file_of(folder: Path, said: dict[str, Any]) -> Path:
-    """A file with these settings, by ``table.key``."""
+    """A file with these settings, given by ``table.key``."""
     file = folder / "licorne.toml"
     tables: dict[str, list[str]] = {}
     for path, value in said.items():
@@ -233,14 +233,14 @@ def tables_of(folder: Path, said: dict[str, Any]) -> Tables:
     return read({}, {}, file_of(folder, said)).tables
 
 
-def test_every_key_is_in_the_table() -> None:
-    """A new key needs a value here."""
+def test_every_key_has_a_tested_value() -> None:
+    """Each key of the settings has a value in the table of this test."""
     assert VALUES.keys() == KEYS.keys()
 
 
 @pytest.mark.parametrize("path", KEYS)
-def test_every_key_does_something(path: str, tmp_path: Path) -> None:
-    """With another value of a key the server has other settings, or the process around it has."""
+def test_every_key_has_an_effect(path: str, tmp_path: Path) -> None:
+    """With another value of a key, the server or the process around it has other settings."""
     beside = {other: VALUES[other][0] for other in BESIDE.get(path, ())}
     if path in PAIRS:
         beside |= {PAIRS[path]: "same", path: "other"}
@@ -251,8 +251,8 @@ def test_every_key_does_something(path: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", KEYS)
-def test_a_variable_says_what_the_file_says(path: str, tmp_path: Path) -> None:
-    """Each key has a variable, whose text means the same."""
+def test_a_variable_equals_the_key_of_the_file(path: str, tmp_path: Path) -> None:
+    """Each key has a variable, whose text has the same meaning."""
     key = KEYS[path]
     value, text = VALUES[path]
     assert key.variable == f"LICORNE_{path.replace('.', '_').upper()}"
@@ -260,7 +260,7 @@ def test_a_variable_says_what_the_file_says(path: str, tmp_path: Path) -> None:
     file = file_of(tmp_path, beside)
     by_variable = read({}, {key.variable: text}, file).tables
     in_file = read({}, {}, file_of(tmp_path, {**beside, path: value})).tables
-    # Paths of a file are relative to its folder.
+    # Paths in a file are relative to its folder.
     assert repr(by_variable).replace(f"{tmp_path}/", "") == repr(in_file).replace(f"{tmp_path}/", "")
 
 
@@ -268,7 +268,7 @@ def test_a_variable_says_what_the_file_says(path: str, tmp_path: Path) -> None:
     ("path", "value", "said"),
     [(path, value, said) for path, (said, values) in REFUSED.items() for value in values],
 )
-def test_a_value_that_cannot_be_is_refused(path: str, value: Any, said: str, tmp_path: Path) -> None:
+def test_an_invalid_value_is_refused(path: str, value: Any, said: str, tmp_path: Path) -> None:
     """The error has file, table, key, the expected form and the value."""
     file = file_of(tmp_path, {path: value})
     with pytest.raises(SettingsError) as refused:
@@ -279,7 +279,7 @@ def test_a_value_that_cannot_be_is_refused(path: str, value: Any, said: str, tmp
 
 
 @pytest.mark.parametrize("url", STORES)
-def test_a_store_that_cannot_be_is_refused(url: str, tmp_path: Path) -> None:
+def test_an_invalid_address_of_a_store_is_refused(url: str, tmp_path: Path) -> None:
     """The error names the invalid part of the address."""
     file = file_of(tmp_path, {STORE[0]: url})
     with pytest.raises(SettingsError) as refused:
@@ -289,15 +289,15 @@ def test_a_store_that_cannot_be_is_refused(url: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("said", "text"), TOGETHER)
-def test_keys_that_do_not_go_together_are_refused(said: dict[str, Any], text: str, tmp_path: Path) -> None:
-    """The error names all keys of the conflict."""
+def test_contradicting_keys_are_refused(said: dict[str, Any], text: str, tmp_path: Path) -> None:
+    """The error names all keys of the contradiction."""
     with pytest.raises(SettingsError) as refused:
         tables_of(tmp_path, said)
     assert str(refused.value) == text
 
 
-def test_the_printed_file_is_that_of_the_defaults(tmp_path: Path) -> None:
-    """`licorne settings` prints all keys as comments, and they change nothing, comments or not."""
+def test_the_printed_settings_are_the_defaults(tmp_path: Path) -> None:
+    """`licorne settings` prints all keys as comments with their defaults."""
     printed = "\n".join(lines())
     keys = {f"{table}.{key}" for table, keys in uncommented(printed).items() for key in keys}
     assert keys == KEYS.keys()
@@ -308,5 +308,5 @@ def test_the_printed_file_is_that_of_the_defaults(tmp_path: Path) -> None:
 
 
 def uncommented(text: str) -> dict[str, Any]:
-    """The document, with keys that are comments."""
+    """The document with its commented keys in force."""
     return tomllib.loads(re.sub("^#(?! )", "", text, flags=re.MULTILINE))

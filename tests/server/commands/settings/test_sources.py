@@ -1,4 +1,4 @@
-"""Flags, variables and the file: their precedence, and their refusals."""
+"""Flags, variables and the file of settings: their precedence and refusals."""
 
 from argparse import ArgumentParser
 from pathlib import Path
@@ -23,17 +23,17 @@ SDK_OFF = "OTEL_SDK_DISABLED"
 
 
 def reading(*arguments: str, **variables: str) -> Reading:
-    """The reading of settings by `serve`."""
+    """The settings that `serve` reads."""
     return reading_of(parser_for("serve").parse_args(["serve", *arguments]), variables)
 
 
 def settings(*arguments: str, **variables: str) -> Settings:
-    """Settings for arguments of `serve`."""
+    """The settings for these arguments of `serve`."""
     return settings_of(parser_for("serve").parse_args(["serve", *arguments]), variables)
 
 
 def problem(*arguments: str, **variables: str) -> str:
-    """Why `serve` does not start."""
+    """The reason why `serve` does not start."""
     try:
         read = reading(*arguments, **variables)
     except SettingsError as error:
@@ -44,19 +44,19 @@ def problem(*arguments: str, **variables: str) -> str:
 
 
 def refuse(read: Reading) -> None:
-    """Refuse settings that a server would refuse."""
+    """Refuse the settings, as a server would."""
     build(read.tables).check()
 
 
-def test_there_are_few_flags() -> None:
-    """All other settings are in the file."""
+def test_few_settings_have_flags() -> None:
+    """The number of flags is small; all other settings are in the file."""
     assert len(FLAGS) + len(["--settings"]) == 22
     assert FLAGS.keys().isdisjoint(MOVED)
     assert {*MOVED.values(), *(key.path for key in FLAGS.values())} == KEYS.keys()
 
 
-def test_a_flag_goes_before_a_variable_and_that_before_the_file() -> None:
-    """The file precedes the default. A list is replaced, not extended."""
+def test_flags_precede_variables_and_variables_the_file() -> None:
+    """Flag, variable, file and default have this precedence; a list is replaced, not extended."""
     file = settings_file(server={"listen": "127.0.0.1:1", "drain": 7}, access={"operators": ["a"]})
     variable = {"LICORNE_SERVER_LISTEN": "127.0.0.1:2", "LICORNE_ACCESS_OPERATORS": "b,c"}
     listens = [
@@ -71,20 +71,20 @@ def test_a_flag_goes_before_a_variable_and_that_before_the_file() -> None:
     assert settings(*file, "--operator", "d", "--operator", "e", **variable).operators == {"d", "e"}
 
 
-def test_a_variable_names_the_file_unless_the_flag_does() -> None:
-    """A service needs no arguments."""
+def test_a_variable_may_name_the_file() -> None:
+    """The variable names the file of settings unless the flag does, so a service needs no arguments."""
     [_, one], other = settings_file(server={"drain": 1}), settings_file(server={"drain": 2})
     assert settings(LICORNE_SETTINGS=one).drain == 1
     assert settings(*other, LICORNE_SETTINGS=one).drain == 2
 
 
-def test_an_empty_variable_says_nothing() -> None:
-    """A composition passes variables that are not set on as empty ones."""
+def test_an_empty_variable_counts_as_unset() -> None:
+    """An empty variable, as a composition passes unset ones, has no effect."""
     assert settings(LICORNE_SERVER_LISTEN="", LICORNE_SETTINGS="", LICORNE_ACCESS_VIEWERS="") == settings()
 
 
 def test_paths_of_a_file_are_relative_to_its_folder(tmp_path: Path) -> None:
-    """Those of flags and variables are relative to the current folder."""
+    """Paths of a file are relative to its folder, and those of flags and variables to the current one."""
     file = tmp_path / "licorne.toml"
     file.write_text('[server]\nstate_dir = "state"\n[access]\noperator_token_files = ["one", "/two"]\n')
     given = settings("--settings", str(file))
@@ -94,8 +94,8 @@ def test_paths_of_a_file_are_relative_to_its_folder(tmp_path: Path) -> None:
     assert settings("--settings", str(file), LICORNE_SERVER_STATE_DIR="here").state_dir == Path("here")
 
 
-def test_an_error_says_where_the_value_comes_from(tmp_path: Path) -> None:
-    """It names the flag, the variable, or file, table and key; all problems are reported at once."""
+def test_an_error_names_the_source_of_the_value(tmp_path: Path) -> None:
+    """The error names flag, variable, or file, table and key; all problems are reported at once."""
     file = tmp_path / "licorne.toml"
     file.write_text("[server]\nlisten = 7070\nworkers = 0\n[bounds]\nmax_asks = 0\nmax_ask = 1\n")
     assert problem("--settings", str(file), "--listen", "a:b", LICORNE_SERVER_WORKERS="x").splitlines() == [
@@ -106,8 +106,8 @@ def test_an_error_says_where_the_value_comes_from(tmp_path: Path) -> None:
     ]
 
 
-def test_a_refusal_of_several_keys_names_each_as_it_was_given() -> None:
-    """It uses flag, variable or key; for a default the flag, or the key if there is a file."""
+def test_a_refusal_names_each_key_as_it_was_given() -> None:
+    """The refusal uses flag, variable or key; for a default the flag, or the key if there is a file."""
     cert = "LICORNE_SERVER_TLS_CERT"
     assert problem(**{cert: "c"}) == f"{cert} and --tls-key are needed together"
     assert problem("--tls-cert", "c", *settings_file()) == "--tls-cert and server.tls_key are needed together"
@@ -121,30 +121,30 @@ def test_a_refusal_of_several_keys_names_each_as_it_was_given() -> None:
     assert said.startswith("access.operator_token_files needs TLS on 0.0.0.0:1")
 
 
-def test_coordination_is_turned_off_whatever_a_file_has_for_it() -> None:
-    """A member can be started alone by a flag."""
+def test_a_flag_disables_the_coordination_of_the_file() -> None:
+    """A flag starts a member alone, whatever the file has for coordination."""
     file = settings_file(coordination={"store": "etcd://h:1", "advertise": "h:7070", "lease": 60})
     assert settings(*file).coordination is not None
     assert settings(*file, "--coordination", "off") == settings()
 
 
-def test_a_byte_order_mark_is_no_error(tmp_path: Path) -> None:
-    """Some editors write one at the beginning of a file."""
+def test_a_byte_order_mark_is_ignored(tmp_path: Path) -> None:
+    """A byte order mark at the beginning of the file, which some editors write, is ignored."""
     file = tmp_path / "licorne.toml"
     file.write_text("[server]\ndrain = 3\n", "utf-8-sig")
     assert settings("--settings", str(file)).drain == 3
 
 
-def test_the_help_may_have_a_percent_sign(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Meanings are texts, and no formats."""
+def test_meanings_with_a_percent_sign_are_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The help prints a percent sign in a meaning unchanged."""
     monkeypatch.setitem(FLAGS, "--memory", KEYS["bounds.max_memory"])
     parser = ArgumentParser()
     add_arguments(parser)
     assert "80 % of the machine" in " ".join(parser.format_help().split())
 
 
-def test_no_machine_has_more_workers_than_are_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`auto` is a permitted value on every machine."""
+def test_automatic_workers_are_within_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`auto` gives an allowed number of workers on every machine."""
     monkeypatch.setattr("os.sched_getaffinity", lambda _: range(300))
     assert 1 <= reading("--workers", "auto").tables.server.workers <= MAX_WORKERS
 
@@ -162,7 +162,7 @@ UNKNOWN = {
 
 
 @pytest.mark.parametrize("text", UNKNOWN, ids=UNKNOWN.values())
-def test_what_a_file_may_not_have_is_named(text: str, tmp_path: Path) -> None:
+def test_unknown_tables_and_keys_are_named(text: str, tmp_path: Path) -> None:
     """An unknown table or key is an error, with the most similar one."""
     file = tmp_path / "licorne.toml"
     file.write_text(text)
@@ -170,8 +170,8 @@ def test_what_a_file_may_not_have_is_named(text: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [None, b"\xff"])
-def test_a_file_that_cannot_be_read_is_named(content: bytes | None, tmp_path: Path) -> None:
-    """It is missing, or no text."""
+def test_an_unreadable_file_is_named(content: bytes | None, tmp_path: Path) -> None:
+    """A file of settings that is missing, or is no text, is named."""
     file = tmp_path / "licorne.toml"
     if content is not None:
         file.write_bytes(content)
@@ -179,8 +179,8 @@ def test_a_file_that_cannot_be_read_is_named(content: bytes | None, tmp_path: Pa
 
 
 @pytest.mark.parametrize("flag", MOVED)
-def test_a_flag_that_has_moved_is_refused_with_its_key(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """This holds whatever its value."""
+def test_a_former_flag_is_refused_with_its_key(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A flag that became a key of the file is refused with that key, whatever its value."""
     for given in ([flag], [flag, "5"], [f"{flag}=5"]):
         with pytest.raises(SystemExit) as ended:
             main(["serve", *given])
@@ -190,8 +190,8 @@ def test_a_flag_that_has_moved_is_refused_with_its_key(flag: str, capsys: pytest
         assert MOVED[flag] in KEYS
 
 
-def test_old_flags_are_known_by_their_names() -> None:
-    """This includes those whose key has another name."""
+def test_former_flags_with_other_names_are_recognized() -> None:
+    """A former flag whose key has another name is refused with that key."""
     expected = {
         "--max-asks": "bounds.max_asks",
         "--no-reservations": "scheduling.reservations",
@@ -205,8 +205,8 @@ def test_old_flags_are_known_by_their_names() -> None:
     assert expected.items() <= MOVED.items()
 
 
-def test_variables_of_others_are_no_settings() -> None:
-    """Those of clients are ignored. An unknown one with our prefix is reported, with a suggestion."""
+def test_variables_of_others_are_ignored() -> None:
+    """Variables of clients are ignored; an unknown one with our prefix gives a warning with a suggestion."""
     client = {
         "LICORNE_TLS_CERT": "a",
         "LICORNE_TARGET": "b",
@@ -219,8 +219,8 @@ def test_variables_of_others_are_no_settings() -> None:
     assert given.unknown["LICORNE_SERVER_LISTENS"] == "LICORNE_SERVER_LISTEN"
 
 
-def test_a_variable_without_its_table_is_known_by_the_key() -> None:
-    """Those of TLS are shared with the client."""
+def test_a_variable_without_its_table_gives_a_suggestion() -> None:
+    """A variable that lacks the table is recognized by its key, except those shared with clients."""
     given = reading(LICORNE_OTLP_ENDPOINT="http://a", LICORNE_MAX_RMS="3", LICORNE_TLS_CERT="b")
     assert given.unknown == {
         "LICORNE_OTLP_ENDPOINT": "LICORNE_TELEMETRY_OTLP_ENDPOINT",
@@ -229,14 +229,14 @@ def test_a_variable_without_its_table_is_known_by_the_key() -> None:
 
 
 def test_a_refusal_shows_no_password() -> None:
-    """Logs of pods have many readers."""
+    """The message about an invalid address does not contain its password."""
     said = problem("--coordination", "etcd://root:secret@h:2379")
     assert "secret" not in said
     assert "h:2379" in said
 
 
-def test_a_server_of_a_demo_has_no_settings_of_the_operator() -> None:
-    """Neither the file, nor a store in which it would be a member."""
+def test_the_server_of_a_demo_ignores_settings_of_the_operator() -> None:
+    """The server of a demo reads neither the file of settings nor the address of a store."""
     theirs = {
         "LICORNE_SETTINGS": "f",
         "LICORNE_COORDINATION_STORE": "etcd://h:1/p",
@@ -248,8 +248,8 @@ def test_a_server_of_a_demo_has_no_settings_of_the_operator() -> None:
     }
 
 
-def test_a_variable_that_sets_nothing_is_logged() -> None:
-    """The server starts all the same: Kubernetes makes variables for each service."""
+def test_an_unknown_variable_is_logged() -> None:
+    """The server starts with a warning, because Kubernetes sets variables for each service."""
     with capture_logs() as lines:
         warn_of({"LICORNE_SERVER_LISTENS": "LICORNE_SERVER_LISTEN"})
     assert lines == [
@@ -271,8 +271,10 @@ def test_a_variable_that_sets_nothing_is_logged() -> None:
         ({"DISABLE_RESERVATION": "true", "LICORNE_SCHEDULING_RESERVATIONS": "true"}, True),
     ],
 )
-def test_the_older_core_s_variable_turns_reservations_off(variables: dict[str, str], reserves: bool) -> None:
-    """Licorne's own variable precedes it."""
+def test_the_variable_of_the_older_core_disables_reservations(
+    variables: dict[str, str], reserves: bool
+) -> None:
+    """The variable of the older core disables reservations, unless Licorne's own is set."""
     assert settings(**variables).reservations is reserves
 
 
@@ -290,22 +292,22 @@ def test_the_older_core_s_variable_turns_reservations_off(variables: dict[str, s
         ({OWN: "", STANDARD: ""}, "http://f/v1/traces"),
     ],
 )
-def test_where_traces_go(variables: dict[str, str], expected: str | None) -> None:
+def test_variables_precede_the_file_for_traces(variables: dict[str, str], expected: str | None) -> None:
     """Licorne's variable precedes OpenTelemetry's, and both precede the file."""
     found = settings(*settings_file(telemetry={"otlp_endpoint": "http://f"}), **variables).traces
     assert (None if found is None else found.url) == expected
     assert found is None or found.sample == USUAL_SAMPLE
 
 
-def test_another_protocol_is_refused() -> None:
-    """A collector in OpenTelemetry's variables must use our protocol, and be an address."""
+def test_another_protocol_for_traces_is_refused() -> None:
+    """OpenTelemetry's variables must have a valid address and the supported protocol."""
     said = problem(**{STANDARD: "http://c:4317", PROTOCOL: "grpc"})
     assert said.startswith(f"{PROTOCOL} is 'grpc', but spans are sent by http/protobuf only")
     assert problem(**{STANDARD: "c:4317"}).startswith(f"{STANDARD}: expected the http or https address")
 
 
 @pytest.mark.parametrize(("limit", "each"), [("1Gi", 2**29), ("8Gi", 2**32), ("64Gi", 2**32)])
-def test_one_rm_alone_cannot_use_up_the_memory(limit: str, each: int) -> None:
+def test_one_rm_may_use_half_of_the_memory(limit: str, each: int) -> None:
     """By default an RM may have half of the process's limit, and at most 4 GiB."""
     assert settings(LICORNE_BOUNDS_MAX_MEMORY=limit).rms.each.memory == each
     both = settings(LICORNE_BOUNDS_MAX_MEMORY=limit, LICORNE_BOUNDS_MAX_RM_MEMORY="7")
@@ -328,13 +330,13 @@ PROBLEMS = {
 
 
 @pytest.mark.parametrize(("arguments", "said"), PROBLEMS.items(), ids=PROBLEMS)
-def test_settings_that_are_not_safe_are_refused(arguments: str, said: str) -> None:
+def test_unsafe_settings_are_refused(arguments: str, said: str) -> None:
     """Invalid or unsafe settings stop the start, with advice."""
     assert problem(*arguments.split()).startswith(said)
 
 
 def test_problems_of_the_configuration_name_the_file(tmp_path: Path) -> None:
-    """Every problem has file, line and column, as in `validate-config`."""
+    """Each problem of the configuration has file, line and column, as in `validate-config`."""
     file = tmp_path / "queues.yaml"
     file.write_text("partitions:\n- name: a\n  queues: [{name: root, hue: 3, parent: 7}]\n")
     head, *problems = problem("--config", str(file)).splitlines()

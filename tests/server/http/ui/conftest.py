@@ -1,4 +1,4 @@
-"""The page over a core that the test drives by hand, with a feed that looks without a delay."""
+"""The page over a core that the test drives, with a feed that samples without a delay."""
 
 import pytest
 
@@ -10,13 +10,13 @@ from support.server.http_site import Site
 
 @pytest.fixture(autouse=True)
 def _looks_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Looks have no delay of a second in tests."""
+    """Let samples have no delay of a second."""
     monkeypatch.setattr(feed, "LOOK_SECONDS", 0.01)
 
 
 @pytest.fixture(autouse=True)
 def _waits_for_members(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No member counts as lost because the machine is slow."""
+    """Let no member count as lost because the machine is slow."""
     monkeypatch.setattr(mirrors, "FIRST_SECONDS", PATIENCE)
 
 

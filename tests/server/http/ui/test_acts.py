@@ -1,4 +1,4 @@
-"""Acts of operators on the page: the acts, their rights, and refusals."""
+"""Acts of operators on the page: their answers, rights and refusals."""
 
 import asyncio
 import json
@@ -30,7 +30,7 @@ CONFIG = (
 
 @pytest.fixture
 async def client() -> AsyncIterator[aiohttp.ClientSession]:
-    """A client that sends no headers of its own."""
+    """A client without headers of its own."""
     async with aiohttp.ClientSession() as client:
         yield client
 
@@ -65,7 +65,7 @@ async def posted(
 
 
 async def rows(client: aiohttp.ClientSession, server: Server, path: str, rm: str = "rm") -> Any:
-    """An answer of the page's reads about the partition."""
+    """The answer of one of the page's lists about the partition."""
     url = f"http://{server.http_address}/ui/api/partition/[{rm}]default/{path}"
     async with client.get(url) as answer:
         return await answer.json()
@@ -74,7 +74,7 @@ async def rows(client: aiohttp.ClientSession, server: Server, path: str, rm: str
 async def test_nodes_are_cordoned_drained_and_uncordoned(
     client: aiohttp.ClientSession, server: Server
 ) -> None:
-    """The page's rows and the node itself have the operator, and the progress of a drain."""
+    """The rows of the page and the node itself have the operator, and the progress of a drain."""
     act: dict[str, Any] = {"name": "n0", "message": "disk"}
     assert await done(client, server, act="cordon", **act) == (200, {"changed": True, "allocations": 1})
     (row,) = (await rows(client, server, "nodes?state=cordoned"))["rows"]
@@ -88,7 +88,9 @@ async def test_nodes_are_cordoned_drained_and_uncordoned(
     assert (await rows(client, server, "nodes?state=cordoned"))["rows"] == []
 
 
-async def test_queues_applications_and_configurations(client: aiohttp.ClientSession, server: Server) -> None:
+async def test_acts_on_queues_applications_and_configurations(
+    client: aiohttp.ClientSession, server: Server
+) -> None:
     """Each act has the answer of its method."""
     stop = await done(client, server, act="stop", name="root", message="why")
     assert stop == (200, {"changed": True, "state": "Stopped"})
@@ -121,7 +123,7 @@ async def test_queues_applications_and_configurations(client: aiohttp.ClientSess
 
 
 async def test_applications_are_held_and_changed(client: aiohttp.ClientSession, server: Server) -> None:
-    """The page's rows have the operator; an impossible move is refused with its reason."""
+    """The rows of the page have the operator, and an impossible move is refused with its reason."""
     act: dict[str, Any] = {"name": "app", "message": "data"}
     held = await done(client, server, act="hold", **act)
     assert held == (200, {"changed": True, "asks": 0, "allocations": 1})
@@ -138,7 +140,7 @@ async def test_applications_are_held_and_changed(client: aiohttp.ClientSession, 
     assert "operatorPriority" not in answer
 
 
-async def test_an_act_leaves_the_same_line_as_the_call(client: aiohttp.ClientSession, server: Server) -> None:
+async def test_an_act_is_audited_like_the_call(client: aiohttp.ClientSession, server: Server) -> None:
     """The audit has the caller, the request, and the outcome."""
     with capture_logs() as lines:
         await done(client, server, act="cordon", name="n0", message="disk")
@@ -150,8 +152,8 @@ async def test_an_act_leaves_the_same_line_as_the_call(client: aiohttp.ClientSes
     ]
 
 
-async def test_what_fails_says_why(client: aiohttp.ClientSession, server: Server) -> None:
-    """The status fits, and the code is that of the call; a configuration has its problems."""
+async def test_a_failed_act_has_the_reason(client: aiohttp.ClientSession, server: Server) -> None:
+    """Status and code are those of the call, and a configuration has its problems."""
     status, answer = await done(client, server, act="drain", name="nowhere")
     assert (status, answer["code"]) == (404, "NOT_FOUND")
     assert answer["error"] == "node nowhere not found in partition [rm]default"
@@ -163,8 +165,8 @@ async def test_what_fails_says_why(client: aiohttp.ClientSession, server: Server
     assert (status, answer["code"], len(answer["problems"])) == (400, "CONFIG_INVALID", 1)
 
 
-async def test_acts_reach_the_rm_of_another_member(client: aiohttp.ClientSession) -> None:
-    """Any member's page acts on any RM, and reports a failure like the owner's page."""
+async def test_acts_reach_the_rms_of_other_members(client: aiohttp.ClientSession) -> None:
+    """The page of any member acts on any RM, and reports a failure like the owner's page."""
     async with two_members() as town:
         act = {"act": "cordon", "rm": "right", "name": "node-of-right"}
         assert await done(client, town.left, **act) == (200, {"changed": True, "allocations": 0})
@@ -188,7 +190,7 @@ async def test_acts_reach_the_rm_of_another_member(client: aiohttp.ClientSession
 async def test_pages_of_other_sites_may_not_act(
     client: aiohttp.ClientSession, server: Server, headers: dict[str, str], status: int, code: str
 ) -> None:
-    """Neither by a form, nor under a foreign origin; nothing is done."""
+    """Requests by a form, or of a foreign origin, are refused and do nothing."""
     body = json.dumps({"act": "cordon", "rm": "rm", "name": "n0"})
     got, answer = await posted(client, server, body, **headers)
     assert (got, answer["code"]) == (status, code)
@@ -223,21 +225,21 @@ NAME = "licorne.example"
         ("null", "", {"*"}, False, False),
     ],
 )
-def test_origins_of_this_server(
+def test_origins_of_the_server_may_act(
     origin: str, asked: str, names: Iterable[str], known: bool, anybody: bool
 ) -> None:
-    """A proxy's name is allowed, with its port; without identities no site may use this address."""
+    """The name of a proxy is allowed with its port; without identities no site may use it."""
     for identified, is_ours in ((True, known), (False, anybody)):
         assert is_own(origin, asked, frozenset(names), identified=identified, secure=False) is is_ours
 
 
 @pytest.mark.parametrize(("scheme", "own"), [("http", False), ("https", True)])
-def test_a_page_without_tls_is_another_site_beside_tls(scheme: str, own: bool) -> None:
-    """A service on the name's port for plain HTTP may not act on the one behind TLS."""
+def test_a_plain_page_may_not_act_on_a_server_with_tls(scheme: str, own: bool) -> None:
+    """A service for plain HTTP on the name's port may not act on the server behind TLS."""
     assert is_own(f"{scheme}://{NAME}", NAME, frozenset(), identified=True, secure=True) is own
 
 
-async def test_a_name_of_any_site_does_not_act(client: aiohttp.ClientSession) -> None:
+async def test_a_wildcard_allows_no_acts(client: aiohttp.ClientSession) -> None:
     """Under `*` a page of any name may read; only one of this server's names or addresses may act."""
     body = json.dumps({"act": "cordon", "rm": "rm", "name": "n0"})
     async with serving(http=LOOPBACK, http_hosts=frozenset({"*"})) as server, connected(server) as channel:
@@ -263,15 +265,15 @@ async def test_a_name_of_any_site_does_not_act(client: aiohttp.ClientSession) ->
         (b'{"act": "apply", "rm": "rm", "config": ""}', "apply: config is empty"),
     ],
 )
-def test_a_body_that_names_no_act_is_refused(body: bytes, why: str) -> None:
+def test_a_body_without_an_act_is_refused(body: bytes, why: str) -> None:
     """The reason names the field."""
     with pytest.raises(Refused) as refused:
         read(body)
     assert str(refused.value).startswith(why)
 
 
-def test_nobody_chooses_what_an_act_means() -> None:
-    """A field that the act itself has cannot be given otherwise."""
+def test_a_fixed_field_of_an_act_cannot_be_given() -> None:
+    """A field that the act itself sets cannot have another value."""
     for name, one in ACTS.items():
         given = {key: not val for key, val in one.fixed.items()} | dict.fromkeys(
             filter(None, [one.needed]), "x"
@@ -281,7 +283,7 @@ def test_nobody_chooses_what_an_act_means() -> None:
 
 
 async def test_only_operators_may_act(tmp_path: Path, client: aiohttp.ClientSession) -> None:
-    """As over gRPC: an RM may not act, not even on its own data; nobody may without a token."""
+    """As over gRPC an RM may not act, not even on its own data; nobody may without a token."""
     for name, token in (("rm", MINE), ("operator", OPERATOR)):
         (tmp_path / name).write_text(token)
     async with (
@@ -304,7 +306,7 @@ async def test_only_operators_may_act(tmp_path: Path, client: aiohttp.ClientSess
 async def test_a_trial_ends_when_its_caller_leaves(
     client: aiohttp.ClientSession, server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """A page that is closed leaves no copy behind."""
+    """A closed page leaves no copy of the core behind."""
     begun = tmp_path / "pid"
 
     def never(*_: object) -> bytes:

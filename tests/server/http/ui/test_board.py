@@ -1,4 +1,4 @@
-"""The messages to viewers of the page: the whole state once, then the changes."""
+"""Messages to viewers of the page: the whole state once, then changes."""
 
 import json
 from typing import Any
@@ -9,7 +9,7 @@ from licorne_server.http.ui.rows import Key
 
 
 def look(board: Board, **values: int) -> None:
-    """A round with these entries; a name begins with the letter of its RM."""
+    """A snapshot with these entries; a name begins with the letter of its RM."""
     board.begin()
     for name, value in values.items():
         board.put(Key("queues", name[0], "p", name), {"name": name, "value": value})
@@ -17,13 +17,13 @@ def look(board: Board, **values: int) -> None:
 
 
 def since(board: Board, version: int, *visible: str) -> dict[str, Any]:
-    """The message to a viewer of a version with access to these RMs, or to all."""
+    """The message to a viewer of a version, with access to these RMs or to all."""
     text = "".join(board.since(version, visible.__contains__ if visible else None))
     found: dict[str, Any] = json.loads(f"{{{text}}}")
     return found
 
 
-def test_a_new_viewer_gets_everything() -> None:
+def test_a_new_viewer_gets_all_entries() -> None:
     """A new viewer gets all entries, including those that have not changed for long."""
     board = Board()
     look(board, a=1)
@@ -33,7 +33,7 @@ def test_a_new_viewer_gets_everything() -> None:
     assert [row["name"] for row in found["queues"]] == ["a", "b"]
 
 
-def test_a_viewer_that_keeps_up_gets_what_has_changed() -> None:
+def test_a_viewer_of_the_last_version_gets_changes() -> None:
     """A viewer of the last version gets the changed entries, and the names of removed ones."""
     board = Board()
     look(board, a=1, b=2, c=3)
@@ -45,8 +45,8 @@ def test_a_viewer_that_keeps_up_gets_what_has_changed() -> None:
     assert found["gone"] == [["queues", "c", "p", "c"]]
 
 
-def test_nothing_new_is_no_new_version() -> None:
-    """An up-to-date viewer gets no message; the first look is sent even if it is empty."""
+def test_an_unchanged_snapshot_makes_no_version() -> None:
+    """An up-to-date viewer gets no message; the first snapshot is sent even if it is empty."""
     board = Board()
     look(board)
     assert board.version == 1
@@ -54,8 +54,8 @@ def test_nothing_new_is_no_new_version() -> None:
     assert board.version == 1
 
 
-def test_a_slow_viewer_gets_all_changes_at_once() -> None:
-    """Each entry as it is now, however often it has changed."""
+def test_a_slow_viewer_gets_each_entry_once() -> None:
+    """A viewer of an older version gets each entry in its present state, however often it changed."""
     board = Board()
     look(board, a=1, b=1)
     version = board.version
@@ -66,8 +66,8 @@ def test_a_slow_viewer_gets_all_changes_at_once() -> None:
     assert found["gone"] == [["queues", "c", "p", "c"]]
 
 
-def test_an_entry_that_comes_back_is_not_gone() -> None:
-    """Whoever has missed both hears of the entry only."""
+def test_an_entry_that_returns_is_not_sent_as_removed() -> None:
+    """A viewer that missed removal and return gets the entry only."""
     board = Board()
     look(board, a=1)
     version = board.version
@@ -78,8 +78,8 @@ def test_an_entry_that_comes_back_is_not_gone() -> None:
     assert "gone" not in found
 
 
-def test_a_viewer_that_is_too_far_behind_begins_anew(monkeypatch: Any) -> None:
-    """Names of removed entries are not kept for ever."""
+def test_a_viewer_of_a_very_old_version_gets_all_entries(monkeypatch: Any) -> None:
+    """The names of removed entries are kept for a bounded number of versions."""
     monkeypatch.setattr(boards, "MAX_GONE", 2)
     board = Board()
     look(board, a=1, b=1, c=1, d=1)
@@ -89,7 +89,7 @@ def test_a_viewer_that_is_too_far_behind_begins_anew(monkeypatch: Any) -> None:
     assert not since(board, board.version)["whole"]
 
 
-def test_a_viewer_sees_only_what_it_may_see() -> None:
+def test_a_viewer_gets_entries_of_its_own_rms_only() -> None:
     """The rights apply to present and to removed entries."""
     board = Board()
     look(board, a1=1, b1=1, b2=1)
@@ -104,8 +104,8 @@ def test_a_viewer_sees_only_what_it_may_see() -> None:
     assert "gone" in since(board, version)
 
 
-def test_a_large_board_is_told_in_many_pieces() -> None:
-    """The encoder of a message can pause between pieces; later changes are not mixed in."""
+def test_a_large_message_is_encoded_in_pieces() -> None:
+    """The encoder may pause between pieces, and later changes are not mixed in."""
     board = Board()
     names = {f"a{number}": number for number in range(2_000)}
     look(board, **names)
@@ -120,8 +120,8 @@ def test_a_large_board_is_told_in_many_pieces() -> None:
     assert told["version"] == 1
 
 
-def test_what_a_viewer_may_not_see_is_passed_by_in_parts() -> None:
-    """A viewer of a small RM beside large ones delays nobody either."""
+def test_entries_of_other_rms_are_skipped_in_pieces() -> None:
+    """A viewer of a small RM beside large ones delays nobody."""
     board = Board()
     look(board, **{f"a{number}": number for number in range(2_000)})
     pieces = list(board.since(0, lambda rm_id: rm_id == "b"))

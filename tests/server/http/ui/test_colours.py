@@ -1,4 +1,4 @@
-"""The colours of the page: texts are readable on every ground, and marks visible, in light and in dark."""
+"""The colours of the page: texts and marks have enough contrast, in light and in dark."""
 
 import re
 from pathlib import Path
@@ -35,7 +35,7 @@ THEMES = ("light", "dark")
 
 
 def luminance(colour: str) -> float:
-    """How bright a colour is, by WCAG 2."""
+    """The luminance of a colour, by WCAG 2."""
     parts = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
     red, green, blue = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
@@ -48,22 +48,22 @@ def contrast(one: str, other: str) -> float:
 
 
 @pytest.mark.parametrize("theme", THEMES)
-def test_every_text_can_be_read_on_its_grounds(theme: str) -> None:
-    """WCAG AA: 4.5 to 1 for texts."""
+def test_texts_have_enough_contrast(theme: str) -> None:
+    """WCAG AA: the contrast of texts is at least 4.5 to 1."""
     at = THEMES.index(theme)
     found = {(text, ground): contrast(COLOURS[text][at], COLOURS[ground][at]) for text, ground in TEXTS}
     assert {pair: round(value, 2) for pair, value in found.items() if value < 4.5} == {}
 
 
 @pytest.mark.parametrize("theme", THEMES)
-def test_every_mark_is_seen_on_its_grounds(theme: str) -> None:
-    """WCAG AA: 3 to 1 for graphics."""
+def test_marks_have_enough_contrast(theme: str) -> None:
+    """WCAG AA: the contrast of graphics is at least 3 to 1."""
     at = THEMES.index(theme)
     found = {(mark, ground): contrast(COLOURS[mark][at], COLOURS[ground][at]) for mark, ground in MARKS}
     assert {pair: round(value, 2) for pair, value in found.items() if value < 3} == {}
 
 
-def test_styles_take_colours_from_the_tokens() -> None:
+def test_every_colour_of_a_style_is_a_token() -> None:
     """Every name that a style uses is defined."""
     names = set(re.findall(r"--([\w-]+):", TOKENS)) | {"depth"}
     for file in Path(str(page.FOLDER)).glob("*.css"):

@@ -1,19 +1,19 @@
-"""Details on the page: objects, searches, and history."""
+"""Details on the page: objects, searches and history."""
 
 from licorne_server.http.ui import page
 from support.core.builders import app, apps, node, nodes, release, releases
 from support.server.http_site import API, MINE, Site
 
 
-async def test_the_heat_map_is_made_once_for_all(town: Site) -> None:
-    """Within the time that it is fresh, the next viewer gets the same."""
+async def test_viewers_share_a_heat_map(town: Site) -> None:
+    """While a heat map is fresh, the next viewer gets the same."""
     first = await town.get(f"{MINE}/heat")
     town.driver.do(nodes(node("late", vcore=1000)))
     assert await town.get(f"{MINE}/heat") == first
 
 
-async def test_hits_say_what_tells_them_apart(town: Site) -> None:
-    """State, queue and user; an application that has ended has its plain id, and the time of its end."""
+async def test_search_hits_are_distinguished(town: Site) -> None:
+    """A hit has state, queue and user; an ended application has its plain id and its end."""
     town.driver.do(releases(release("runner", "r1")))
     town.driver.wait(60)
     town.driver.do(apps(app("runner", "root.full", user="cat")))
@@ -26,7 +26,7 @@ async def test_hits_say_what_tells_them_apart(town: Site) -> None:
     assert hits[1]["name"] != "runner"
 
 
-async def test_a_search_says_when_it_is_not_complete(town: Site) -> None:
+async def test_an_incomplete_search_is_marked(town: Site) -> None:
     """Both the hits of a kind and the examined names are bounded."""
     town.driver.do(apps(*(app(f"many-{n:02}", "root.runs") for n in range(page.HITS + 1))))
     found = await town.get(f"{API}/search?q=many")

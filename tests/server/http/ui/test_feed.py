@@ -1,4 +1,4 @@
-"""The feed: live, once for all viewers, and only while there are any."""
+"""The feed: live, made once for all viewers, and only while there are viewers."""
 
 import asyncio
 from collections import Counter
@@ -20,7 +20,7 @@ from support.server.http_site import API, Site, happened, viewing
 
 
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Grows with each look; its items say which of them were whole."""
+    """A list that grows with each snapshot; its items tell whether it was a whole one."""
     looks: list[bool] = []
     real = looking.Looker.look
 
@@ -32,7 +32,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     return looks
 
 
-async def test_first_comes_what_server_it_is_and_then_everything(town: Site) -> None:
+async def test_the_first_message_has_the_whole_state(town: Site) -> None:
     """RMs with their connection, partitions and queues with their amounts, and the logs."""
     async with viewing(town) as viewer:
         name, hello = await viewer.next()
@@ -51,7 +51,7 @@ async def test_first_comes_what_server_it_is_and_then_everything(town: Site) -> 
     assert queues["root.full"]["max"] == {"vcore": 2000}
 
 
-async def test_then_comes_what_has_changed_and_nothing_else(town: Site) -> None:
+async def test_later_messages_have_changes_only(town: Site) -> None:
     """An unchanged queue is not sent again."""
     async with viewing(town) as viewer:
         await viewer.change()
@@ -63,7 +63,7 @@ async def test_then_comes_what_has_changed_and_nothing_else(town: Site) -> None:
 
 
 def rendered(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Grows with each message that is made; its items say for viewers of which version."""
+    """A list that grows with each message that is encoded; its items are the versions of the viewers."""
     made: list[int] = []
     real = Board.since
 
@@ -75,8 +75,8 @@ def rendered(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return made
 
 
-async def test_a_message_is_made_once_for_all_viewers(town: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Five viewers cost one rendering of everything, and one of each change."""
+async def test_viewers_share_encoded_messages(town: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For five viewers the whole state and each change are encoded once."""
     made = rendered(monkeypatch)
     async with AsyncExitStack() as stack:
         viewers = [await stack.enter_async_context(viewing(town)) for _ in range(5)]
@@ -106,8 +106,8 @@ def board_of(town: Site) -> tuple[Board, TimeSlices]:
     return board, time_slices
 
 
-async def test_a_message_is_made_in_its_turn_among_readers(town: Site) -> None:
-    """While another reader has its slice no message is encoded; a long one delays nobody."""
+async def test_messages_are_encoded_in_time_slices(town: Site) -> None:
+    """While another reader has its time slice no message is encoded, and a long one delays nobody."""
     board, time_slices = board_of(town)
     made = feed.Renderings(time_slices)
     async with time_slices.slice("somebody else"):
@@ -118,7 +118,7 @@ async def test_a_message_is_made_in_its_turn_among_readers(town: Site) -> None:
     assert b'"queues"' in b"".join((await waiting).chunks)
 
 
-async def test_viewers_who_may_see_less_are_told_less(town: Site) -> None:
+async def test_viewers_with_other_rights_get_other_messages(town: Site) -> None:
     """A message for other rights is not shared, even at the same moment."""
     town.driver.do(register(config("[{name: secret}]"), rm="other"))
     board, time_slices = board_of(town)
@@ -153,15 +153,15 @@ async def test_a_long_message_is_sent_in_chunks(town: Site, monkeypatch: pytest.
     assert max(written) < 1000, "a row is not cut"
 
 
-async def test_messages_are_passed_on_at_once(town: Site) -> None:
-    """No cache stores them, and no proxy buffers them."""
+async def test_messages_are_neither_cached_nor_buffered(town: Site) -> None:
+    """No cache stores the messages, and no proxy buffers them."""
     async with town.client.get(f"{town.address}{API}/feed") as answer:
         assert answer.headers["Cache-Control"] == "no-store"
         assert answer.headers["X-Accel-Buffering"] == "no"
 
 
-async def test_large_rms_leave_small_ones_their_place(town: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If not all queues fit, each RM has an equal share; unused room is shared by the others."""
+async def test_queues_are_shared_equally_by_rms(town: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If not all queues fit, each RM has an equal share, and unused room is shared by the others."""
     many = ", ".join(f"{{name: q{number}}}" for number in range(30))
     for rm in ("large", "huge"):
         town.driver.do(register(config(f"[{many}]"), rm=rm))
@@ -180,8 +180,8 @@ async def test_large_rms_leave_small_ones_their_place(town: Site, monkeypatch: p
     assert {row["rm"] for row in found["partitions"] if row["cut"]} == {"large", "huge"}
 
 
-async def test_what_is_gone_is_told(town: Site) -> None:
-    """A queue that was removed from the configuration disappears from the page once it is empty."""
+async def test_a_removed_queue_is_reported(town: Site) -> None:
+    """A queue that was removed from the configuration disappears once it is empty."""
     async with viewing(town) as viewer:
         await viewer.change()
         town.driver.do(reload(config("[{name: runs}, {name: full}, {name: fresh}]")))
@@ -195,8 +195,8 @@ async def test_what_is_gone_is_told(town: Site) -> None:
         assert ["queues", RM, f"[{RM}]default", "root.fresh"] in gone
 
 
-async def test_nothing_is_looked_at_while_nobody_looks(town: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The looks begin with the first viewer, and end with the last."""
+async def test_no_snapshots_without_viewers(town: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Snapshots begin with the first viewer, and end with the last."""
     looks = counted(monkeypatch)
     assert not looks
     async with viewing(town) as first, viewing(town) as second:
@@ -205,10 +205,8 @@ async def test_nothing_is_looked_at_while_nobody_looks(town: Site, monkeypatch: 
         assert looks == [True], "one look serves all viewers"
 
 
-async def test_nothing_is_looked_at_while_nothing_happens(
-    town: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An idle server only sends heartbeats."""
+async def test_an_idle_server_sends_heartbeats_only(town: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without changes no snapshot is made."""
     monkeypatch.setattr(feed, "BEAT_SECONDS", 0.05)
     looks = counted(monkeypatch)
     async with viewing(town) as viewer:
@@ -218,7 +216,7 @@ async def test_nothing_is_looked_at_while_nothing_happens(
         assert looks == [True]
 
 
-async def test_there_are_only_so_many_viewers(town: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_viewers_are_bounded(town: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """One viewer too many is refused, and admitted once another has left."""
     monkeypatch.setattr(feed, "BEAT_SECONDS", 0.05)
     async with AsyncExitStack() as stack:
@@ -235,8 +233,8 @@ async def test_there_are_only_so_many_viewers(town: Site, monkeypatch: pytest.Mo
             assert (await viewer.change())["whole"]
 
 
-async def test_a_server_without_rms_tells_that_there_are_none(site: Site) -> None:
-    """A page need not wait to know that it is up to date."""
+async def test_a_server_without_rms_says_so(site: Site) -> None:
+    """The first message of a server without RMs is complete."""
     async with viewing(site) as viewer:
         found = await viewer.change()
         assert found["whole"]
@@ -252,7 +250,7 @@ async def test_large_trees_are_cut(town: Site, monkeypatch: pytest.MonkeyPatch) 
         assert found["partitions"][0]["cut"]
 
 
-async def test_names_travel_as_json(town: Site) -> None:
+async def test_names_are_encoded_as_json(town: Site) -> None:
     """A name with line ends or tags is a text inside a message, and ends none."""
     name = "<img src=x onerror=alert(1)>"
     town.driver.do(register(config("[{name: a}]"), rm="line\n\nend"), apps(app(name, "root.runs")))
@@ -262,8 +260,8 @@ async def test_names_travel_as_json(town: Site) -> None:
         assert "line\n\nend" in {row["id"] for row in found["rms"]}
 
 
-async def test_idle_partitions_are_passed_by(town: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Changes of one RM cost nothing for the queues of another; a whole look skips nothing."""
+async def test_idle_partitions_are_skipped(town: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Changes of one RM cost nothing for the queues of another; a whole snapshot skips nothing."""
     town.driver.do(register(config("[{name: a}]"), rm="idle"))
     happened(town)
     views = town.driver.views

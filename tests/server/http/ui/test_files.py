@@ -1,4 +1,4 @@
-"""The page's files: served files, their headers, and forbidden contents."""
+"""The page's files: which are served, their headers, and forbidden contents."""
 
 import gzip
 import re
@@ -15,14 +15,14 @@ MAX_LINES = 400
 
 
 @pytest.mark.parametrize(("path", "where"), [("/", "ui"), ("/ui/", "../ui")])
-async def test_the_root_leads_to_the_page(site: Site, path: str, where: str) -> None:
+async def test_the_root_redirects_to_the_page(site: Site, path: str, where: str) -> None:
     """The redirect is relative, so that it works behind a proxy as well."""
     async with site.client.get(site.address + path, allow_redirects=False) as answer:
         assert (answer.status, answer.headers["Location"]) == (302, where)
 
 
 @pytest.mark.parametrize("path", ["/ui", *page.STATIC])
-async def test_every_file_is_served_with_headers_that_keep_it_safe(site: Site, path: str) -> None:
+async def test_files_have_security_headers(site: Site, path: str) -> None:
     """Only the page's own scripts run, no page frames it, and no address is passed on."""
     status, headers, body = await site.ask(path)
     assert status == 200
@@ -36,7 +36,7 @@ async def test_every_file_is_served_with_headers_that_keep_it_safe(site: Site, p
     assert headers["X-Frame-Options"] == "DENY"
 
 
-async def test_a_file_that_is_known_is_not_sent_again(site: Site) -> None:
+async def test_an_unchanged_file_is_not_sent_again(site: Site) -> None:
     """A browser asks whether its copy is current, so that an upgrade is visible at once."""
     _, headers, _ = await site.ask("/ui")
     assert headers["Cache-Control"] == "no-cache"
@@ -46,8 +46,8 @@ async def test_a_file_that_is_known_is_not_sent_again(site: Site) -> None:
     assert status == 200
 
 
-async def test_files_are_compressed_for_those_who_take_it(site: Site) -> None:
-    """The decompressed content is the same."""
+async def test_files_are_compressed(site: Site) -> None:
+    """For clients that accept it a file is compressed, with the same content."""
     _, _, plain = await site.ask("/ui/static/main.js")
     _, headers, body = await site.ask("/ui/static/main.js", Accept_Encoding="gzip")
     assert headers["Content-Encoding"] == "gzip"
@@ -60,7 +60,7 @@ async def test_no_other_file_is_served(site: Site, path: str) -> None:
     assert (await site.refused(path))["status_code"] == 404
 
 
-def test_the_page_loads_nothing_that_is_not_there() -> None:
+def test_the_page_loads_existing_files_only() -> None:
     """Every script, style and module that is named is a file of the page."""
     names = {path.name for path in STATIC.iterdir()}
     html = (STATIC / page.INDEX).read_text()
@@ -71,8 +71,8 @@ def test_the_page_loads_nothing_that_is_not_there() -> None:
 
 
 @pytest.mark.parametrize("file", SCRIPTS, ids=lambda file: file.name)
-def test_no_script_makes_code_or_html_of_a_text(file: Path) -> None:
-    """Names that others choose stay texts; and modules stay short."""
+def test_no_script_turns_texts_into_code(file: Path) -> None:
+    """Names that others choose stay texts, and modules are short."""
     text = file.read_text()
     for word in (
         "innerHTML",

@@ -1,4 +1,4 @@
-"""The lists of the page, in pages."""
+"""Paged lists of the page."""
 
 import pytest
 
@@ -12,8 +12,8 @@ async def names(site: Site, path: str, key: str = "id") -> list[str]:
     return [row[key] for row in (await site.get(f"{MINE}/{path}"))["rows"]]
 
 
-async def test_an_application_that_has_ended_is_found_by_its_name(town: Site) -> None:
-    """Its id may belong to another one by now."""
+async def test_an_ended_application_is_listed_under_its_unique_name(town: Site) -> None:
+    """Its id may belong to another application by now."""
     town.driver.do(releases(release("runner", "r1")))
     town.driver.wait(60)
     town.driver.do(apps(app("runner", "root.runs", user="new")))
@@ -24,8 +24,8 @@ async def test_an_application_that_has_ended_is_found_by_its_name(town: Site) ->
     assert (await town.get(f"{MINE}/application/runner"))["user"] == "new"
 
 
-async def test_pages_follow_one_another(town: Site) -> None:
-    """`next` of one is where the next begins, and the last has none."""
+async def test_pages_are_contiguous(town: Site) -> None:
+    """`next` of one page is where the next begins, and the last page has none."""
     town.driver.do(apps(*(app(f"more-{number}", "root.runs") for number in range(5))))
     seen, after = [], ""
     while True:
@@ -38,7 +38,9 @@ async def test_pages_follow_one_another(town: Site) -> None:
     assert seen == ["more-0", "more-1", "more-2", "more-3", "more-4", "runner", "waiter"]
 
 
-async def test_a_search_looks_at_so_much_at_a_time(town: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_filtered_list_examines_a_bounded_number_of_rows(
+    town: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A page may be empty and have a successor, which continues the search."""
     monkeypatch.setattr(pages, "MAX_LOOKED_AT", 1)
     answer = await town.get(f"{MINE}/applications?q=waiter")
@@ -47,8 +49,8 @@ async def test_a_search_looks_at_so_much_at_a_time(town: Site, monkeypatch: pyte
     assert [row["id"] for row in answer["rows"]] == ["waiter"]
 
 
-async def test_asks_come_in_their_order_with_what_passed_them_over(town: Site) -> None:
-    """Pages count rows, as asks have no names for tokens."""
+async def test_asks_are_listed_in_their_order(town: Site) -> None:
+    """Pages count rows, because asks have no names for tokens; asks have what passed them."""
     town.driver.do(asks(*(ask("waiter", f"x{number}", vcore=1500) for number in range(3))))
     path = "application/waiter/asks?limit=3"
     answer = await town.get(f"{MINE}/{path}")

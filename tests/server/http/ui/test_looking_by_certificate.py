@@ -1,4 +1,4 @@
-"""Access to the page with certificates, and over plain HTTP beside them."""
+"""Access to the page by certificates, and over plain HTTP beside them."""
 
 import asyncio
 import shutil
@@ -34,13 +34,13 @@ FILTERED = [f"{API}/feed", f"{API}/search?q=root"]
 
 @dataclass(frozen=True)
 class Browser:
-    """Asks a server with a certificate, or with none."""
+    """A browser with a certificate, or with none."""
 
     base: str
     certificate: ssl.SSLContext | None = None
 
     async def ask(self, path: str) -> tuple[int, str]:
-        """Status, and the text of a refusal."""
+        """The status, and the text of a refusal."""
         async with (
             aiohttp.ClientSession() as client,
             client.get(self.base + path, ssl=self.certificate or True) as answer,
@@ -49,7 +49,7 @@ class Browser:
             return answer.status, (await answer.json())["message"] if refused else ""
 
     async def statuses(self, asked: list[str]) -> set[int]:
-        """All that is answered to these paths."""
+        """The statuses of these paths."""
         return {(await self.ask(path))[0] for path in asked}
 
     async def first_change(self) -> tuple[str, Any]:
@@ -73,7 +73,7 @@ async def registered(server: Server) -> None:
 
 @pytest.fixture
 async def secure() -> AsyncIterator[Server]:
-    """A server that identifies an RM and an operator by their certificates; both are registered."""
+    """A server that identifies an RM and an operator, both registered, by their certificates."""
     async with serving(http=LOOPBACK, tls=tls(), rm_identities=IDENTITIES, operators=OPERATORS) as server:
         await registered(server)
         yield server
@@ -84,7 +84,7 @@ def browser(server: Server, name: str = "") -> Browser:
     return Browser(f"https://{server.http_address}", https(name))
 
 
-async def test_without_a_certificate_there_are_only_the_files(secure: Server) -> None:
+async def test_without_a_certificate_only_files_are_served(secure: Server) -> None:
     """The page's files are open, and its data is refused with the missing credential."""
     nobody = browser(secure)
     assert await nobody.statuses(["/ui", *page.STATIC]) == {200}
@@ -92,8 +92,8 @@ async def test_without_a_certificate_there_are_only_the_files(secure: Server) ->
         assert await nobody.ask(path) == (403, NO_CERTIFICATE), path
 
 
-async def test_an_rm_sees_its_own_by_its_certificate(secure: Server) -> None:
-    """Data of others is refused, and is neither in the feed nor found."""
+async def test_an_rm_sees_its_own_data_by_its_certificate(secure: Server) -> None:
+    """Data of other RMs is refused, and is neither in the feed nor found."""
     rm = browser(secure, "rm")
     assert await rm.statuses([*MINE, FILTERED[1]]) == {200}
     for path in (*OTHERS, f"{API}/config", f"{API}/events"):
@@ -103,7 +103,7 @@ async def test_an_rm_sees_its_own_by_its_certificate(secure: Server) -> None:
     assert {row["partition"] for row in shown["queues"]} == {"[rm]default"}
 
 
-async def test_an_operator_sees_everything_by_its_certificate(secure: Server) -> None:
+async def test_an_operator_sees_all_rms_by_its_certificate(secure: Server) -> None:
     """The operator sees all RMs."""
     operator = browser(secure, "operator")
     assert await operator.statuses([*MINE, *OTHERS]) == {200}
@@ -112,7 +112,7 @@ async def test_an_operator_sees_everything_by_its_certificate(secure: Server) ->
 
 
 async def test_plain_http_beside_certificates_shows_everything_to_everybody() -> None:
-    """No caller has an identity there, and none may act: the role is that of a viewer."""
+    """No caller has an identity, so the role is that of a viewer."""
     async with serving(
         http=LOOPBACK, http_insecure=True, tls=tls(), rm_identities=IDENTITIES, operators=OPERATORS
     ) as server:
@@ -125,7 +125,7 @@ async def test_plain_http_beside_certificates_shows_everything_to_everybody() ->
 
 @pytest.fixture
 async def directory(tmp_path: Path) -> AsyncIterator[Server]:
-    """A server whose clients may have names in a directory among their alternative names."""
+    """A server whose clients have names in a directory among their alternative names."""
     for name in ("server.pem", "server.key"):
         shutil.copy(FILES / name, tmp_path)
     signers = [FILES / f"{name}.pem" for name in ("ca", "directory", "directory-only")]
@@ -137,8 +137,8 @@ async def directory(tmp_path: Path) -> AsyncIterator[Server]:
         yield server
 
 
-async def test_alternative_names_of_other_kinds_do_not_count(directory: Server) -> None:
-    """Beside a valid one they are ignored; alone they are no name, nor is the common name."""
+async def test_alternative_names_of_other_kinds_are_ignored(directory: Server) -> None:
+    """Beside a valid name they are ignored; alone they are none, and neither is the common name."""
     both = browser(directory, "directory")
     assert await both.statuses(MINE) == {200}
     assert await both.statuses(OTHERS) == {403}
@@ -149,7 +149,7 @@ async def test_alternative_names_of_other_kinds_do_not_count(directory: Server) 
     assert (role, "rms" in shown) == ("rm", False)
 
 
-async def test_other_kinds_of_names_are_nobody_over_grpc(directory: Server) -> None:
+async def test_alternative_names_of_other_kinds_are_no_identity_over_grpc(directory: Server) -> None:
     """gRPC has one text for all of them, which is the name of no RM."""
     for name in ("directory", "directory-only"):
         async with connected_as(name, directory) as channel:

@@ -22,7 +22,7 @@ async def register(server: Server, rm: str, config: str = "") -> None:
         await Shim(channel, rm).register(config=config)
 
 
-async def test_the_feed_has_the_rms_of_all_members_live() -> None:
+async def test_the_feed_includes_the_rms_of_all_members() -> None:
     """RMs, partitions and queues of another member are included, with additions and removals."""
     async with deployment("a", "b") as [left, right]:
         await register(left, "left")
@@ -35,8 +35,8 @@ async def test_the_feed_has_the_rms_of_all_members_live() -> None:
             await board.until(lambda board: board.names("rms") == {"left", "right", "late"})
 
 
-async def test_another_member_is_told_of_the_own_rms_alone() -> None:
-    """So no row circulates, whatever member's page is viewed."""
+async def test_members_send_each_other_their_own_rms_only() -> None:
+    """No row is sent on, so that rows do not circulate."""
     async with deployment("a", "b") as [left, right]:
         await register(left, "left")
         await register(right, "right")
@@ -56,8 +56,8 @@ async def test_another_member_is_told_of_the_own_rms_alone() -> None:
             assert b'"[right]default"' not in told
 
 
-async def test_members_share_the_queues_that_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each includes the same number, and a partition with more is marked as cut."""
+async def test_members_share_the_bound_on_queues(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each member includes the same number of queues, and marks a partition with more as cut."""
     monkeypatch.setattr(looking, "MAX_QUEUES", 2)
     async with deployment("a", "b") as servers:
         await register(servers[0], "left", TWO)
@@ -68,8 +68,8 @@ async def test_members_share_the_queues_that_are_shown(monkeypatch: pytest.Monke
     assert RmId("left") in table_of(servers).rms
 
 
-def test_an_object_is_read_item_by_item() -> None:
-    """Members are read in order, those of lists one by one; a cut object is an error."""
+def test_answers_of_members_are_read_item_by_item() -> None:
+    """Answers are read in order, those of lists one by one, and an incomplete one is an error."""
     value = {"version": 3, "rms": [{"id": "a]"}, {"id": "b"}], "gone": [["rms", "x"]], "time": 1.5}
     text = json.dumps(value, separators=(",", ":"))
     expected = [

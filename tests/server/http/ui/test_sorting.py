@@ -1,4 +1,4 @@
-"""Lists in an order of the viewer's choice."""
+"""Lists in an order that the viewer selects."""
 
 from functools import partial
 from operator import itemgetter
@@ -27,7 +27,7 @@ async def pages(site: Site, path: str, limit: int = 500) -> list[dict[str, Any]]
 
 
 def value(row: dict[str, Any], column: str) -> Any:
-    """The sort key of a list, as read off its rows."""
+    """The sort key of a list, as read from its rows."""
     name, _, amount = column.partition(".")
     found = row[name]
     if amount:
@@ -37,7 +37,7 @@ def value(row: dict[str, Any], column: str) -> Any:
 
 @pytest.fixture
 def crowd(town: Site) -> Site:
-    """The town, and 3,000 applications of 40 users, of which every third has asks."""
+    """An RM with 3,000 applications of 40 users, a third of which have asks."""
     many = range(3000)
     town.driver.do(
         apps(*(app(f"many-{n:04}", "root.runs", user=f"user-{n % 40}") for n in many)),
@@ -55,7 +55,7 @@ COLUMNS = (
 
 @pytest.mark.slow
 async def test_3000_applications_are_sorted_by_each_column(crowd: Site) -> None:
-    """Rising or falling; rows with equal values are in order of their names."""
+    """In either direction, rows with equal values are ordered by their names."""
     whole = await pages(crowd, "applications?sort=name")
     assert len(whole) == len({row["name"] for row in whole}) == 3002
     for column in COLUMNS:
@@ -66,16 +66,16 @@ async def test_3000_applications_are_sorted_by_each_column(crowd: Site) -> None:
         assert [row["name"] for row in found] == [row["name"] for row in expected[:100]], column
 
 
-async def test_an_order_is_found_out_by_looking_at_everything_once(crowd: Site) -> None:
-    """The answer has the work, the number of rows, and the time at which it may be queried again."""
+async def test_an_order_is_computed_once_over_all_rows(crowd: Site) -> None:
+    """The answer has the work, the number of rows, and the time from which it may be queried again."""
     answer = await crowd.get(f"{MINE}/applications?sort=-pending.vcore&waiting=1&limit=2")
     assert (answer["lookedAt"], answer["total"]) == (3002, 3002)
     assert answer["found"] > len(answer["rows"]) == 2
     assert answer["refresh"] >= 2000
 
 
-async def test_pages_stay_together_while_things_change(town: Site) -> None:
-    """A row with an unchanged value is on one page, once, though others are added and removed."""
+async def test_pages_are_consistent_while_rows_change(town: Site) -> None:
+    """A row with an unchanged value is on exactly one page, although others are added and removed."""
     some = [f"many-{n:02}" for n in range(40)]
     town.driver.do(apps(*(app(name, "root.runs", user=f"user-{n % 4}") for n, name in enumerate(some))))
     seen: list[str] = []
@@ -97,7 +97,7 @@ async def test_pages_stay_together_while_things_change(town: Site) -> None:
 
 
 async def test_a_very_long_list_is_cut(town: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The answer says so: rows beyond the bound are in no page."""
+    """Rows beyond the bound are in no page, and the answer says so."""
     monkeypatch.setattr(listing, "MAX_SORTED", 1)
     answer = await town.get(f"{MINE}/applications?sort=-name")
     assert (answer["cut"], answer["lookedAt"], [row["name"] for row in answer["rows"]]) == (
@@ -108,11 +108,11 @@ async def test_a_very_long_list_is_cut(town: Site, monkeypatch: pytest.MonkeyPat
 
 
 async def names(site: Site, path: str, key: str) -> list[Any]:
-    """One column of a list."""
+    """The names in one column of a list."""
     return [row[key] for row in (await site.get(f"{MINE}/{path}"))["rows"]]
 
 
-async def test_other_lists_are_sorted_too(town: Site) -> None:
+async def test_other_lists_are_sorted_by_their_keys(town: Site) -> None:
     """Nodes are sorted by use, users by pending amounts, asks by priority, allocations by size."""
     town.driver.do(
         nodes(node("n3", attributes={"rack": "r1"}, vcore=8000, memory=500)),
@@ -137,8 +137,8 @@ async def test_other_lists_are_sorted_too(town: Site) -> None:
     assert await names(town, "reservations?sort=node", "key") == []
 
 
-async def test_applications_say_why_they_wait(town: Site) -> None:
-    """By the code of the first ask's obstacle, which is a filter too, and in words."""
+async def test_applications_have_the_reason_of_their_wait(town: Site) -> None:
+    """Applications have, and can be filtered by, the code of the first ask's blocker."""
     [waiter] = (await town.get(f"{MINE}/applications?reason=queue_max_exceeded"))["rows"]
     assert waiter["reason"]["code"] == "QUEUE_MAX_EXCEEDED"
     assert "root.full" in waiter["reason"]["text"]
@@ -155,8 +155,8 @@ async def test_applications_say_why_they_wait(town: Site) -> None:
     assert await names(town, "applications?reason=QUEUE_MAX_EXCEEDED", "name") == []
 
 
-async def test_reservations_are_picked(site: Site) -> None:
-    """By queue, by the reason that their asks wait, and by names."""
+async def test_reservations_are_filtered(site: Site) -> None:
+    """Reservations are filtered by queue, by the reason why their asks wait, and by names."""
     properties = "{reservation.max.nodes: '9', application.reservation.max.nodes: '9'}"
     site.driver.do(
         register(config("[{name: a}, {name: b}]", properties=properties)),
@@ -181,7 +181,7 @@ async def test_reservations_are_picked(site: Site) -> None:
         (f"sort={'x' * 300}", "sort: 300 characters, 256 are allowed"),
     ],
 )
-async def test_an_order_that_is_none_is_refused(town: Site, query: str, text: str) -> None:
+async def test_an_unknown_order_is_refused(town: Site, query: str, text: str) -> None:
     """The answer names the parameter and the value."""
     refusal = await town.refused(f"{MINE}/applications?{query}")
     assert refusal["status_code"] == 400
@@ -189,7 +189,7 @@ async def test_an_order_that_is_none_is_refused(town: Site, query: str, text: st
 
 
 async def test_a_cursor_of_another_order_is_refused(town: Site) -> None:
-    """Also if the order is of the same name, but of a list with other values."""
+    """A cursor of another list with an order of the same name is refused as well."""
     cursor = (await town.get(f"{MINE}/applications?sort=name&limit=1"))["next"]
     assert (await town.refused(f"{MINE}/applications?sort=-name&after={cursor}"))["status_code"] == 400
     cursor = listing.Order("name").cursor((1, "x"))

@@ -1,4 +1,4 @@
-"""When the asks of an application waited, ran and were stopped."""
+"""The timeline of an application's asks: when they waited, ran and were stopped."""
 
 from dataclasses import replace
 from typing import Any
@@ -25,8 +25,8 @@ def kinds(row: dict[str, Any]) -> list[str]:
     return [phase["kind"] for phase in row["phases"]]
 
 
-async def test_what_waits_runs_and_has_ended_is_shown(town: Site) -> None:
-    """The latest is first, each phase lasts until the next one; a running one has no end."""
+async def test_waiting_running_and_ended_asks_are_listed(town: Site) -> None:
+    """The latest is first; each phase lasts until the next one, and a running one has no end."""
     town.driver.wait(10)
     town.driver.do(asks(ask("runner", "r2", vcore=1000), ask("runner", "huge", vcore=9000)))
     town.driver.wait(10)
@@ -53,7 +53,7 @@ async def test_what_waits_runs_and_has_ended_is_shown(town: Site) -> None:
 
 
 @pytest.mark.parametrize("rule", PreemptionRule)
-async def test_each_rule_has_its_words(town: Site, rule: PreemptionRule) -> None:
+async def test_each_rule_of_a_stop_has_a_text(town: Site, rule: PreemptionRule) -> None:
     """The timeline has the rule of every stop."""
     stopped = victim("r1", "runner", time=town.driver.now + 5)
     record = replace(stopped, app_id=AppId("runner"), key=AllocationKey("r1"), rule=rule)
@@ -63,8 +63,8 @@ async def test_each_rule_has_its_words(town: Site, rule: PreemptionRule) -> None
     assert row["why"]
 
 
-async def test_rows_are_bounded(town: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The latest are displayed, and the others are counted."""
+async def test_the_rows_of_a_timeline_are_bounded(town: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The latest rows are displayed, and the others counted."""
     monkeypatch.setattr(times, "MAX_ROWS", 2)
     for number in range(7):
         town.driver.wait(1)
@@ -74,8 +74,8 @@ async def test_rows_are_bounded(town: Site, monkeypatch: pytest.MonkeyPatch) -> 
     assert found["more"] == 6
 
 
-async def test_an_application_that_ended_has_its_timeline(town: Site) -> None:
-    """It is found under its name, without later data under its id."""
+async def test_an_ended_application_has_its_timeline(town: Site) -> None:
+    """It is found under its unique name, without later data under its id."""
     town.driver.do(releases(release("runner", "r1")))
     town.driver.wait(60)
     noted(town)

@@ -1,4 +1,4 @@
-"""The history of queues, and of the places of asks, as the page gets it."""
+"""The history of queues, and of the positions of asks, in the page's form."""
 
 from dataclasses import replace
 
@@ -14,7 +14,7 @@ HERE = PartitionName("[rm1]default")
 
 
 async def test_a_queue_has_a_history_of_an_hour_and_of_a_day(town: Site) -> None:
-    """One value for each step from `start` on, with its bounds; a partition has its nodes, too."""
+    """There is a value for each step from `start` on, with bounds; a partition has its nodes."""
     town.record(130)
     hour = await town.get(f"{MINE}/history?queue=root.full")
     assert hour["step"] == 5000
@@ -40,7 +40,7 @@ async def test_a_queue_has_a_history_of_an_hour_and_of_a_day(town: Site) -> None
 
 
 async def test_all_recorded_queues_have_sparklines(town: Site) -> None:
-    """Of the last hour in 60 points, which end now."""
+    """A sparkline has 60 points of the last hour, which ends now."""
     town.record(130)
     found = await town.get(f"{MINE}/sparks?resource=vcore")
     assert sorted(found["queues"]) == ["root", "root.full", "root.runs"]
@@ -51,7 +51,7 @@ async def test_all_recorded_queues_have_sparklines(town: Site) -> None:
     assert (await town.get(f"{MINE}/sparks?resource=gpu"))["queues"] == {}
 
 
-async def test_marks_say_what_changed_and_who_did_it(town: Site) -> None:
+async def test_marks_have_changes_and_their_authors(town: Site) -> None:
     """Marks are configurations, registrations, restarts, acts of operators, and the victims of a step."""
     site = town
     first = Revisions(rm_id=RmId(RM)).adding(load(config("[]")), Source.REGISTRATION, time=1, by="")
@@ -84,7 +84,7 @@ async def test_marks_say_what_changed_and_who_did_it(town: Site) -> None:
     assert "preemption" not in {mark["kind"] for mark in of_queue}
 
 
-async def test_the_place_of_an_ask_is_followed(town: Site) -> None:
+async def test_the_position_of_an_ask_is_recorded(town: Site) -> None:
     """Positions are recorded from the first query on, with the blocker."""
     town.driver.do(asks(ask("waiter", "w3", vcore=1500)))
     path = f"{MINE}/application/waiter/standing?key=w3"
@@ -99,6 +99,6 @@ async def test_the_place_of_an_ask_is_followed(town: Site) -> None:
 
 
 @pytest.mark.parametrize("query", ["span=week", f"queue={'x' * 300}"])
-async def test_a_history_that_is_none_is_refused(town: Site, query: str) -> None:
+async def test_an_invalid_query_of_the_history_is_refused(town: Site, query: str) -> None:
     """The answer names the problem of the parameter."""
     assert (await town.refused(f"{MINE}/history?{query}"))["status_code"] == 400

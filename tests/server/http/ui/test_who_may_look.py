@@ -1,4 +1,4 @@
-"""With tokens the page's files are open, and its data is not."""
+"""With tokens the page's files are public, and its data is not."""
 
 import asyncio
 import json
@@ -44,7 +44,7 @@ async def client() -> AsyncIterator[aiohttp.ClientSession]:
 
 
 async def status(client: aiohttp.ClientSession, server: Server, path: str, token: str = "") -> int:
-    """How a request is answered."""
+    """The status of a request."""
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     async with client.get(f"http://{server.http_address}{path}", headers=headers) as answer:
         return answer.status
@@ -67,33 +67,31 @@ async def first_change(client: aiohttp.ClientSession, server: Server, token: str
         return hello["role"], await viewer.change()
 
 
-async def test_the_files_need_no_token(served: Server, client: aiohttp.ClientSession) -> None:
-    """The files contain no data of an RM, and the page has to ask for the token."""
+async def test_files_need_no_token(served: Server, client: aiohttp.ClientSession) -> None:
+    """The files contain no data of an RM, and the page asks for the token."""
     for path in ("/ui", *page.STATIC):
         assert await status(client, served, path) == 200
 
 
-async def test_data_is_shown_to_its_rm_and_to_operators(
-    served: Server, client: aiohttp.ClientSession
-) -> None:
-    """No other caller gets it, whether it exists or not."""
+async def test_data_is_for_its_rm_and_operators_only(served: Server, client: aiohttp.ClientSession) -> None:
+    """All other callers are refused, whether the data exists or not."""
     for name in DATA:
         path = f"{API}/partition/[mine]default/{name}"
         wanted = 404 if "ann" in name else 200
         assert await answers(client, served, path) == [401, 403, wanted, wanted]
 
 
-async def test_what_is_of_one_rm_is_shown_to_it(served: Server, client: aiohttp.ClientSession) -> None:
-    """And to operators; an RM that does not name itself gets nothing."""
+async def test_data_of_one_rm_needs_its_name(served: Server, client: aiohttp.ClientSession) -> None:
+    """An RM that does not name itself is refused; operators are not."""
     for path in (f"{API}/config", f"{API}/events"):
         assert await answers(client, served, f"{path}?rm=mine") == [401, 403, 200, 200]
         assert await status(client, served, path, MINE) == 403
 
 
-async def test_the_feed_shows_each_viewer_what_it_may_see(
+async def test_the_feed_follows_the_rights_of_the_viewer(
     served: Server, client: aiohttp.ClientSession
 ) -> None:
-    """An RM its own, an operator everything."""
+    """An RM gets its own entries, and an operator everything."""
     assert await status(client, served, f"{API}/feed") == 401
     role, mine = await first_change(client, served, MINE)
     assert role == "rm"
@@ -104,8 +102,10 @@ async def test_the_feed_shows_each_viewer_what_it_may_see(
     assert {rm["id"] for rm in everything["rms"]} == {"mine", "others"}
 
 
-async def test_a_search_finds_what_the_caller_may_see(served: Server, client: aiohttp.ClientSession) -> None:
-    """Names of others are not returned."""
+async def test_a_search_follows_the_rights_of_the_caller(
+    served: Server, client: aiohttp.ClientSession
+) -> None:
+    """Names of other RMs are not returned."""
     url = f"http://{served.http_address}{API}/search?q=root"
     assert await status(client, served, f"{API}/search?q=root") == 401
     for token, wanted in (
@@ -117,7 +117,7 @@ async def test_a_search_finds_what_the_caller_may_see(served: Server, client: ai
         assert {hit["partition"] for hit in found["hits"]} == wanted
 
 
-async def test_viewers_are_told_that_the_server_stops(client: aiohttp.ClientSession) -> None:
+async def test_viewers_are_notified_of_a_stop(client: aiohttp.ClientSession) -> None:
     """Viewers need not wait for a missing heartbeat."""
     async with serving(http=LOOPBACK) as server:
         answer = await client.get(f"http://{server.http_address}{API}/feed")
