@@ -1,1 +1,1 @@
-"""Tools of a checkout: `bench` measures, and `commands` has `licorne bench`. No shipped code imports them."""
+"""Tools of a checkout: `bench` measures, `commands` has `licorne bench`. No shipped code imports them."""

@@ -2,8 +2,8 @@
 
 `bare_server` starts that server in a process of its own. It has the caps and the event loop of the real one,
 but decides nothing: bytes in, bytes out. The program reads its messages from stdin, each after its length.
-The command line has their number, and the behaviour of all methods: `stream` sends all messages for a number
-of rounds, and `echo` sends one message for each one that it reads. The program ends with its parent.
+Its arguments are their number, and the behaviour of all methods: `stream` sends all messages for a number of
+rounds, and `echo` sends one message for each message read. The program ends with its parent.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ LENGTH = struct.Struct("!I")
 
 
 def frame(message: bytes) -> bytes:
-    """A message with its length in front."""
+    """A message preceded by its length."""
     return LENGTH.pack(len(message)) + message
 
 
@@ -60,7 +60,7 @@ Behaviour = Callable[[Context], Awaitable[None]]
 async def bare_server(
     mode: str, messages: Sequence[bytes], *, rounds: int = 1
 ) -> AsyncIterator[ServerProcess]:
-    """A bare server that sends these messages, for the time of the block."""
+    """A bare server that sends these messages, for the duration of the block."""
     arguments = (mode, str(len(messages)), str(rounds))
     async with process_of(*python("ceilings"), *arguments) as process:
         assert process.stdin is not None
@@ -103,11 +103,11 @@ class EveryMethod(grpc.GenericRpcHandler):
     """Serves every method with the same behaviour."""
 
     def __init__(self, behaviour: Behaviour) -> None:
-        """Serve each call by `behaviour`."""
+        """Handle each call with `behaviour`."""
         self._handler: grpc.RpcMethodHandler[bytes, bytes] = stream_handler(behaviour)
 
     def service(self, _: grpc.HandlerCallDetails) -> "grpc.RpcMethodHandler[bytes, bytes]":
-        """The handler, whatever the name."""
+        """The same handler for any method name."""
         return self._handler
 
 
@@ -143,8 +143,7 @@ ENOUGH_REQUESTS = 20_000
 async def echo(wire: Wire, requests: list[bytes], responses: Iterable[bytes], batch: int) -> dict[str, float]:
     """Send requests with `batch` asks each to an echoing server; returns the measures by name.
 
-    The requests are messages of the wire. The responses are AllocationResponses, with the answers
-    to all asks.
+    The requests are in the wire's format. The responses are AllocationResponses with the answers to all asks.
     """
     made = (item for data in responses for item in AllocationResponse.FromString(data).new)
     items = list(islice(made, ENOUGH_REQUESTS * batch))
@@ -168,14 +167,14 @@ async def echo(wire: Wire, requests: list[bytes], responses: Iterable[bytes], ba
 
 
 def client(wire: Wire, target: str, batch: int, progress: Progress = UNSEEN) -> BenchRm | SessionRm:
-    """The client of the scenario, which only sends and counts here."""
+    """The client of the scenario; here it only sends and counts."""
     if wire is Wire.SESSION:
         return SessionRm(target, RM, progress=progress)
     return BenchRm(target, RM, batch, progress)
 
 
 def answered(wire: Wire, batches: Iterable[list[Allocation]]) -> Iterator[bytes]:
-    """Allocations as the messages of a wire."""
+    """Allocations as messages in the format of the wire."""
     for number, batch in enumerate(batches, start=1):
         response = AllocationResponse(new=batch)
         if wire is Wire.SESSION:
@@ -188,7 +187,7 @@ def answered(wire: Wire, batches: Iterable[list[Allocation]]) -> Iterator[bytes]
 
 PARTITION = f"[{RM}]default"
 WHY = "allocation remove as per RM request"
-"""The server's reason for a release, needed here for its length."""
+"""The server's reason for a release; here only its length matters."""
 
 
 def answers_of(scenario: Scenario) -> list[bytes]:
@@ -199,7 +198,7 @@ def answers_of(scenario: Scenario) -> list[bytes]:
 
 
 def allocations_of(scenario: Scenario) -> Iterator[Allocation]:
-    """The allocation of each ask, on the nodes in turn."""
+    """The allocation of each ask; the nodes are used in turn."""
     for number, ask in enumerate(asks(scenario)):
         node = node_name(number % scenario.nodes)
         ask.MergeFrom(Allocation(nodeID=node, partitionName=PARTITION))
@@ -221,13 +220,13 @@ def lone_answers(scenario: Scenario) -> Iterator[bytes]:
 
 
 METHOD = "/licorne.bench.Ceiling/Stream"
-# Enough of either for a meaningful rate.
+# Enough of both for a meaningful rate.
 ENOUGH_ALLOCATIONS = 300_000
 ENOUGH_MESSAGES = 5_000
 
 
 async def ceiling(responses: list[bytes]) -> float:
-    """Allocations a second from a server that only sends these AllocationResponses."""
+    """Allocations per second from a server that only sends these AllocationResponses."""
     allocations = sum(len(AllocationResponse.FromString(data).new) for data in responses)
     rounds = max(1, min(ENOUGH_ALLOCATIONS // allocations, ENOUGH_MESSAGES // len(responses)))
     async with bare_server(STREAM, responses, rounds=rounds) as server:
@@ -236,7 +235,7 @@ async def ceiling(responses: list[bytes]) -> float:
 
 
 async def receive(target: str, expected: int) -> float:
-    """Read the whole stream and count, like the driver of the benchmark; returns the seconds."""
+    """Read the whole stream and count, like the driver of the benchmark; returns the duration in seconds."""
     async with grpc.aio.insecure_channel(target, options=OPTIONS) as channel:
         # Connect before the clock starts.
         await channel.channel_ready()

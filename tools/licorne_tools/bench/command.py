@@ -3,11 +3,11 @@
     python -P command.py [--root FOLDER]... [--pure] [--grpc] [--profile FILE] COMMAND...
     python -P command.py [--root FOLDER]... [--pure] --about
 
-The file is run by its path, by the interpreter of any checkout. So it imports no package of ours before its
-place is settled, and then only modules that every checkout has.
+The file is run by its path, by the interpreter of any checkout. So it imports Licorne's packages only after
+it has chosen their folders, and then only modules that every checkout has.
 
-With `--profile` the command runs under the profiler, and the file is for `python -m pstats`. Times are two to
-three times those of a server without the profiler; only the shares are meaningful.
+With `--profile` the command runs under the profiler, which writes a file for `python -m pstats`. Times are
+two to three times those of a server without the profiler; only the shares are meaningful.
 """
 
 import argparse
@@ -26,11 +26,11 @@ COMPILED = ("licorne_core", "licorne_server")
 SERVER = Path(__file__).parents[3] / "server/licorne_server"
 BUILD_INFO = SERVER / "process/build_info.py"
 CHILD = SERVER / "commands/child.py"
-"""Files of this checkout, whichever one is run."""
+"""Files of this checkout, whichever checkout is run."""
 
 
 def prefer_sources() -> None:
-    """Import the sources of compiled packages; to be called before any import of them."""
+    """Import compiled packages from their sources; to be called before any import of them."""
     ours = [
         Path(folder)
         for package in COMPILED
@@ -49,7 +49,7 @@ def prefer_sources() -> None:
 
 
 def about() -> None:
-    """Print as JSON the build that would run, and the folder of the core."""
+    """Print the build that would run, and the folder of the core, as JSON."""
     import licorne_core
 
     import_module("licorne_server.__main__")  # fails here if the server lacks a package

@@ -4,9 +4,8 @@ Gangs start with placeholders, which real allocations replace. The RM asks for a
 a gang has all its placeholders, the RM submits the real asks, and confirms each requested stop of a
 placeholder at once.
 
-The loads of preemption have asks with victims, or an ask that preemption cannot help. In each of these
-worlds the *lender* is a queue above its guarantee. Its allocations allow preemption, and are of one size,
-the unit.
+The loads of preemption have asks with victims, or an ask that preemption cannot help. In each of these loads
+the *lender* is a queue above its guarantee. Its allocations allow preemption, and are of one size, the unit.
 """
 
 from collections.abc import AsyncIterator, Iterable, Iterator
@@ -31,24 +30,24 @@ from licorne_tools.bench.scenarios import Scenario
 from licorne_tools.bench.session_rm import SessionRm
 
 Size = tuple[int, int]
-"""Milli-cores and bytes of an ask."""
+"""Milli-cores and bytes of memory of an ask."""
 
 LENDER, GREEDY = "lender", "greedy"
 LENDER_APPS = 10
 # Age from which an ask may preempt others: practically zero.
 AT_ONCE = "1ms"
-# Victims of each claim on a full cluster, and the least allocations on a node.
+# Number of victims of each claim on a full cluster, and minimum number of allocations on a node.
 VICTIMS, FEWEST_HELD = 2, 10
-# Longer than any run: each victim is ready before.
+# Longer than any run: each victim is ready earlier.
 LONG_NOTICE = "1h"
-# In a storm, in units: allocations of a node, shortage of the greedy ask, surplus of the lender.
+# In a storm, in units: allocations on a node, shortage of the greedy ask, surplus of the lender.
 LENT, LACKING, SPARE = 8, 4, 3
 
 
 def full_configuration(scenario: Scenario, notice: str = "") -> str:
     """A lender without a guarantee, and leaves with guarantees for all their claims.
 
-    The lender's victims have that notice; empty for none.
+    `notice` is the notice of the lender's victims, empty for no notice.
     """
     due = times(claim(), scenario.apps * scenario.asks)
     lender = leaf(LENDER)
@@ -135,14 +134,14 @@ def lent(count: int, unit: Size) -> Iterator[Allocation]:
 
 
 def claiming(asks: Iterable[Allocation]) -> Iterator[Allocation]:
-    """The asks, allowed to preempt others."""
+    """The asks, with permission to preempt others."""
     for ask in asks:
         ask.preemptionPolicy.allowPreemptOther = True
         yield ask
 
 
 def leaf(name: str, guaranteed: Size | None = None) -> dict[str, Any]:
-    """A leaf of the configuration."""
+    """The configuration of a leaf."""
     made: dict[str, Any] = {"name": name, "properties": {"preemption.delay": AT_ONCE}}
     if guaranteed is not None:
         vcore, memory = guaranteed
@@ -177,7 +176,7 @@ async def preempt(server: ServerProcess, scenario: Scenario, options: Options) -
 
 
 async def notice(server: ServerProcess, scenario: Scenario, options: Options) -> LoadResult:
-    """The same load over a session: by an RM whose victims are stopped at once, and by one with notices."""
+    """The same load over a session: by an RM whose victims are stopped at once, and by an RM with notices."""
     quiet = await claimed(server, scenario, QUIET_RM, "", options.progress)
     load = await claimed(server, scenario, RM, LONG_NOTICE, options.progress)
     rates = [each.allocations / each.seconds for each in (quiet, load)]
@@ -264,7 +263,7 @@ class Claims:
     """
 
     def __init__(self, rm: Allocating, scenario: Scenario) -> None:
-        """Start with no message sent."""
+        """Start without any message sent."""
         self._rm = rm
         self._replies = Replies(rm, scenario.batch)
         self._asks = claims(scenario)
@@ -290,7 +289,7 @@ class Claims:
         return responses
 
     def figures(self, responses: int) -> dict[str, float]:
-        """Number and rate of victims, time until the last one was named, and numbers of messages."""
+        """Number and rate of victims, time until the last victim was chosen, and numbers of messages."""
         victims = self._replies.confirmations
         return {
             "victims": victims,
@@ -302,7 +301,7 @@ class Claims:
 
 
 async def gang(server: ServerProcess, scenario: Scenario, options: Options) -> LoadResult:
-    """The time from the first placeholder sent to the last real allocation received.
+    """Measure from the first placeholder sent to the last real allocation received.
 
     Both kinds count as allocations: two for each member. The messages of a member are the ask for a
     placeholder and its allocation, the real ask, the release of the placeholder and its confirmation, and the
@@ -317,7 +316,7 @@ async def gang(server: ServerProcess, scenario: Scenario, options: Options) -> L
 
 
 def applications(scenario: Scenario) -> Iterator[AddApplicationRequest]:
-    """The applications of the scenario, each with the size of its gang."""
+    """The applications of the scenario, each with the total size of its placeholders."""
     vcore, memory = map(sum, zip(*(size(number) for number in range(scenario.asks)), strict=True))
     for application in workload.applications(scenario):
         application.placeholderAsk.CopyFrom(workload.resource(vcore, memory))
@@ -325,7 +324,7 @@ def applications(scenario: Scenario) -> Iterator[AddApplicationRequest]:
 
 
 def size(number: int) -> tuple[int, int]:
-    """The size of a member, which is that of its task group."""
+    """The size of the member with this number; members of a task group have the same size."""
     return workload.SIZES[number % len(workload.SIZES)]
 
 
@@ -373,7 +372,7 @@ class Gangs:
         return responses
 
     def _hear(self, placed: Iterable[Allocation]) -> list[Allocation]:
-        """The real asks of the gangs whose placeholders are complete with these allocations."""
+        """Return the real asks of the gangs whose placeholders these allocations complete."""
         due: list[Allocation] = []
         for allocation in placed:
             if not allocation.placeholder:

@@ -1,4 +1,4 @@
-"""The RM's side of a benchmark, kept lean: si.v1 streams, messages made beforehand.
+"""The RM's side of a benchmark, with little overhead: si.v1 streams, messages created in advance.
 
 Responses are read as bytes and parsed once, for counting; there is no other work per message.
 """
@@ -34,17 +34,17 @@ class Progress:
     """The progress of a piece of work: its current step."""
 
     def __init__(self) -> None:
-        """Begin without work."""
+        """Start without work."""
         self.begin("licorne bench")
 
     def begin(self, work: str) -> None:
-        """Begin another piece of work, and its time."""
+        """Begin another piece of work, and measure its time."""
         self._work = work
         self._start = perf_counter()
         self.step("")
 
     def step(self, name: str, of: int = 0) -> None:
-        """Begin the next step, with `of` parts if known."""
+        """Begin the next step, with `of` parts if their number is known."""
         self._name, self._of = name, of
         self._done = 0
 
@@ -76,15 +76,15 @@ RawStream = grpc.aio.StreamStreamCall[bytes, bytes]
 
 
 class BenchError(Exception):
-    """The server failed at the task of the benchmark, so there is nothing to measure."""
+    """The server failed in the benchmark, so there is nothing to measure."""
 
 
 @asynccontextmanager
 async def limited(seconds: float, spare: float = 0.0, failure: str = "not done after") -> AsyncIterator[None]:
-    """A block of at most `seconds`, and `spare` seconds of planned waits.
+    """A block that may take `seconds`, and `spare` seconds of planned waits.
 
     Raises:
-        BenchError: the time is over, or the server has refused a call.
+        BenchError: the time has passed, or the server has refused a call.
     """
     try:
         async with asyncio.timeout(seconds + spare):
@@ -96,7 +96,7 @@ async def limited(seconds: float, spare: float = 0.0, failure: str = "not done a
 
 
 class Allocating(Protocol):
-    """An RM whose asks and releases are sent, and whose allocations are read, over either wire."""
+    """An RM that sends asks and releases, and reads allocations, over either wire."""
 
     @property
     def rm_id(self) -> str:
@@ -116,7 +116,7 @@ class BenchRm:
     """One registered RM with its streams. Use as a context manager."""
 
     def __init__(self, target: str, rm_id: str, batch: int, progress: Progress = UNSEEN) -> None:
-        """Send `batch` items in each request. Connect with the first call.
+        """Send `batch` items in each request. The first call connects.
 
         The connection is not shared. Accepted items and allocations advance `progress`.
         """
@@ -191,7 +191,7 @@ class BenchRm:
         requests: Iterable[T],
         items: int,
     ) -> None:
-        """Send requests with this number of items, and wait until all are accepted."""
+        """Send requests with `items` items in total, and wait until all are accepted."""
         self.progress.step(step, of=items)
         await together(put(call, requests), taken(call, items, self.progress))
 
@@ -235,9 +235,9 @@ class BenchRm:
     async def one_by_one(
         self, asks: Iterable[Allocation], rate: float, enough: Callable[[], bool]
     ) -> list[float]:
-        """Send one ask after the other until `enough` is true, at most `rate` a second.
+        """Send asks one by one until `enough` is true, at most `rate` per second.
 
-        Each ask waits until the last one is placed and released. Returns the seconds from each send to
+        Each ask waits until the previous one is placed and released. Returns the seconds from each send to
         its allocation.
         """
         latencies = []
@@ -255,7 +255,7 @@ class BenchRm:
         return latencies
 
     async def steady(self, asks: Iterable[Allocation], rate: float) -> tuple[list[float], list[bytes]]:
-        """Send all asks at `rate` a second without waiting for allocations, which are released at once.
+        """Send all asks at `rate` per second without waiting for allocations, which are released at once.
 
         Returns the seconds from each send to the allocation, and the raw responses.
         """
@@ -276,8 +276,8 @@ class BenchRm:
     ) -> tuple[list[float], list[bytes]]:
         """Read until all sent asks are placed.
 
-        The end is always noticed: the sender finishes right after a send, whose answer, or that of the
-        following release, has yet to arrive.
+        The end is always noticed: when the sender finishes, right after a send, the answer to its ask or to
+        the following release is still to arrive.
         """
         latencies: list[float] = []
         responses: list[bytes] = []
@@ -293,7 +293,7 @@ class BenchRm:
 
 
 async def together(sending: Coroutine[Any, Any, None], reading: Coroutine[Any, Any, T]) -> T:
-    """Send while reading, and return the result of reading; the first failure ends both."""
+    """Send while reading; return the result of reading. The first failure ends both."""
     try:
         async with asyncio.TaskGroup() as group:
             group.create_task(sending)
@@ -304,7 +304,7 @@ async def together(sending: Coroutine[Any, Any, None], reading: Coroutine[Any, A
 
 
 async def put(call: grpc.aio.StreamStreamCall[T, Any], requests: Iterable[T]) -> None:
-    """Write requests to a stream without other writers."""
+    """Write requests to a stream to which nothing else writes."""
     for request in requests:
         await call.write(request)
 
@@ -334,7 +334,7 @@ class Replies:
     """Sends asks and confirmations, at most `batch` in a message, and counts the messages."""
 
     def __init__(self, rm: Allocating, batch: int) -> None:
-        """Start with no message sent."""
+        """Start without any message sent."""
         self._rm = rm
         self._batch = batch
         self.requests = 0
@@ -347,7 +347,7 @@ class Replies:
             await self._send(request.SerializeToString())
 
     async def confirm(self, released: Iterable[AllocationRelease], why: TerminationType.ValueType) -> int:
-        """Confirm the requested releases with this reason; returns their number."""
+        """Confirm the requested releases for the reason `why`; returns their number."""
         confirmed = 0
         for some in batched((item for item in released if item.terminationType == why), self._batch):
             await self._send(releases(self._rm.rm_id, some, why))

@@ -1,4 +1,4 @@
-"""A real etcd with one server on loopback, with its data in memory if possible."""
+"""A real etcd with one server on loopback, which keeps its data in memory if possible."""
 
 import asyncio
 import os
@@ -18,15 +18,15 @@ START_SECONDS = 240.0
 POLL_SECONDS = 0.05
 
 MEMORY = Path("/dev/shm")
-"""Where files are never written to a disk. etcd waits for its disk with each change."""
+"""A folder whose files are never written to a disk; etcd waits for its disk with each change."""
 
 
 @asynccontextmanager
 async def running_etcd() -> AsyncIterator[str]:
-    """Start etcd; its ``HOST:PORT`` for clients. It ends with the block.
+    """Start etcd, and yield its ``HOST:PORT`` for clients. It ends with the block.
 
     Raises:
-        BenchError: there is no such program, or it does not start.
+        BenchError: etcd is not installed, or does not start.
     """
     program = shutil.which("etcd")
     if program is None:
@@ -78,7 +78,7 @@ async def _is_healthy(port: int) -> bool:
 
 
 def free_ports(number: int) -> list[int]:
-    """Unused ports of loopback."""
+    """Unused ports on loopback."""
     with ExitStack() as stack:
         held = [stack.enter_context(socket.socket()) for _ in range(number)]
         for one in held:

@@ -1,7 +1,7 @@
-"""The bench of failover: the time that an RM has no owner after the death of one.
+"""The bench of failover: the time during which an RM has no owner after its owner was killed.
 
-Owners are killed in two deployments: the workers of one supervisor, which sees the death, and members
-that share an etcd, where the lease has to end first.
+Owners are killed in two deployments: the workers of one supervisor, which notices the death at once, and
+members that share an etcd, where the lease has to expire first.
 """
 
 import asyncio
@@ -34,41 +34,41 @@ from licorne_tools.bench.scenarios import Scenario
 
 LIMIT_SECONDS = 600.0
 LIMIT_OF_ONE = 240.0
-"""Seconds until all members serve again, and until an RM has an owner again, at most."""
+"""Maximum number of seconds until all members serve again, and until an RM has an owner again."""
 
 POLL_SECONDS = 0.05
 GLANCE_SECONDS = 0.002
-"""Seconds between two reads of the client's counters: the precision of its times."""
+"""Seconds between two reads of the client's counters, and so the precision of its times."""
 
 RM = "bench"
 DOOR = "door"
-"""The member that the RM dials, which drains and so owns nothing."""
+"""The member to which the RM connects; it drains, and so owns nothing."""
 
 STAGES = ("welcome", "replayed", "failover")
-"""The times from a kill: to the welcome of the next owner, the end of the replay, and the first new
-allocation."""
+"""The measured times after a kill: until the welcome of the next owner, the end of the replay, and the first
+new allocation."""
 
 
 class Deployment(ABC):
-    """Members, one of which owns the RM."""
+    """Members of which one owns the RM."""
 
     target: str
-    """The address that the RM dials."""
+    """The address to which the RM connects."""
 
     @abstractmethod
     async def running(self) -> Mapping[str, int]:
-        """The processes of the members that may own the RM, by name; none while one is missing."""
+        """The processes of the members that may own the RM, by name; empty while one is missing."""
 
     @abstractmethod
     async def snapshot(self) -> Snapshot:
-        """The present state of the store."""
+        """The current state of the store."""
 
     @abstractmethod
     async def revive(self, name: str) -> None:
         """Start a killed member again."""
 
     async def kill_owner(self) -> str:
-        """Kill the owner of the RM, as soon as all members have joined; its name."""
+        """Kill the owner of the RM once all members have joined; returns its name."""
         async with limited(LIMIT_OF_ONE, failure="no owner that can be killed after"):
             while True:
                 name, process = await self._owner()
@@ -78,7 +78,7 @@ class Deployment(ABC):
                 await asyncio.sleep(POLL_SECONDS)
 
     async def _owner(self) -> tuple[str, int]:
-        """The owner and its process; 0 while there is none, or a member is missing."""
+        """The owner and its process id; 0 while there is no owner, or a member is missing."""
         running = await self.running()
         snapshot = await self.snapshot() if running else Snapshot()
         record = snapshot.rms.get(RmId(RM))
@@ -93,13 +93,13 @@ class Workers(Deployment):
     """The workers of a supervisor."""
 
     def __init__(self, server: ServerProcess, count: int) -> None:
-        """Take `count` workers as the members."""
+        """Use `count` workers as the members."""
         self.target = server.target
         self._supervisor = server.pid
         self._count = count
 
     async def running(self) -> Mapping[str, int]:
-        """The workers; none while fewer than all run."""
+        """The workers; empty while not all of them run."""
         workers = workers_of(self._supervisor)
         return {worker.name: worker.pid for worker in workers} if len(workers) == self._count else {}
 
@@ -117,17 +117,17 @@ class Workers(Deployment):
 
 
 class MembersWithEtcd(Deployment):
-    """Members that share an etcd, each a server by itself, and the one that the RM dials."""
+    """Members that share an etcd, each a server of its own, and the member to which the RM connects."""
 
     def __init__(self, url: str, processes: AsyncExitStack) -> None:
-        """Over the store of that address; started servers end with `processes`."""
+        """Use the store at that address; started servers end with `processes`."""
         self._url = url
         self._processes = processes
         self._store = EtcdStore(read_coordination(url))
         self._pids: dict[str, int] = {}
 
     async def start(self, count: int) -> None:
-        """Start the member that RMs dial, and `count` others."""
+        """Start the member to which RMs connect, and `count` others."""
         self._processes.push_async_callback(self._store.close)
         await self._store.compare_and_set(f"{DRAIN}{DOOR}", encode(Drain("bench")), 0)
         self.target = (await self._start(DOOR)).target
@@ -152,7 +152,7 @@ class MembersWithEtcd(Deployment):
         server = await running.__aenter__()
 
         async def end() -> None:
-            # A killed server raises on exit.
+            # A killed server raises an error at exit.
             with suppress(ServerFailed):
                 await running.__aexit__(None, None, None)
 
@@ -161,24 +161,24 @@ class MembersWithEtcd(Deployment):
 
 
 async def first(store: Store) -> Snapshot:
-    """The present state of a store: the first one that a watch yields."""
+    """The current state of a store: the first snapshot that a watch yields."""
     async with aclosing(store.watch()) as snapshots:  # type: ignore[type-var]
         return await anext(snapshots)
 
 
 @asynccontextmanager
 async def workers(count: int) -> AsyncIterator[Deployment]:
-    """A number of workers of a supervisor."""
+    """A supervisor with `count` workers."""
     async with running_server(more=("--workers", str(count))) as server:
         yield Workers(server, count)
 
 
 @asynccontextmanager
 async def members(count: int) -> AsyncIterator[Deployment]:
-    """A number of members with an etcd of their own, and a further member that the RM dials.
+    """An etcd, `count` members that share it, and a further member to which the RM connects.
 
     Raises:
-        BenchError: there is no etcd, or it does not start.
+        BenchError: etcd is not installed, or does not start.
     """
     async with running_etcd() as etcd, AsyncExitStack() as processes:
         deployment = MembersWithEtcd(f"etcd://{etcd}/bench", processes)
@@ -195,8 +195,8 @@ async def failover(
     Returns the measures by name, in milliseconds from the kill.
 
     Raises:
-        BenchError: the server fails at its task, or there is no etcd.
-        ServerFailed: it does not start, or ends.
+        BenchError: the server fails, or etcd is not installed.
+        ServerFailed: the server does not start, or ends early.
     """
     progress.step(f"starting {count} members")
     async with (workers if store == "local" else members)(count) as deployment:
@@ -221,7 +221,7 @@ async def failover(
 
 
 async def _one(deployment: Deployment, rm: "_Rm", key: str) -> Sequence[float]:
-    """Kill the owner once all members are present; returns the seconds to each of the stages."""
+    """Kill the owner once all members are present; returns the seconds until each of `STAGES`."""
     rm.mark()
     name = await deployment.kill_owner()
     start = perf_counter()
@@ -241,7 +241,7 @@ class _Rm:
     """An RM with Licorne's own client, which reconnects by itself."""
 
     def __init__(self, client: Client, scenario: Scenario, progress: Progress) -> None:
-        """Nothing is sent before `fill`."""
+        """Create the RM; nothing is sent before `fill`."""
         self._client = client
         self._scenario = scenario
         self._progress = progress
@@ -251,7 +251,7 @@ class _Rm:
 
     @asynccontextmanager
     async def listening(self) -> AsyncIterator[None]:
-        """Note allocations during the block."""
+        """Record allocations during the block."""
         task = asyncio.create_task(self._listen())
         try:
             yield
@@ -259,7 +259,7 @@ class _Rm:
             task.cancel()
 
     async def fill(self) -> None:
-        """Have all allocations of the scenario."""
+        """Ask for all allocations of the scenario, and wait for them."""
         scenario = self._scenario
         vcore, memory = workload.LARGEST
         room = 2 * scenario.pods_per_node

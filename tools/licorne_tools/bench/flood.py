@@ -1,4 +1,4 @@
-"""An RM that sends all its asks at once, from a process of its own.
+"""An RM that sends all its asks at once, from its own process.
 
 `flooding` starts the process. The program registers an RM, prints ``ready``, waits for a line on stdin,
 floods, and prints a line of JSON and the raw responses.

@@ -24,11 +24,11 @@ from licorne_tools.bench.runs import alone, run_once
 from licorne_tools.bench.scenarios import SCENARIOS, Scenario
 
 LIMIT = 1.25
-"""Limit of the median of the pairs' ratios."""
+"""Maximum of the median ratio of the pairs."""
 FIRST, SECOND, ALL = 3, 6, 9
-"""Pairs of the first look, and the minimum and maximum of pairs after the second look."""
+"""Number of pairs of the first look, and minimum and maximum number after the second look."""
 SECONDS = 75.0
-"""Seconds after which no further pair is begun beyond the minimum of the second look."""
+"""Seconds after which no further pair is started, except up to the minimum of the second look."""
 MEASURE = "cpu_us_per_allocation"
 SCENARIO = SCENARIOS["shim"].scaled(pods=20_000)
 ROOT = Path(licorne_core.__file__).parents[2]
@@ -58,7 +58,7 @@ def parent_of(root: Path) -> str:
 
 @contextmanager
 def exported(root: Path, commit: str) -> Iterator[Path]:
-    """A folder with the files of a commit, for the time of the block.
+    """A folder with the files of a commit, for the duration of the block.
 
     Raises:
         NotUsable: git has failed.
@@ -75,8 +75,8 @@ def exported(root: Path, commit: str) -> Iterator[Path]:
 def enough(ratios: Iterable[float], late: Callable[[], bool]) -> list[float]:
     """The ratios of as many pairs as needed.
 
-    A good first look is enough. A bad one is followed by a second look, which ends at its minimum of
-    pairs if it is late.
+    A good first look is enough. A bad one is followed by a second look, which ends at its minimum number of
+    pairs if `late` is true.
     """
     found = []
     for ratio in ratios:
@@ -98,7 +98,7 @@ def pure(checkout: Path) -> Installation:
 
 
 def measured(root: Path, other: Path, scenario: Scenario) -> Iterator[float]:
-    """The ratio of one pair after the other, each printed.
+    """Measure pairs; yield the ratio of each, after it is printed.
 
     Raises:
         NothingToCompare: the server of the parent commit has failed.
@@ -121,7 +121,7 @@ def measured(root: Path, other: Path, scenario: Scenario) -> Iterator[float]:
 
 
 def gate(root: Path, scenario: Scenario) -> bool:
-    """Compare, and print builds and result; True if the cost is within the limit.
+    """Compare the commits, and print the builds and the result; True if the cost is within the limit.
 
     Raises as `measured` does, and NotUsable if this source cannot be imported.
     """
@@ -143,7 +143,7 @@ def gate(root: Path, scenario: Scenario) -> bool:
 
 
 def run(root: Path = ROOT, scenario: Scenario = SCENARIO) -> int:
-    """The program; 0 within the limit or with nothing to compare, else 1."""
+    """The program; returns 0 if the cost is within the limit or there is nothing to compare, else 1."""
     try:
         return 0 if gate(root, scenario) else 1
     except NothingToCompare as why:

@@ -1,4 +1,4 @@
-"""Installations of the server: an interpreter, and the place and form of our packages.
+"""Installations of the server: an interpreter, and the folder and form of Licorne's packages.
 
 `--against` compares this installation with another checkout, another interpreter, the pure form, or
 the transport of gRPC's library.
@@ -31,8 +31,8 @@ class NotUsable(Exception):
 class Installation:
     """An interpreter, a checkout whose sources replace installed packages, and the form.
 
-    With `pure` our packages are imported from sources, even if they are compiled; with `grpc` gRPC is
-    served by its own library, even if the wheel licorne-transport is installed.
+    With `pure` Licorne's packages are imported from sources, even if they are compiled; with `grpc` the
+    server uses gRPC's own library, even if the wheel licorne-transport is installed.
     """
 
     python: str
@@ -52,7 +52,7 @@ class Installation:
         return [self.python, "-P", str(PROGRAM), *options, *arguments]
 
     def server(self, profile: Path | None = None) -> list[str]:
-        """The start of a command line of `licorne`; its profile is written to `profile`."""
+        """The start of a `licorne` command line; with `profile` the profile is written to that file."""
         return self.command(*([] if profile is None else ["--profile", str(profile)]))
 
 
@@ -64,7 +64,7 @@ HERE = Installation(sys.executable)
 class Build(BuildInfo):
     """A build with the folder of the core, and its commit.
 
-    `commit` is empty if the folder is not in a repository, and ends in a plus if it was changed.
+    `commit` is empty if the folder is not in a repository, and ends in a plus after uncommitted changes.
     """
 
     folder: str
@@ -83,7 +83,7 @@ def this_build() -> Build:
 
 
 def build_of(installation: Installation) -> Build:
-    """The build of an installation, reported by a process that imports it.
+    """The build of an installation, as reported by a process that imports the server.
 
     Raises:
         NotUsable: the server cannot be imported, or the report is invalid.
@@ -113,9 +113,9 @@ def build_of(installation: Installation) -> Build:
 
 
 def commit_of(folder: Path) -> str:
-    """The commit of the files in a folder, with a plus if they were changed.
+    """The commit of the files in a folder, with a plus if there are uncommitted changes.
 
-    Empty if git does not track them, as in an installed package.
+    Empty if git does not track the files, as in an installed package.
     """
     sources = [f":/{root}" for root in ROOTS]
     try:
@@ -150,12 +150,12 @@ PYTHON = "python"
 
 
 def compared(what: str) -> tuple[Installation, Build]:
-    """The installation of a value of `--against`, and its build.
+    """The installation named by a value of `--against`, and its build.
 
     `what` is `pure`, `grpc`, a checkout, a Python, or a `licorne` command.
 
     Raises:
-        NotUsable: it does not exist, or its server cannot be imported.
+        NotUsable: the installation does not exist, or its server cannot be imported.
     """
     if what in (PURE, GRPC):
         installation = Installation(HERE.python, pure=what == PURE, grpc=what == GRPC)
@@ -170,7 +170,7 @@ def compared(what: str) -> tuple[Installation, Build]:
 
 
 def checkout(folder: Path) -> tuple[Installation, Build]:
-    """A checkout: run by the interpreter of its .venv, or by this one if it has none."""
+    """A checkout, which is run by the interpreter in its .venv, or by this one if it has none."""
     if not (folder / CORE).is_dir():
         raise NotUsable(f"{folder} is no checkout: it has no {CORE}")
     python = folder / ".venv/bin" / PYTHON

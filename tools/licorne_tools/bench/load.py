@@ -22,7 +22,7 @@ from licorne_tools.bench.scenarios import Scenario
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """Seconds on the clock, and CPU seconds of the server and of this process, its client."""
+    """Elapsed seconds, and CPU seconds of the server and of this process, its client."""
 
     seconds: float
     server: float
@@ -43,14 +43,14 @@ class Meter:
     """Measures from its creation on."""
 
     def __init__(self, pid: int) -> None:
-        """The server is the process `pid`."""
+        """Start to measure; the server is the process `pid`."""
         self._pid = pid
         self._server = cpu_seconds(pid)
         self._client = time.process_time()
         self._start = time.perf_counter()
 
     def read(self) -> Cost:
-        """The seconds and CPU seconds spent since the creation."""
+        """The elapsed seconds and CPU seconds since the creation."""
         seconds = time.perf_counter() - self._start
         return Cost(
             seconds=seconds,
@@ -65,9 +65,9 @@ POLL_SECONDS = 0.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Options of a run: `idle_seconds` is the time to measure an idle server.
+    """Options of a run: `idle_seconds` is the time during which an idle server is measured.
 
-    With `bare`, bare servers are measured too, for the limits of the transport. `progress` is updated
+    With `bare`, bare servers are measured too, to find the limits of the transport. `progress` is updated
     during the run.
     """
 
@@ -82,8 +82,8 @@ class Options:
 class LoadResult:
     """The result of a load: AllocationResponses, number of allocations, time, and further measures.
 
-    `cost` is that of the whole load, which may have taken longer than the counted allocations.
-    `requests` are the messages for an echo; without requests no echo is measured.
+    `cost` is that of the whole load, which may have taken longer than the counted allocations. `requests` are
+    the messages for an echo; if there are none, no echo is measured.
     """
 
     responses: list[bytes]
@@ -106,7 +106,7 @@ async def joined(
     nodes: Iterable[NodeInfo] | None = None,
     applications: Iterable[AddApplicationRequest] | None = None,
 ) -> AsyncIterator[BenchRm]:
-    """An RM with the configuration, nodes and applications of the scenario, or with the given ones."""
+    """An RM with the configuration, nodes and applications of the scenario, or with those given."""
     async with BenchRm(target, rm_id, scenario.batch, progress) as rm:
         await rm.register(config or workload.configuration(scenario), extra)
         await rm.add_nodes(workload.nodes(scenario) if nodes is None else nodes)
@@ -121,7 +121,7 @@ async def timed(
     progress: Progress = UNSEEN,
     **extra: float,
 ) -> LoadResult:
-    """Measure the work to its end."""
+    """Measure the work until its end."""
     progress.step("placing", of=allocations)
     meter = Meter(server.pid)
     responses = await work
@@ -136,7 +136,7 @@ async def timed(
 
 
 async def pending(server: ServerProcess, expected: int) -> None:
-    """Wait until the server has this number of pending asks."""
+    """Wait until the server has `expected` pending asks."""
     async with grpc.aio.insecure_channel(server.target) as channel:
         stub = StateStub(channel)
         while True:

@@ -1,4 +1,4 @@
-"""The bench of workers: the cost of allocations over several.
+"""The bench of workers: the cost of allocations over several workers.
 
 The workers of a supervisor are its children. Their CPU is read from the kernel's clocks.
 """
@@ -31,7 +31,7 @@ class WorkerProcess:
 
 
 def workers_of(supervisor: int) -> list[WorkerProcess]:
-    """The workers of a supervisor that run, from the kernel's files (Linux)."""
+    """The running workers of a supervisor, from the kernel's files (Linux)."""
     children = Path(f"/proc/{supervisor}/task/{supervisor}/children").read_text().split()
     found = [_worker(int(pid)) for pid in children]
     return sorted((worker for worker in found if worker is not None), key=lambda worker: worker.name)
@@ -59,7 +59,7 @@ class WorkersMeter:
     """Measures a supervisor and its workers from its creation on, or a server without workers."""
 
     def __init__(self, server: ServerProcess) -> None:
-        """Note the CPU seconds that the processes have used already."""
+        """Record the CPU seconds that the processes have used already."""
         pids = [worker.pid for worker in workers_of(server.pid)]
         self._supervisor = server.pid if pids else 0
         self._begun = {pid: cpu_seconds(pid) for pid in [*pids, server.pid]}
@@ -73,13 +73,13 @@ class WorkersMeter:
 
 
 async def shared(workers: int, rms: int, scenario: Scenario, progress: Progress = UNSEEN) -> dict[str, float]:
-    """Several RMs with the same scenario at the same time, each in a process, on a number of workers.
+    """Run several RMs with the same scenario at the same time, each in its own process, on `workers` workers.
 
     Returns the measures by name.
 
     Raises:
-        BenchError: the server fails at its task.
-        ServerFailed: it does not start, or ends.
+        BenchError: the server fails.
+        ServerFailed: the server does not start, or ends early.
     """
     async with limited(LIMIT_SECONDS), AsyncExitStack() as stack:
         progress.step(f"starting {workers} workers")

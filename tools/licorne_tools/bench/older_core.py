@@ -21,11 +21,11 @@ from licorne_tools.bench.scenarios import SCENARIOS
 
 MODULE = Path(__file__).parents[3] / "clients/go/shimtest"
 LICORNE = "LICORNE_BIN"
-"""The variable with the `licorne` command for the benchmark."""
+"""The environment variable with the `licorne` command for the benchmark."""
 BUILD_SECONDS = 1800.0
 RUN_SECONDS = 600.0
 BENCHMARKS = ("test", "-c", "-vet=off")
-"""How the benchmarks are built."""
+"""Arguments with which the benchmarks are built."""
 SHOWN_LINES = 15
 
 
@@ -33,7 +33,7 @@ SHOWN_LINES = 15
 class Benchmark:
     """A benchmark of the module: its name, and the names that it gives to the two cores.
 
-    `measures` are by their units there; the first one is the rate.
+    `measures` are by their units in the benchmark's output; the first one is the rate.
     """
 
     name: str
@@ -43,13 +43,13 @@ class Benchmark:
 
     @property
     def rate(self) -> tuple[str, str]:
-        """Unit and measure of the rate."""
+        """The unit of the rate, and its measure."""
         return next(iter(self.measures.items()))
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """One of the sizes of a benchmark, under `path`: a number of pods or asks on a number of nodes."""
+    """One of the sizes of a benchmark, named `path`: a number of pods or asks on a number of nodes."""
 
     benchmark: Benchmark
     path: str
@@ -80,10 +80,10 @@ PODS = Benchmark(
         "server-µs/pod": "server_cpu_us_per_pod",
     },
 )
-"""The process of the shim has the in-process core too."""
+"""The benchmark of pods, in which the shim's process also contains the in-process core."""
 ASK_SCENARIOS = [SCENARIOS[name] for name in ("core1", "shim", "onebigapp", "manyapps", "tenants")]
 POD_SIZES = ((5_000, 50), (50_000, 5_000))
-"""Numbers of pods and of nodes."""
+"""Numbers of pods, and of nodes."""
 SHAPES = (
     *(Shape(ASKS, each.name, each.name, each.pods, each.nodes) for each in ASK_SCENARIOS),
     *(
@@ -94,16 +94,16 @@ SHAPES = (
 
 
 def go() -> str | None:
-    """The Go command, if it is installed."""
+    """The Go command; None if it is not installed."""
     return shutil.which("go")
 
 
 @contextmanager
 def built(command: str, *how: str, module: Path = MODULE, package: str = ".") -> Iterator[Path]:
-    """A program of a Go module, which exists inside the block; `command` and `package` are arguments of `go`.
+    """A program of a Go module, which exists during the block; `command` and `package` are arguments of `go`.
 
     Raises:
-        BenchError: it cannot be built.
+        BenchError: the program cannot be built.
     """
     with TemporaryDirectory() as folder:
         program = Path(folder) / "program"
@@ -112,7 +112,7 @@ def built(command: str, *how: str, module: Path = MODULE, package: str = ".") ->
 
 
 def benchmarked(program: Path, shape: Shape, side: Side) -> Run:
-    """Have a core place all pods or asks once; returns the measures by name.
+    """Let a core place all pods or asks once; returns the measures by name.
 
     Raises:
         BenchError: the benchmark has failed, or reports no figures.
@@ -128,7 +128,7 @@ def benchmarked(program: Path, shape: Shape, side: Side) -> Run:
 
 
 def figures(text: str) -> Mapping[str, float]:
-    """The figures of a benchmark's line by their units; empty without such a line."""
+    """The figures of a benchmark's line by their units; empty if there is no such line."""
     for line in text.splitlines():
         name, *words = line.split() or [""]
         if name.startswith("Benchmark"):
@@ -138,10 +138,10 @@ def figures(text: str) -> Mapping[str, float]:
 
 
 def output(command: Sequence[str], seconds: float, module: Path = MODULE) -> str:
-    """What a program prints in the folder of a module.
+    """Run a program in the folder of a module; returns its output.
 
     Raises:
-        BenchError: it fails, or does not end in time; with its last lines.
+        BenchError: the program fails, or does not end in time; the text has its last lines.
     """
     process = subprocess.Popen(
         command,
@@ -151,7 +151,7 @@ def output(command: Sequence[str], seconds: float, module: Path = MODULE) -> str
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        # In a group of its own, so that its server can be ended with it.
+        # In its own process group, so that its server can be ended with it.
         process_group=0,
     )
     try:

@@ -35,8 +35,8 @@ class Section:
 def put_section(folder: Path, section: Section) -> Path:
     """Write a section into its page in a folder, with its pictures beside it; returns the page.
 
-    The section replaces the first one of the same title, or is appended. The rest of the page stays.
-    A missing folder or page is created. Files are replaced atomically.
+    The section replaces the first one of the same title, or is appended. The remainder of the page stays. A
+    missing folder or page is created. Files are replaced atomically.
     """
     folder.mkdir(parents=True, exist_ok=True)
     page = folder / PAGE
@@ -55,7 +55,7 @@ def exchange(file: Path, text: str) -> None:
 
 
 def replaced(page: str, section: Section) -> str:
-    """The text of a page with this section in it."""
+    """The text of a page in which the section is inserted or replaced."""
     text = f"## {section.title}\n\n{section.text.strip()}\n"
     lines = page.splitlines(keepends=True)
     found = headings(lines)
@@ -140,7 +140,7 @@ RATIOS_PICTURE = "performance-ratios.svg"
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A measure of the page: its heading with the unit, and the file of its picture, if any."""
+    """A measure of the page: its heading with the unit, and the file of its picture, if there is one."""
 
     name: str
     heading: str
@@ -165,7 +165,7 @@ class Measured:
     sides: Sequence[Sequence[Run]]
 
     def spreads(self, measure: str) -> list[Spread]:
-        """A measure of each side; empty if it was not measured, or has no meaning here."""
+        """The spread of a measure on each side; empty if it was not measured, or has no meaning here."""
         if measure == RATE and self.scenario.kind in (ScenarioKind.LATENCY, ScenarioKind.WIRE_LATENCY):
             return []  # an input of the scenario
         if any(measure not in run for runs in self.sides for run in runs):
@@ -173,7 +173,7 @@ class Measured:
         return [Spread.of(run[measure] for run in runs) for runs in self.sides]
 
     def ratios(self, measure: str) -> list[float]:
-        """The ratios of the pairs; none of a single server."""
+        """The ratios of the pairs; empty for a single server."""
         if len(self.sides) == 1 or not self.spreads(measure):
             return []
         this, other = self.sides
@@ -208,7 +208,7 @@ def section(
 
 
 def labels(builds: Sequence[Build]) -> list[str]:
-    """Labels that distinguish the builds: the form, the commit, the interpreter, or else the order."""
+    """Labels that distinguish the builds: the form, the commit, the interpreter, or otherwise the order."""
     for tell in (
         [build.form for build in builds],
         [build.commit for build in builds],
@@ -220,7 +220,7 @@ def labels(builds: Sequence[Build]) -> list[str]:
 
 
 def names(scenarios: Iterable[Scenario]) -> list[str]:
-    """The names of scenarios; equal names with the settings that differ."""
+    """The names of scenarios; settings that differ distinguish equal names."""
     texts = {
         scenario: [f"{scenario.pods:,} asks", f"{scenario.nodes:,} nodes", *setting_texts(scenario)]
         for scenario in scenarios
@@ -242,7 +242,7 @@ def again(build: Build, command: str) -> str:
 
 
 def shapes(named: Mapping[str, Measured]) -> str:
-    """A table of the scenarios with sizes and numbers of runs."""
+    """A table of the scenarios with their sizes and numbers of runs."""
     rows = [(name, found.scenario.about, *map(brief, sizes(found))) for name, found in named.items()]
     return plain_table(("Scenario", "What", "Asks", "Nodes", "Runs"), rows)
 

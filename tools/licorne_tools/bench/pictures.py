@@ -18,19 +18,19 @@ COLORS = ("#1f6feb", "#d9822b")
 GRID = "#d0d7de"
 INK = "#1f2328"
 WIDTH, ROW, FRAME = 8.8, 0.44, 1.2
-"""Inches: width of the picture, height of a scenario, height of the frame."""
+"""Inches: width of the picture, height of a scenario, and height of the frame."""
 APART = 0.17
-"""Distance of two series from the middle of a scenario, in rows."""
+"""Distance of two series from the middle of a scenario's row, in rows."""
 
 MARGIN = 1.1
-"""Factor by which the axis exceeds the values."""
+"""Factor by which the axis is longer than the largest value."""
 ROOM = 0.1
-"""Additional length of the axis for the last label, as a share."""
+"""Additional length of the axis for the last label, as a share of its length."""
 
 T = TypeVar("T")
 Series = Mapping[str, Mapping[str, Spread]]
 Ratios = Mapping[str, Mapping[str, Sequence[float]]]
-"""By the names of series and scenario."""
+"""Ratios by the names of series and scenario."""
 
 
 def by_scenario(measure: str, names: Sequence[str], series: Series) -> str:
@@ -81,7 +81,7 @@ def style() -> AbstractContextManager[None]:
 def drawn(
     names: Sequence[str], unit: str, shown: Callable[[float], str], values: Sequence[float]
 ) -> Iterator[Axes]:
-    """Axes with a row for each name, the first one on top, and room for all values.
+    """Axes with a row for each name, the first name on top, and with room for all values.
 
     The caller draws during the block.
     """
@@ -117,7 +117,7 @@ def rows(names: Iterable[str], found: Mapping[str, T]) -> Iterator[tuple[int, T]
 
 
 def point(axes: Axes, spread: Spread, row: float, color: str, shown: Callable[[float], str]) -> None:
-    """A point with whiskers and its figure."""
+    """Draw a point with whiskers and its figure."""
     ends = [[spread.median - spread.min], [spread.max - spread.median]]
     axes.errorbar([spread.median], [row], xerr=ends, fmt="o", color=color, capsize=3)
     axes.annotate(

@@ -1,4 +1,4 @@
-"""Programs beside a bench, each in a process of its own with pipes for stdin and stdout."""
+"""Programs that run beside a bench, each in its own process with pipes for stdin and stdout."""
 
 import asyncio
 import sys
@@ -10,25 +10,25 @@ from licorne_tools.bench.driver import BenchError
 
 READY = "ready"
 LONGEST_LINE = 64 * 1024 * 1024
-"""Bytes of a line that a program prints, at most."""
+"""Maximum number of bytes of a line that a program prints."""
 
 
 class Program:
-    """A prepared program: it has printed ``ready``, and acts after a line on stdin."""
+    """A prepared program: it has printed ``ready``, and starts to act after a line on stdin."""
 
     def __init__(self, name: str, process: Process) -> None:
-        """`name` is for messages."""
+        """Wrap the process; `name` is for messages."""
         self._name = name
         self._process = process
 
     async def begin(self) -> None:
-        """Tell the program to begin."""
+        """Let the program begin."""
         assert self._process.stdin is not None
         self._process.stdin.write(b"go\n")
         await self._process.stdin.drain()
 
     async def answer(self, line: bytes) -> bytes:
-        """The line with which the program answers a line.
+        """Send a line; returns the program's answer, which is a line too.
 
         Raises:
             BenchError: the program has ended.
@@ -61,14 +61,14 @@ class Program:
 
 @asynccontextmanager
 async def prepared(name: str, module: str, *arguments: str) -> AsyncIterator[Program]:
-    """A prepared program of `licorne_tools.bench`, for the time of the block."""
+    """A prepared program of `licorne_tools.bench`, for the duration of the block."""
     async with begun(name, *python(module), *arguments) as program:
         yield program
 
 
 @asynccontextmanager
 async def begun(name: str, *command: str) -> AsyncIterator[Program]:
-    """A prepared program of any language, for the time of the block."""
+    """A prepared program in any language, for the duration of the block."""
     async with process_of(*command) as process:
         assert process.stdout is not None
         if await process.stdout.readline() != f"{READY}\n".encode():
@@ -83,7 +83,7 @@ def python(module: str) -> tuple[str, ...]:
 
 @asynccontextmanager
 async def process_of(*command: str) -> AsyncIterator[Process]:
-    """A process, for the time of the block."""
+    """A process, for the duration of the block."""
     process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, limit=LONGEST_LINE)
     try:
         yield process
@@ -94,6 +94,6 @@ async def process_of(*command: str) -> AsyncIterator[Process]:
 
 
 async def told_to_begin() -> bool:
-    """In the program: print ``ready``, and wait for the line on stdin; False at its end."""
+    """For the program: print ``ready``, and wait for the line on stdin; False if stdin ends first."""
     print(READY, flush=True)
     return bool(await asyncio.to_thread(sys.stdin.readline))

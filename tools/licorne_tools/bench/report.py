@@ -35,7 +35,7 @@ class Spread:
         return cls(known[0], median(known), known[-1])
 
     def quoted(self, shown: Callable[[float], str] | None = None) -> str:
-        """``29.4 (28.9 to 30.1)``; the median alone if all texts are equal, as for a single run."""
+        """``29.4 (28.9 to 30.1)``; only the median if all texts are equal, as for a single run."""
         least, middle, greatest = map(shown or brief, (self.min, self.median, self.max))
         return middle if least == greatest else f"{middle} ({least} to {greatest})"
 
@@ -77,11 +77,11 @@ OVERVIEW = {
     "OF ECHO %": "echo_percent",
     "RSS MIB": "peak_rss_mib",
 }
-"""The columns of a table with several scenarios, and the measures in them."""
+"""The columns of a table with several scenarios, and their measures."""
 
 
 def summary(runs: Sequence[Run]) -> dict[str, Spread]:
-    """The spread of every measure."""
+    """The spread of each measure."""
     return {name: Spread.of(run[name] for run in runs) for name in runs[0]}
 
 
@@ -164,9 +164,9 @@ def setting_texts(scenario: Scenario) -> list[str]:
 
 
 def overview(results: Sequence[Result]) -> tuple[list[str], list[list[str]]]:
-    """Headers, and a line for each scenario, without empty columns.
+    """Headers, and a row for each scenario, without empty columns.
 
-    A figure is the median, with the spread of several runs.
+    A figure is the median, with the spread if there are several runs.
     """
     filled = {
         header: measure
@@ -183,7 +183,7 @@ def overview(results: Sequence[Result]) -> tuple[list[str], list[list[str]]]:
 
 
 def described(scenario: Scenario, *, asked: bool) -> Mapping[str, str]:
-    """The identifying cells of a scenario; with `asked` including the answers to checks."""
+    """The cells that identify a scenario; with `asked` also its answers to checks."""
     cells = {
         "SCENARIO": scenario.name,
         "WIRE": scenario.wire.value,
@@ -227,8 +227,8 @@ class Side(Enum):
 def turns(pairs: int) -> Iterator[tuple[int, Side]]:
     """The side of each turn, with the number of the pair from 1: this, other, other, this, and so on.
 
-    The first side alternates, because on a machine that becomes slower the second side would lose in
-    every pair.
+    The first side alternates, because otherwise the second side would lose every pair on a machine that
+    becomes slower.
     """
     for number in range(1, pairs + 1):
         order = tuple(Side) if number % 2 else tuple(reversed(Side))
@@ -249,21 +249,21 @@ class Pairs:
 
     @property
     def complete(self) -> Sequence[tuple[Run, Run]]:
-        """The pairs of which both runs are made."""
+        """The pairs with both runs."""
         return list(zip(self.this, self.other, strict=False))
 
     @property
     def measures(self) -> list[str]:
-        """The measures of both sides."""
+        """The measures that both sides have."""
         this, other = self.complete[0]
         return [name for name in this if name in other]
 
     def ratios(self, measure: str) -> list[float]:
-        """This side's figure divided by the other's, for each pair with a divisor above 0."""
+        """Ratios of this side's figure to the other's, for each pair whose divisor is above 0."""
         return [this[measure] / other[measure] for this, other in self.complete if other[measure]]
 
     def spreads(self, measure: str) -> tuple[Spread, Spread, Spread | None]:
-        """The spreads of this side, of the other side, and of the ratios if there are any."""
+        """The spreads of this side, of the other side, and of the ratios; the last is None without ratios."""
         this, other = zip(*self.complete, strict=True)
         ratios = self.ratios(measure)
         return (
@@ -289,7 +289,7 @@ def pair_rows(pairs: Pairs, measures: Iterable[str]) -> list[list[str]]:
 
 
 def pairs_table(results: Sequence[Compared]) -> tuple[list[str], list[list[str]]]:
-    """Headers and rows: for one scenario all measures, for several those of an overview."""
+    """Headers and rows: all measures of a single scenario, or those of an overview of several."""
     if len(results) == 1:
         [(_, pairs)] = results
         return [*PAIR_HEADERS], pair_rows(pairs, pairs.measures)

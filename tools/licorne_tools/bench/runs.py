@@ -24,9 +24,9 @@ from licorne_tools.bench.session_rm import SessionRm
 
 MI = 1024 * 1024
 RATE = 200.0
-# Asks before the first latency that counts.
+# Asks before the first latency that is counted.
 WARM_UP = 50
-# Minimum of latencies, even if the other RM ends sooner.
+# Minimum number of latencies, even if the other RM ends earlier.
 FEWEST_BESIDE = 10
 SETTLE_SECONDS = 1.0
 ALONE_ASKS = 600
@@ -38,7 +38,7 @@ LIMIT_SECONDS = 600.0
 async def run_once(scenario: Scenario, options: Options) -> dict[str, float]:
     """Run a scenario with a fresh server; returns the measures by name, with units.
 
-    Raises BenchError if the server fails at its task, ServerFailed if it ends.
+    Raises BenchError if the server fails, ServerFailed if it ends early.
     """
     has_ceilings = options.bare and scenario.kind not in BARE
     async with limited(LIMIT_SECONDS, options.idle_seconds):
@@ -55,7 +55,7 @@ async def run_once(scenario: Scenario, options: Options) -> dict[str, float]:
 
 
 def server_of(scenario: Scenario, options: Options) -> AbstractAsyncContextManager[ServerProcess]:
-    """The server of a run, or the echo in its place."""
+    """The server of a run, or an echoing server in its place."""
     if scenario.kind in BARE:
         return bare_server(ECHO, answers_of(scenario))
     return running_server(
@@ -64,7 +64,7 @@ def server_of(scenario: Scenario, options: Options) -> AbstractAsyncContextManag
 
 
 def raised_caps(scenario: Scenario) -> dict[str, str]:
-    """Variables of a server on which an RM may have all nodes and asks of the scenario, if it has many."""
+    """Environment variables for a server that lets an RM have all nodes and asks of a large scenario."""
     usual, raised = RmCaps(), {}
     if scenario.nodes > usual.nodes:
         raised[KEYS["bounds.max_nodes"].variable] = str(scenario.nodes)
@@ -76,7 +76,7 @@ def raised_caps(scenario: Scenario) -> dict[str, str]:
 
 
 def alone(work: Coroutine[Any, Any, dict[str, float]]) -> dict[str, float]:
-    """Run a coroutine to its end, without garbage collection in this process."""
+    """Run a coroutine until its end, without garbage collection in this process."""
     gc.collect()
     gc.disable()
     try:
@@ -123,7 +123,7 @@ async def burst(server: ServerProcess, scenario: Scenario, options: Options) -> 
 
 
 async def session_burst(server: ServerProcess, scenario: Scenario, progress: Progress) -> LoadResult:
-    """The same over a session, whose RM may have predicate checks."""
+    """Send all asks as fast as possible over a session, whose RM may have predicate checks."""
     asking, asked = scenario.asking, scenario.kind is ScenarioKind.ASKED
     refused = workload.refused_nodes(scenario)
     if len(refused) == scenario.nodes:
@@ -171,13 +171,13 @@ async def blocked(server: ServerProcess, scenario: Scenario, options: Options) -
 
 
 async def latency(server: ServerProcess, scenario: Scenario, options: Options) -> LoadResult:
-    """Single asks at a steady rate; each allocation is released at once."""
+    """Send single asks at a steady rate; each allocation is released at once."""
     async with joined(server.target, scenario, progress=options.progress) as rm:
         return await steadily(server, rm, scenario)
 
 
 async def steadily(server: ServerProcess, rm: BenchRm, scenario: Scenario) -> LoadResult:
-    """The same with a connected RM."""
+    """Do the same with a connected RM."""
     asks = list(workload.asks(scenario))
     warm_up = min(WARM_UP, len(asks) // 2)
     rm.progress.step("warming up", of=warm_up)
@@ -209,14 +209,14 @@ async def wire(server: ServerProcess, scenario: Scenario, options: Options) -> L
 
 
 async def wire_latency(server: ServerProcess, scenario: Scenario, options: Options) -> LoadResult:
-    """Single asks to an echo at a steady rate; each is released at once."""
+    """Send single asks to an echoing server at a steady rate; each is released at once."""
     async with BenchRm(server.target, RM, scenario.batch, options.progress) as rm:
         await rm.connected()
         return await steadily(server, rm, scenario)
 
 
 async def idle(server: ServerProcess, scenario: Scenario, options: Options) -> LoadResult:
-    """The CPU of an idle server with a full cluster and pending asks."""
+    """Measure the CPU of an idle server with a full cluster and pending asks."""
     per_node = scenario.pods_per_node
     placed = per_node * scenario.nodes
     nodes = workload.nodes(scenario, full_at=per_node)
@@ -235,7 +235,7 @@ async def idle(server: ServerProcess, scenario: Scenario, options: Options) -> L
 
 
 async def two_rms(server: ServerProcess, scenario: Scenario, options: Options) -> LoadResult:
-    """Single asks of one RM, first alone, then while another RM floods the same server."""
+    """Send single asks of one RM, first alone, then while another RM floods the same server."""
     single = replace(scenario, queues=1, apps=1, asks=MOST_SINGLE_ASKS)
     alone_count = max(FEWEST_BESIDE, min(ALONE_ASKS, scenario.pods))
     async with (

@@ -1,4 +1,4 @@
-"""The scenarios by name. The shapes are those published for schedulers of this kind."""
+"""The scenarios by name. Their shapes are those published for schedulers of this kind."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
@@ -26,7 +26,7 @@ class ScenarioKind(Enum):
 
 
 BARE = (ScenarioKind.WIRE, ScenarioKind.WIRE_LATENCY)
-"""The kinds of scenarios with an echo in place of the server."""
+"""The kinds of scenarios with an echoing server."""
 
 
 class Wire(Enum):
@@ -43,14 +43,14 @@ class Asking:
     """The answers of the RM to predicate checks, and the predicate classes of asks."""
 
     tagged: bool = True
-    """True if all asks are of one predicate class; else each has its own."""
+    """True if all asks are of one predicate class; otherwise each has its own."""
     refused_percent: int = 0
     """Percentage of refused nodes."""
     delay: float = 0.0
-    """Seconds from the receipt of a check to its answer."""
+    """Seconds from receiving a check to answering it."""
 
     def refuses(self, number: int) -> bool:
-        """True if the RM refuses the node of this number. Refused nodes are spread evenly."""
+        """True if the RM refuses the node with this number. Refused nodes are distributed evenly."""
         return number * self.refused_percent % 100 < self.refused_percent
 
     def accepted(self, nodes: int) -> int:
@@ -80,7 +80,7 @@ class Scenario:
 
     @property
     def pods(self) -> int:
-        """The number of asks to place."""
+        """The number of asks to be placed."""
         return self.queues * self.apps * self.asks
 
     def scaled(
@@ -113,7 +113,7 @@ class Scenario:
 
     @property
     def pods_per_node(self) -> int:
-        """Asks of each accepted node, if these are filled evenly."""
+        """Number of asks on each accepted node, if all are filled evenly."""
         return ceil(self.pods / max(1, self.asking.accepted(self.nodes)))
 
 
@@ -228,7 +228,7 @@ SCENARIOS = {
 }
 
 SINGLE = ("shim1", "core1", "wire")
-"""The scenarios with one item per request. They run over both wires, unless one is given."""
+"""The scenarios with one item per request. They run over both wires, unless one is named."""
 
 PREDICATE_SHAPES = ((100, 5), (1000, 5), (3000, 5), (3000, 50), (10_000, 5000))
 """Numbers of asks and of nodes."""
@@ -236,7 +236,7 @@ PREDICATE_DELAYS = (0.0, 0.05)
 
 
 def over(scenario: Scenario, wire: Wire | None) -> list[Scenario]:
-    """The scenario over each of its wires, or over the given one.
+    """The scenario over each of its wires, or only over the given one.
 
     Empty if the scenario does not support the given wire.
     """

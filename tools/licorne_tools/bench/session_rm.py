@@ -1,4 +1,4 @@
-"""The RM's side of a benchmark over a session, as lean as the one over si.v1.
+"""The RM's side of a benchmark over a session, with as little overhead as over si.v1.
 
 Messages are made in advance except for their numbers; a response is read as bytes and parsed once. All
 predicate checks of one message are answered in one message.
@@ -87,7 +87,7 @@ class SessionRm:
         self._number = 0
         self._received = 0
         self._acknowledged = 0
-        # Delayed answers, each with its due time.
+        # Delayed answers, each with the time at which it is due.
         self._late: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
 
     async def __aenter__(self) -> Self:
@@ -121,7 +121,7 @@ class SessionRm:
     ) -> None:
         """Register, and replay nodes and applications, `batch` of them in each request.
 
-        With `asked` the RM requests predicate checks. It receives notices of preemption.
+        With `asked` the RM requests predicate checks. It always receives notices of preemption.
         """
         hello = Hello(
             rm_id=self.rm_id,
@@ -164,7 +164,7 @@ class SessionRm:
         await self._send(UpdateRequest(allocations=AllocationRequest.FromString(message)).SerializeToString())
 
     async def read(self) -> tuple[bytes, AllocationResponse]:
-        """The next AllocationResponse, raw and parsed; victims under notice are ready at once."""
+        """The next AllocationResponse, raw and parsed; victims with a notice are reported ready at once."""
         while True:
             _, response = await self._read()
             if self._received - self._acknowledged >= ACK_EVERY:
@@ -238,7 +238,7 @@ class SessionRm:
         ]
 
     async def _answer_late(self) -> None:
-        """Send delayed answers when they are due. All have the same delay, so order holds."""
+        """Send delayed answers when they are due. All have the same delay, so their order stays."""
         loop = asyncio.get_running_loop()
         while True:
             due, answers = await self._late.get()
@@ -256,7 +256,7 @@ class SessionRm:
         return data, response
 
     async def _send(self, request: bytes) -> None:
-        """Send a request under the next number."""
+        """Send a request with the next number."""
         async with self._writing:
             self._number += 1
             await self._write(request, self._number)

@@ -1,4 +1,4 @@
-"""The targets of speed: the measurements for each, compared with the bare wire and the older core."""
+"""The targets for speed: the measurements for each, compared with the bare wire and the older core."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ LATENCIES = {"Median, ms": "latency_p50_ms", "99th percentile, ms": "latency_p99
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A target in words, and the scenarios and columns of its table."""
+    """A target as text, and the scenarios and columns of its table."""
 
     title: str
     about: str
@@ -61,7 +61,7 @@ TARGETS = (
 
 @dataclass(frozen=True, slots=True)
 class OlderCoreComparison:
-    """A benchmark with both cores in words, and the columns and measures of its table."""
+    """A comparison with the older core as text, and the columns and measures of its table."""
 
     benchmark: Benchmark
     title: str
@@ -127,7 +127,7 @@ def tables(results: Mapping[Scenario, Sequence[Run]], compared: Mapping[Shape, P
 
 
 def of_target(target: Target, results: Mapping[Scenario, Sequence[Run]]) -> TargetTable:
-    """The table of a target, a line for each scenario."""
+    """The table of a target, with a row for each scenario."""
     rows = []
     for label, runs in zip(names(results), results.values(), strict=True):
         cells = [Spread.of(run[measure] for run in runs).quoted() for measure in target.columns.values()]
@@ -136,7 +136,7 @@ def of_target(target: Target, results: Mapping[Scenario, Sequence[Run]]) -> Targ
 
 
 def of_comparison(comparison: OlderCoreComparison, results: Mapping[Shape, Pairs]) -> TargetTable:
-    """The table of both cores, a line for each shape and measure."""
+    """The table of both cores, with a row for each shape and measure."""
     rows = []
     for shape, pairs in results.items():
         for heading, measure in comparison.measures.items():

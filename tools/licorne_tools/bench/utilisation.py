@@ -47,7 +47,7 @@ from licorne_tools.bench.growth.world import START, parsed
 from licorne_tools.bench.utilisation_loads import LoadWorld, application_of, ask_of, created
 
 ROUND = 60.0
-"""Seconds of the unit of time in a world."""
+"""The unit of time in a load, in seconds."""
 
 STEP = 0.1
 """Resolution in seconds of the ends of allocations."""
@@ -56,24 +56,24 @@ SAMPLE = 1.0
 """Seconds between two samples of queues and reservations."""
 
 WARM_UP = 300.0
-"""Seconds until the cluster is full; at most a quarter of the run."""
+"""Seconds until the cluster is full; at most a quarter of the run is excluded."""
 
 STOPPED_SECONDS = 90.0
 RETRY = 5.0
 """Seconds after which the RM resubmits an application that a stopped queue has refused."""
 
 UNSTEADY = 0.1
-"""Random deviation of an allocation's run time from its application's, as a share."""
+"""Maximum deviation of an allocation's run time from that of its application, as a share of it."""
 
 LARGE = 0.5
-"""Share of the cores of the smallest node from which on an ask is large."""
+"""Minimum share of the smallest node's cores of a large ask."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UtilisationFigures:
     """The results of a run. Shares are of all cores; waits are in seconds.
 
-    Asks that are pending at the end count with their waits so far.
+    Asks that are pending at the end are counted with their waits so far.
     """
 
     cores_percent: float
@@ -81,12 +81,12 @@ class UtilisationFigures:
     warm_cores_percent: float
     """The same average after the warm-up."""
     below_guarantee_seconds: float
-    """Seconds in which a queue had an ask that its guarantee, all maxima and the free cores of the cluster
-    admitted; summed over queues.
+    """Seconds in which a queue had an ask that fitted in its guarantee, in all maxima and in the free cores
+    of the cluster; summed over queues.
     """
     backlog_asks: int
     backlog_per_minute: float
-    """Growth of the backlog in asks a minute, over the second half."""
+    """Growth of the backlog in asks per minute, over the second half."""
     large_asks: int
     large_p50_seconds: float
     large_max_seconds: float
@@ -98,7 +98,7 @@ class UtilisationFigures:
 
 @dataclass(slots=True)
 class _Samples:
-    """What is sampled in each second of a run."""
+    """Values that are sampled in each second of a run."""
 
     backlog: list[tuple[float, int]] = field(default_factory=list)
     reserved: list[int] = field(default_factory=list)
@@ -135,7 +135,7 @@ class Simulation:
         """Register the RM and its nodes.
 
         Raises:
-            BenchError: the core refuses them.
+            BenchError: the core refuses the RM or a node.
         """
         self._load = load
         self._rm_id = RmId(load.world.rm_id)
@@ -160,10 +160,10 @@ class Simulation:
         self._partition = self._scheduler.views.partition_names(self._rm_id)[0]
 
     def run(self, seconds: float) -> UtilisationFigures:
-        """Play for `seconds`; to be called once.
+        """Simulate `seconds`; may be called only once.
 
         Raises:
-            BenchError: the core refused what it should take.
+            BenchError: the core refused an item that it should accept.
         """
         self._submit_next(rounds(self._load.world))
         # Sampled between two ends of allocations: the core has yet to allocate the room of the last one.
@@ -179,7 +179,7 @@ class Simulation:
         return self._figures(seconds, warm, area)
 
     def _play(self, until: float) -> None:
-        """Perform the actions of RM and operator and the deadlines of the core, in order of time."""
+        """Perform the actions of RM and operator, and the deadlines of the core, in order of time."""
         while True:
             due = self._agenda[0][0]
             deadline = self._scheduler.next_deadline()
@@ -209,7 +209,7 @@ class Simulation:
         self._at(START + upcoming.at * ROUND, due)
 
     def _submit(self, submission: Submission) -> None:
-        """Send an application; its asks follow once it is accepted."""
+        """Send an application; its asks follow after it is accepted."""
         new = application_of(submission.application)
         self._unanswered[new.app_id] = submission
         self._handle(UpdateApplications(rm_id=self._rm_id, new=[new]))
@@ -274,7 +274,7 @@ class Simulation:
             self._at(self._now + RETRY, partial(self._submit, submission))
 
     def _begin(self, key: AllocationKey) -> None:
-        """Begin to run an allocation."""
+        """Start an allocation."""
         waited = self._waiting.pop(key)
         ask = waited.ask
         self._forget_shape(waited)
@@ -296,7 +296,7 @@ class Simulation:
             del shapes[waited.ask.ask_class]
 
     def _end(self, moment: float) -> None:
-        """Release the allocations that end now, unless they were preempted before."""
+        """Release the allocations that end now, except those that were preempted earlier."""
         done = [key for key in self._ends.pop(moment) if key in self._running]
         if done:
             self._release(done, TerminationType.STOPPED_BY_RM)
@@ -358,17 +358,17 @@ class Simulation:
 
 
 def played(load: LoadWorld, *, seed: int, seconds: float, reservations: bool) -> UtilisationFigures:
-    """The figures of a load, equal for equal seeds.
+    """The figures of a load; equal seeds give equal figures.
 
     Raises:
-        BenchError: the core refused what it should take.
+        BenchError: the core refused an item that it should accept.
     """
     return Simulation(load, seed=seed, reservations=reservations).run(seconds)
 
 
 def is_due(queue: QueueReport, wanted: Resources) -> bool:
-    """True if an ask fits in the unused guarantee of the queue, in every maximum, and by its amounts in
-    the free resources of the cluster.
+    """True if an ask fits in the unused guarantee of the queue, in every maximum, and in the sum of the free
+    resources of the cluster.
     """
     if not queue.guaranteed or queue.state != "Active":
         return False

@@ -1,4 +1,4 @@
-"""The loads of `licorne bench utilisation`: the fake RM's, and a mix of large and small asks."""
+"""The loads of `licorne bench utilisation`: those of the fake RM, and a mix of large and small asks."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -55,13 +55,13 @@ MIXED = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadWorld:
-    """A world with new work each minute; an operator may stop a queue for a while."""
+    """A cluster with new work each minute; an operator may stop a queue for a while."""
 
     name: str
     about: str
     world: World
     stopped: str = ""
-    """The queue that is stopped for 90 s after a sixth of the time; empty for none."""
+    """The queue that is stopped for 90 s after a sixth of the time; empty if no queue is stopped."""
 
 
 def loads() -> tuple[LoadWorld, ...]:
@@ -94,7 +94,7 @@ def created(machines: Iterable[licorne.Node]) -> list[NodeUpdate]:
 
 
 def application_of(app: licorne.Application) -> NewApplication:
-    """An application as the core's message; not for gangs."""
+    """The core's message for an application, which must not be a gang."""
     return NewApplication(
         app_id=AppId(app.application_id),
         queue_name=app.queue,
@@ -104,7 +104,7 @@ def application_of(app: licorne.Application) -> NewApplication:
 
 
 def ask_of(wanted: licorne.Ask) -> Ask:
-    """An ask as the core's message."""
+    """The core's message for an ask."""
     return Ask(
         key=AllocationKey(wanted.key),
         app_id=AppId(wanted.application_id),

@@ -30,7 +30,7 @@ NODE_VCORE, NODE_MEMORY = 32_000, 128 * 1024 * MI
 UNPLACEABLE = 100
 APPS_AHEAD = 10
 USERS = 1000
-"""Users that applications are of in turn, each with a limit that counts and never blocks."""
+"""Number of users, who own applications in turn; each has a limit that is counted and never blocks."""
 LIMIT = {"memory": "1Pi", "vcore": "100M"}
 HIGH_PRIORITY = 10
 PREDICATE_CLASS = {"licorne/predicate-class": "bench"}
@@ -94,10 +94,10 @@ def nodes(
     action: NodeInfo.ActionFromRM.ValueType = NodeInfo.CREATE,
     full_at: int = 0,
 ) -> Iterator[NodeInfo]:
-    """The nodes: large enough for everything, or with `full_at` asks of the larger size full.
+    """The nodes: large enough for everything, or full with `full_at` asks of the larger size.
 
-    A full node has half an ask's room left, so that the cluster as a whole is not full: so the nodes stop the
-    next ask, not the maximum of root.
+    A full node has half an ask's room left, so that the cluster as a whole is not full, and the nodes stop
+    the next ask rather than the maximum of root.
     """
     vcore, memory = LARGEST
     if full_at:
@@ -116,7 +116,7 @@ def nodes(
 
 
 def node_name(number: int) -> str:
-    """The id of a node."""
+    """The id of the node with this number."""
     return f"node-{number:05}"
 
 
@@ -134,12 +134,12 @@ def app_names(scenario: Scenario) -> Iterator[tuple[str, str]]:
 
 
 def user_name(number: int) -> str:
-    """The name of one of the users, for any number."""
+    """The name of a user, for any number."""
     return f"user-{number % USERS:04}"
 
 
 def application(queue: str, name: str, number: int = 0) -> AddApplicationRequest:
-    """One application; its user follows from `number`."""
+    """An application; its user follows from `number`."""
     user = user_name(number)
     return AddApplicationRequest(
         applicationID=name,
@@ -160,7 +160,7 @@ def asks(
     sizes: tuple[tuple[int, int], ...] = SIZES,
     tags: Mapping[str, str] | None = None,
 ) -> Iterator[Allocation]:
-    """All asks, alternating between the applications and between the sizes."""
+    """All asks; they alternate between the applications and between the sizes."""
     resources = [resource(vcore, memory) for vcore, memory in sizes]
     apps = [name for _, name in app_names(scenario)]
     for number in range(scenario.asks):
@@ -174,12 +174,12 @@ def asks(
 
 
 def ahead_names() -> list[str]:
-    """The applications ahead of all others, whose asks are never placed."""
+    """The ids of the applications ahead of all others, whose asks are never placed."""
     return [f"ahead-{number}" for number in range(APPS_AHEAD)]
 
 
 def unplaceable(app: str) -> Iterator[Allocation]:
-    """Asks larger than any node, each of another size: half in `app`, half in those ahead."""
+    """Asks larger than any node, each of another size: half in `app`, half in the applications ahead."""
     ahead = ahead_names()
     for number in range(UNPLACEABLE):
         name = app if number % 2 else ahead[number // 2 % len(ahead)]
@@ -192,14 +192,14 @@ def unplaceable(app: str) -> Iterator[Allocation]:
 
 
 def requests(rm_id: str, items: Iterable[Allocation], batch: int) -> list[bytes]:
-    """Asks as messages on the wire, made in advance of the measurement."""
+    """Asks as si.v1 messages, created in advance of the measurement."""
     return [
         AllocationRequest(rmID=rm_id, allocations=some).SerializeToString() for some in batched(items, batch)
     ]
 
 
 def session_requests(items: Iterable[Allocation], batch: int) -> list[bytes]:
-    """The same as messages of a session, without their numbers."""
+    """Asks as messages of a session, without their numbers."""
     return [
         UpdateRequest(allocations=AllocationRequest(allocations=some)).SerializeToString()
         for some in batched(items, batch)

@@ -15,7 +15,7 @@ from licorne_tools.commands.report import Report, wanted
 
 NAME = "growth"
 GROWTH = {NAME: "cost per allocation while one thing grows tenfold, twice"}
-"""The scenario and its description. `all` does not include it."""
+"""The scenario and its description. `all` does not include this scenario."""
 
 ALONE = Alone(
     GROWTH,
@@ -71,7 +71,7 @@ def chosen(args: argparse.Namespace) -> list[Dimension]:
 
 
 def tell(dimension: Dimension, progress: Progress, point: Point) -> None:
-    """Report a measured point."""
+    """Print a measured point."""
     progress.advance()
     asks = f", {point.us_per_ask:.1f} µs per ask" if point.asks else ""
     cost = f"{point.us_per_allocation:.1f} µs per allocation{asks}"
@@ -88,7 +88,7 @@ def show(growths: list[Growth], *, as_data: bool) -> None:
 
 
 def write(report: Report, growths: list[Growth]) -> None:
-    """Write the section of the page.
+    """Write the section to the page.
 
     Raises:
         BenchError: the section cannot be written.

@@ -23,12 +23,12 @@ Result = tuple[TargetLine, list[Run]]
 FULL = 100
 MANY_RMS = "manyrms"
 USUAL = {NEIGHBOUR: (20.0, 100), MANY_RMS: (5.0, 4)}
-"""Asks a second and nodes of each RM."""
+"""Asks per second, and nodes, of each RM."""
 ISOLATION = {
     NEIGHBOUR: "latency of one RM beside attacks of another, each in turn",
     MANY_RMS: "latency of 1, 10, 100, 250 and 500 RMs, and beside a flood",
 }
-"""The scenarios and their descriptions. `all` does not include them."""
+"""The scenarios and their descriptions. `all` does not include these scenarios."""
 
 COLUMNS = {
     NEIGHBOUR: {
@@ -60,8 +60,8 @@ COLUMNS = {
         "CLIENT US": "many_client_cpu_us",
     },
 }
-"""The columns of the tables, and the measures in them. Times are in milliseconds; US is microseconds of CPU
-for an ask, and % the share of a core, without asks and with many.
+"""The columns of the tables, and their measures. Times are in milliseconds; US is microseconds of CPU for an
+ask, and % the share of a core, without asks and with many.
 """
 
 ALONE = Alone(
@@ -72,7 +72,7 @@ ALONE = Alone(
 
 
 def add_arguments(group: argparse._ArgumentGroup) -> None:
-    """Add the arguments of these benches alone."""
+    """Add the arguments for only these benches."""
     add = group.add_argument
     add("--attack", choices=ATTACKS, metavar="NAME", help=f"one of {', '.join(ATTACKS)}")
     add("--rms", type=positive, metavar="N", help="manyrms: so many RMs only")
@@ -108,10 +108,10 @@ def run(args: argparse.Namespace) -> int:
 
 @contextmanager
 def rms_of(scenario: str, progress: Progress) -> Iterator[Path | None]:
-    """The program that has the RMs of `manyrms`; None if they are in this process.
+    """The program that runs the RMs of `manyrms`; None if they are in this process.
 
     Raises:
-        BenchError: it cannot be built.
+        BenchError: the program cannot be built.
     """
     if scenario != MANY_RMS:
         yield None
@@ -126,7 +126,7 @@ def rms_of(scenario: str, progress: Progress) -> Iterator[Path | None]:
 
 
 def chosen(args: argparse.Namespace, progress: Progress, path: Path | None = None) -> list[TargetLine]:
-    """The lines of the table; the RMs of `manyrms` are in that program.
+    """The rows of the table; the program at `path` runs the RMs of `manyrms`.
 
     Raises:
         UsageError: the arguments make no sense together.
@@ -155,7 +155,7 @@ def chosen(args: argparse.Namespace, progress: Progress, path: Path | None = Non
 
 
 def one_run(line: TargetLine) -> Run:
-    """Make and report one run of a line; a failure names the line."""
+    """Make one run of a row, and print it; a failure names the row."""
     try:
         result = alone(line.measure())
     except (BenchError, ServerFailed) as error:
@@ -176,14 +176,14 @@ def show(args: argparse.Namespace, results: Sequence[Result]) -> None:
 
 
 def row(columns: Mapping[str, str], line: TargetLine, runs: Sequence[Run]) -> list[str]:
-    """A line as cells: medians, with their spread where there were several runs."""
+    """A row as cells: medians, with their spread if there were several runs."""
     found = summary(runs)
     figures = [found[measure].quoted() for measure in columns.values()]
     return [line.name, *figures, "yes" if holds(line, runs) else "no"]
 
 
 def as_json(scenario: str, line: TargetLine, runs: Sequence[Run]) -> dict[str, Any]:
-    """A line as JSON."""
+    """A row as JSON."""
     return {
         "scenario": scenario,
         "name": line.name,

@@ -25,7 +25,7 @@ ALONE = Alone(
 
 
 def add_arguments(group: argparse._ArgumentGroup) -> None:
-    """Add the arguments of this bench alone."""
+    """Add the arguments for only this bench."""
     group.add_argument(
         "--shape",
         choices=(*SHAPES, ALL),
@@ -38,7 +38,7 @@ def add_arguments(group: argparse._ArgumentGroup) -> None:
 def run(args: argparse.Namespace) -> int:
     """Measure and print; returns the exit code of `licorne bench`.
 
-    A failed line is reported, and printed with the runs that it has; the others are measured. A report is
+    A failed row is reported, and printed with the runs made so far; the others are measured. A report is
     written only if all have succeeded.
 
     Raises:
@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def lines_of(args: argparse.Namespace) -> list[Line]:
-    """The lines to measure.
+    """The rows to measure.
 
     Raises:
         UsageError: the arguments make no sense together.
@@ -83,7 +83,7 @@ def kinds_of(args: argparse.Namespace) -> tuple[SchedulerKind, ...]:
     """The schedulers to measure, in the order of the first run.
 
     Raises:
-        UsageError: one is unknown.
+        UsageError: a name is unknown.
     """
     if args.only is None:
         return TURN
@@ -102,10 +102,10 @@ async def measure(
     results: Mapping[SchedulerKind, list[Found]],
     progress: Progress,
 ) -> None:
-    """Make all runs of a line on one control plane, and print each one at its end.
+    """Make all runs of a row on one control plane, and print each at its end.
 
     Raises:
-        BenchError: a run fails; those before are in the results.
+        BenchError: a run fails; the earlier ones are in the results.
     """
     async with prepared(line, progress) as bench:
         for number, kind in turns(kinds, args.runs):

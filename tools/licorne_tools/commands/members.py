@@ -1,4 +1,4 @@
-"""`licorne bench workers` and `licorne bench failover`: several members, and the death of one."""
+"""`licorne bench workers` and `licorne bench failover`: several members, and the failure of one."""
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ from licorne_tools.commands.outcome import Alone, Outcome, each, shown
 
 WORKERS, FAILOVER = "workers", "failover"
 COUNTS = {WORKERS: (1, 2, 4), FAILOVER: (2,)}
-"""Numbers of workers, or of members that may own the RM, unless one number is given."""
+"""Numbers of workers, or of members that may own the RM, unless the arguments give a number."""
 
 LOCAL, ETCD = "local", "etcd"
 
@@ -30,7 +30,7 @@ MEMBERS = {
     WORKERS: f"{RMS} RMs on 1, 2 and 4 workers",
     FAILOVER: "time from the death of an owner on, of an RM with 20,000 allocations",
 }
-"""The scenarios and their descriptions. `all` does not include them."""
+"""The scenarios and their descriptions. `all` does not include these scenarios."""
 
 COLUMNS = {
     WORKERS: {
@@ -56,7 +56,7 @@ COLUMNS = {
         "ALLOCATION WORST": "failover_worst_ms",
     },
 }
-"""The columns of the tables, and the measures in them."""
+"""The columns of the tables, and their measures."""
 
 ALONE = Alone(
     MEMBERS,
@@ -67,18 +67,18 @@ ALONE = Alone(
 
 @dataclass(frozen=True, slots=True)
 class WorkersLine:
-    """A line of a table, for a number of workers."""
+    """A row of a table, for a number of workers."""
 
     workers: int
 
     @property
     def name(self) -> str:
-        """The name of the line in messages."""
+        """The name of the row in messages."""
         return f"on {self.workers}"
 
 
 def add_arguments(group: argparse._ArgumentGroup) -> None:
-    """Add the arguments of these benches alone."""
+    """Add the arguments for only these benches."""
     add = group.add_argument
     add("--workers", type=positive, metavar="N", help="so many workers only, or so many members with --store")
     add("--kills", type=positive, metavar="N", help=f"failover: deaths of owners ({KILLS})")
@@ -92,7 +92,7 @@ def add_arguments(group: argparse._ArgumentGroup) -> None:
 def run(args: argparse.Namespace) -> int:
     """Measure and print; returns the exit code of `licorne bench`.
 
-    A failed line is reported and left out of the table; the others are measured.
+    A failed row is reported and left out of the table; the others are measured.
     """
     if args.scenario == WORKERS and args.store is not None:
         raise UsageError(f"--store is for {FAILOVER} only")
@@ -121,7 +121,7 @@ def scenario_of(args: argparse.Namespace) -> Scenario:
 
 
 def one_run(args: argparse.Namespace, line: WorkersLine, progress: Progress) -> Run:
-    """Make one run of a line; a failure names the line."""
+    """Make one run of a row; a failure names the row."""
     scenario = scenario_of(args)
     work = (
         shared(line.workers, RMS, scenario, progress)
@@ -148,14 +148,14 @@ def show(args: argparse.Namespace, results: Mapping[WorkersLine, Sequence[Run]])
 
 
 def cells(columns: Mapping[str, str], runs: Sequence[Run]) -> Iterator[str]:
-    """The figures of a line: medians, with their spread where there were several runs."""
+    """The figures of a row: medians, with their spread if there were several runs."""
     found = summary(runs)
     for measure in columns.values():
         yield found[measure].quoted() if measure in found else NOTHING
 
 
 def as_json(args: argparse.Namespace, line: WorkersLine, runs: Sequence[Run]) -> dict[str, Any]:
-    """A line as JSON."""
+    """A row as JSON."""
     scenario = scenario_of(args)
     return {
         "scenario": args.scenario,

@@ -22,19 +22,19 @@ class Outcome:
     """The exit code so far. Each piece of work is a block `with outcome:`.
 
     A failure of the bench, or Ctrl-C, ends the block and is reported; execution continues after the block.
-    Any other exception is a defect, and is raised.
+    Any other exception is a bug, and is raised.
     """
 
     code: int
-    """The gravest exit code so far."""
+    """The most severe exit code so far."""
 
     def __init__(self) -> None:
-        """Begin without failures."""
+        """Start without failures."""
         self.code = OK
 
     @property
     def is_interrupted(self) -> bool:
-        """True after an interrupt: no more work should begin."""
+        """True after an interrupt: no more work should be started."""
         return self.code == INTERRUPTED
 
     def __enter__(self) -> None:
@@ -46,7 +46,7 @@ class Outcome:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> bool:
-        """Report a failure; True to continue after the block."""
+        """Report a failure; True if execution continues after the block."""
         if isinstance(error, KeyboardInterrupt):
             say("stopped")
             self.code = INTERRUPTED
@@ -59,7 +59,7 @@ class Outcome:
 
 
 class Named(Protocol):
-    """An item of a bench that has a name."""
+    """An item of a bench with a name."""
 
     @property
     def name(self) -> str:
@@ -70,7 +70,7 @@ N = TypeVar("N", bound=Named)
 
 
 def each(scenario: str, items: Sequence[N], progress: Progress, outcome: Outcome) -> Iterator[N]:
-    """The items of a scenario, each announced; none after an interrupt."""
+    """The items of a scenario, each announced; no more after an interrupt."""
     for number, item in enumerate(items, start=1):
         progress.begin(f"{scenario} {item.name}, {number} of {len(items)}")
         yield item
@@ -79,12 +79,12 @@ def each(scenario: str, items: Sequence[N], progress: Progress, outcome: Outcome
 
 
 PER_SECOND = 4
-"""Refreshes of the line of progress, few because the client of the benchmark is in this process."""
+"""Refreshes of the progress line per second: few, as the client of the benchmark is in this process."""
 
 
 @contextmanager
 def shown(progress: Progress) -> Iterator[None]:
-    """Show the line of progress during the block, below all messages; on a terminal only."""
+    """Show the progress line during the block, below all messages; only on a terminal."""
     if not is_terminal(sys.stderr):
         yield
         return
@@ -107,7 +107,7 @@ OF_PREDICATES = ("untagged", "refuse", "answer_after", "table")
 
 @dataclass(frozen=True, slots=True)
 class Alone:
-    """Scenarios that are run alone: their descriptions by name, their own options, and forbidden options."""
+    """Scenarios that run alone: their descriptions by name, their own options, and forbidden options."""
 
     scenarios: Mapping[str, str]
     own: tuple[str, ...]
@@ -129,7 +129,7 @@ class Alone:
 def chosen_alone(args: argparse.Namespace, every: Sequence[Alone]) -> int | None:
     """The index of the chosen scenario among those that run alone; None for any other.
 
-    An option may belong to several of them.
+    An option may belong to several of these scenarios.
 
     Raises:
         UsageError: the options contradict each other.
@@ -150,5 +150,5 @@ def chosen_alone(args: argparse.Namespace, every: Sequence[Alone]) -> int | None
 
 
 def given(args: argparse.Namespace, names: tuple[str, ...]) -> list[str]:
-    """The given options among these names."""
+    """Those of the named options that are given."""
     return [f"--{name.replace('_', '-')}" for name in names if getattr(args, name) is not None]

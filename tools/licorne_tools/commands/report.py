@@ -36,17 +36,17 @@ FLAGS = ("untagged", "table", "pictures")
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The folder to write to, and the command that repeats the measurement."""
+    """The folder to which reports are written, and the command that repeats the measurement."""
 
     folder: Path
     command: str
     drawn: bool = False
-    """True if pictures are drawn, too."""
+    """True if pictures are drawn too."""
 
     def write(
         self, results: Iterable[tuple[Scenario, Sequence[Sequence[Run]]]], builds: Sequence[Build]
     ) -> None:
-        """Write the runs of each scenario, of one side or two, and report the file.
+        """Write the runs of each scenario, of one or two sides, and print the name of the file.
 
         Raises:
             BenchError: the page cannot be written.
@@ -55,7 +55,7 @@ class Report:
         self.put(section(measured, builds, self.command, drawn=self.drawn))
 
     def put(self, section: Section) -> None:
-        """Write a section, and report the file.
+        """Write a section, and print the name of the file.
 
         Raises:
             BenchError: the page cannot be written.
@@ -84,7 +84,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def wanted(args: argparse.Namespace) -> Report | None:
-    """The report of the arguments; None without one.
+    """The report that the arguments request; None if they request none.
 
     Raises:
         UsageError: pictures cannot be drawn, or the folder cannot be written into.
@@ -110,10 +110,10 @@ def need_matplotlib() -> None:
 
 
 def need_folder(folder: Path) -> None:
-    """Refuse a folder without write access, before anything is measured. No file is left there.
+    """Refuse a folder without write access before anything is measured. No file is left there.
 
     Raises:
-        UsageError: no file can be made in the folder, or where the folder is to be made.
+        UsageError: no file can be created in the folder, or the folder cannot be created.
     """
     try:
         known = next(place for place in (folder, *folder.absolute().parents) if place.exists())

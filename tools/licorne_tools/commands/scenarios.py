@@ -1,6 +1,6 @@
 """The scenarios chosen by the arguments of `licorne bench`, and their runs.
 
-With `--against` another checkout or form is measured in turn.
+With `--against` another checkout or form is measured alternately.
 """
 
 import argparse
@@ -67,7 +67,7 @@ def add_predicate_arguments(group: argparse._ArgumentGroup) -> None:
 
 
 def scenario_name(text: str) -> str:
-    """The argument type of a scenario that may be measured with others."""
+    """The argument type of a scenario that may be measured together with others."""
     if text not in SCENARIOS:
         raise argparse.ArgumentTypeError(f"{text} is no scenario that goes with others")
     return text
@@ -109,10 +109,10 @@ def chosen(args: argparse.Namespace) -> Sequence[Scenario]:
 
 
 def named(args: argparse.Namespace) -> list[str]:
-    """The names of the scenarios, each once.
+    """The names of the scenarios, without duplicates.
 
     Raises:
-        UsageError: other scenarios are named beside `all`.
+        UsageError: other scenarios are named in addition to `all`.
     """
     if args.scenario != ALL:
         return list(dict.fromkeys([args.scenario, *args.more]))
@@ -177,7 +177,7 @@ def run_each(
 
 
 def one_run(scenario: Scenario, options: Options, which: str) -> Run:
-    """Make and report one run."""
+    """Make one run, and print it."""
     how = ", ".join(setting_texts(scenario))
     options.progress.begin(f"{scenario.name} ({how}), {which}")
     result = alone(run_once(scenario, options))
@@ -187,9 +187,9 @@ def one_run(scenario: Scenario, options: Options, which: str) -> Run:
 
 
 def show(results: Sequence[Result], *, as_data: bool, several: bool) -> None:
-    """Print all results: of one scenario completely, of several one line each.
+    """Print all results: a single scenario completely, several with a row each.
 
-    Data is complete in any case: an object, or an array of objects.
+    Data is always complete: an object, or an array of objects.
     """
     if as_data:
         objects = [as_json(scenario, runs) for scenario, runs in results]
@@ -268,7 +268,7 @@ def both(what: str) -> tuple[Build, Installation, Build]:
 
 
 def one_of_pair(scenario: Scenario, options: Options, side: Side, which: str) -> Run:
-    """Make and report one run; a failure names the side."""
+    """Make one run, and print it; a failure names the side."""
     try:
         return one_run(scenario, options, which)
     except (BenchError, ServerFailed) as error:
@@ -289,9 +289,9 @@ def builds(this: Build, other: Build) -> list[str]:
 def show_pairs(
     results: Sequence[Compared], this: Build, other: Build, *, as_data: bool, several: bool
 ) -> None:
-    """Print the builds, and a table: of one scenario completely, of several the measures of an overview.
+    """Print the builds, and a table: a single scenario completely, several with the measures of an overview.
 
-    Data is complete in any case: an object, or an array of objects.
+    Data is always complete: an object, or an array of objects.
     """
     if as_data:
         objects = [pairs_as_json(scenario, found, this, other) for scenario, found in results]

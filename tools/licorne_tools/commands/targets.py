@@ -1,4 +1,4 @@
-"""`licorne bench targets`: everything with a target, compared with the bare wire and the older core."""
+"""`licorne bench targets`: all measurements with a target, compared with the bare wire and the older core."""
 
 import argparse
 from collections.abc import Sequence
@@ -27,8 +27,8 @@ ALONE = Alone(
 def run(args: argparse.Namespace) -> int:
     """Measure and print; returns the exit code of `licorne bench`.
 
-    A report is written only if everything was measured; without Go, except the two benchmarks of the older
-    core.
+    A report is written only if everything was measured; if Go is not installed, except the benchmarks of the
+    older core.
 
     Raises:
         UsageError: the report cannot be written.
@@ -63,7 +63,7 @@ def chosen(args: argparse.Namespace) -> list[Scenario]:
 def measure(
     scenarios: Sequence[Scenario], runs: int, options: Options, results: dict[Scenario, list[Run]]
 ) -> None:
-    """Run all scenarios in turn, so that changes of the machine affect server and echo alike."""
+    """Run all scenarios alternately, so that changes of the machine affect server and echo alike."""
     for number in range(1, runs + 1):
         for scenario in scenarios:
             found = one_run(scenario, options, f"run {number} of {runs}")
@@ -71,7 +71,7 @@ def measure(
 
 
 def compare(shapes: Sequence[Shape], pairs: int, progress: Progress, results: dict[Shape, Pairs]) -> None:
-    """Measure both cores in turn, in each shape; without Go, only print a note."""
+    """Measure both cores alternately, in each shape; if Go is not installed, only print a note."""
     command = go()
     if command is None:
         say("without the older core: its benchmarks need Go, and no program go is on the PATH")

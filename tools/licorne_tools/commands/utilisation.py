@@ -16,7 +16,7 @@ from licorne_tools.commands.outcome import Alone, Outcome, shown
 
 NAME = "utilisation"
 UTILISATION = {NAME: "share of a cluster that is used in an hour, with and without reservations"}
-"""The scenario and its description. `all` does not include it."""
+"""The scenario and its description. `all` does not include this scenario."""
 
 SEED = 1
 MINUTES = 60
@@ -33,7 +33,7 @@ COLUMNS = {
     "MAX": "reserved_nodes_max",
     "PREEMPTED": "preempted",
 }
-"""The columns of the table, and the measures in them."""
+"""The columns of the table, and their measures."""
 
 OF_LARGE = ("large_p50_seconds", "large_max_seconds")
 ALONE = Alone(
@@ -52,7 +52,7 @@ class Played(NamedTuple):
 
 
 def add_arguments(group: argparse._ArgumentGroup) -> None:
-    """Add the arguments of this bench alone."""
+    """Add the arguments for only this bench."""
     add = group.add_argument
     add("--seed", type=int, metavar="N", help=f"how long allocations run ({SEED})")
     add("--seeds", type=positive, metavar="N", help="so many, from --seed on (1)")
@@ -60,7 +60,7 @@ def add_arguments(group: argparse._ArgumentGroup) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Play and print; returns the exit code of `licorne bench`.
+    """Simulate, and print; returns the exit code of `licorne bench`.
 
     Raises:
         UsageError: the arguments contradict each other.
@@ -100,7 +100,7 @@ def show(found: list[Played], minutes: int, *, as_data: bool) -> None:
 
 
 def line(played_: Played) -> list[str]:
-    """The cells of a load; of several seeds the median with the minimum and the maximum."""
+    """The cells of a load; for several seeds the median with the minimum and the maximum."""
     load, reservations, figures = played_
     runs = list(figures.values())
     hidden = () if any(run.large_asks for run in runs) else OF_LARGE

@@ -1,4 +1,4 @@
-"""An API server by its paths: objects as JSON, watches, and its metrics."""
+"""A client of an API server, by paths: objects as JSON, watches, and metrics."""
 
 import json
 import ssl
@@ -19,14 +19,14 @@ MERGE, STRATEGIC, APPLY = (
 )
 """Content types of the kinds of patches."""
 LONGEST_LINE = 16 * 1024 * 1024
-"""Bytes of an object in a watch, at most."""
+"""Maximum number of bytes of an object in a watch."""
 
 
 class ApiRefused(BenchError):
     """A request that the API server has answered with an error."""
 
     def __init__(self, status: int, reason: str, text: str) -> None:
-        """With the HTTP status, Kubernetes' word for the reason, and the message."""
+        """Create the error with the HTTP status, Kubernetes' word for the reason, and the message."""
         super().__init__(f"{status} {reason}: {text}")
         self.status = status
         self.reason = reason
@@ -45,7 +45,7 @@ class Api:
         return await self.request("GET", path, query=query)
 
     async def create(self, path: str, item: Json) -> Json:
-        """Create an object below the path of its kind; the object as stored. Raises as `request` does."""
+        """Create an object below the path of its kind; returns it as stored. Raises as `request` does."""
         return await self.request("POST", path, item)
 
     async def replace(self, path: str, item: Json) -> Json:
@@ -69,7 +69,7 @@ class Api:
         kind: str = "application/json",
         query: Mapping[str, str] | None = None,
     ) -> Json:
-        """Send a request; the answer.
+        """Send a request; returns the answer.
 
         Raises:
             ApiRefused: the answer is an error.
@@ -93,7 +93,7 @@ class Api:
         return document
 
     async def text(self, path: str) -> str:
-        """The text of a path that is not JSON, such as `/readyz` or `/metrics`; empty without an answer."""
+        """The text at a path that is not JSON, such as `/readyz` or `/metrics`; empty without an answer."""
         try:
             async with self._session.get(self._url + path) as answer:
                 return await answer.text() if answer.status == 200 else ""
@@ -106,10 +106,10 @@ class Api:
         Without `resourceVersion` the existing objects come first.
 
         Raises:
-            ApiRefused: the watch cannot be had, or cannot continue: with 410 it is too old.
+            ApiRefused: the watch cannot start or continue; status 410 means that it is too old.
             BenchError: there is no answer.
         """
-        # From the cached list: after a bookmark, the API server would need a later etcd than Debian's.
+        # From the cached list: for bookmarks, the API server would need a newer etcd than Debian's.
         params = {"watch": "1", "resourceVersion": "0", **query}
         endless = aiohttp.ClientTimeout(total=None)
         async with self._session.get(
@@ -132,7 +132,7 @@ def _refused(status: int, document: Json | None) -> ApiRefused:
 
 @asynccontextmanager
 async def api(url: str, authority: Path, token: str) -> AsyncIterator[Api]:
-    """A client of an API server, for the time of the block."""
+    """A client of an API server, for the duration of the block."""
     trusted = ssl.create_default_context(cafile=str(authority))
     async with aiohttp.ClientSession(
         headers={"Authorization": f"Bearer {token}"}, connector=aiohttp.TCPConnector(ssl=trusted, limit=64)

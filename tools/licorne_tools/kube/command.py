@@ -1,4 +1,4 @@
-"""`make kube`: a control plane with Licorne on it, for `kubectl` on this machine, until an interrupt."""
+"""`make kube`: a control plane with Licorne, for `kubectl` on this machine, until an interrupt."""
 
 import argparse
 import asyncio
@@ -44,7 +44,7 @@ async def run(nodes: int, kind: SchedulerKind) -> None:
     """Start everything, print instructions, and wait until a program ends.
 
     Raises:
-        BenchError: something is missing, does not start, or has ended by itself.
+        BenchError: a program is missing, does not start, or has ended by itself.
     """
     progress = Progress()
     async with AsyncExitStack() as running:
@@ -65,7 +65,7 @@ async def run(nodes: int, kind: SchedulerKind) -> None:
 
 
 def main() -> int:
-    """The program; its exit code."""
+    """The program; returns its exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     add = parser.add_argument
     add("--nodes", type=positive, default=NODES, metavar="N", help="so many nodes (%(default)s)")

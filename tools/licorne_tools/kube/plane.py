@@ -1,7 +1,7 @@
 """A control plane on free ports of loopback: etcd, API server, controllers, and KWOK in place of kubelets.
 
-The API server has its default admission plugins, and RBAC. Its caller is an administrator with a token of its
-own. KWOK reports that nodes are ready, and that bound pods run.
+The API server has its default admission plugins, and RBAC. Its caller is an administrator with a token. KWOK
+reports that nodes are ready, and that bound pods run.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from licorne_tools.kube.processes import Processes, Program
 from licorne_tools.kube.programs import API_SERVER, CONTROLLERS, ETCD, KWOK, built
 
 MEMORY = Path("/dev/shm")
-"""Where files are never written to a disk, on which etcd waits with each change."""
+"""A folder whose files are never written to a disk; etcd waits for its disk with each change."""
 STAGES = Path(__file__).with_name("stages.yml")
 ADMIN = "admin"
 NODE = {"cpu": "32", "memory": "256Gi", "pods": "110"}
@@ -38,8 +38,8 @@ class PlaneOptions:
     """Options of a control plane.
 
     Attributes:
-        flags: flags of programs more, by their names.
-        tokens: other callers: user and group by token. `admin` is a member of `system:masters`.
+        flags: additional flags of programs, by their names.
+        tokens: additional callers: user and group by token. `admin` is a member of `system:masters`.
         controllers: False for an API server alone: no controllers and no KWOK.
     """
 
@@ -53,14 +53,14 @@ class Plane:
     """A running control plane.
 
     Attributes:
-        folder: of its files and logs; it goes with the control plane.
-        url: of the API server.
-        kubeconfig: of the administrator.
-        authority: the file that the API server's certificate is checked by.
-        token: of the administrator.
+        folder: the folder of its files and logs; it is removed with the control plane.
+        url: the address of the API server.
+        kubeconfig: the kubeconfig of the administrator.
+        authority: the file for verifying the API server's certificate.
+        token: the token of the administrator.
         etcd: `http://HOST:PORT` of its etcd.
         api: a client of the administrator.
-        processes: of its programs, and of whatever else is started with it.
+        processes: its programs, and all others that are started with it.
     """
 
     folder: Path
@@ -76,7 +76,7 @@ class Plane:
         """Add nodes `node-00000` and so on, and wait until the last of them is ready.
 
         Raises:
-            BenchError: the API server refuses one.
+            BenchError: the API server refuses a node.
         """
         names = [f"node-{index:05d}" for index in range(first, first + number)]
         for start in range(0, number, 64):
@@ -90,7 +90,7 @@ class Plane:
         await self.api.patch(f"/api/v1/nodes/{name}/status", status)
 
     async def _until_ready(self, names: set[str]) -> None:
-        """Wait until all these nodes are ready, and no longer have the taint of new nodes."""
+        """Wait until all these nodes are ready, and do not have the taint of new nodes any more."""
         async with aclosing(self.api.watch("/api/v1/nodes")) as changes:
             async for _, found in changes:
                 conditions = {one["type"]: one["status"] for one in found["status"].get("conditions", ())}
@@ -104,7 +104,7 @@ class Plane:
 async def running_plane(
     options: PlaneOptions | None = None, progress: Progress | None = None
 ) -> AsyncIterator[Plane]:
-    """Start a control plane for the time of the block; missing programs are built.
+    """Start a control plane for the duration of the block; programs that are not cached are built.
 
     Raises:
         BenchError: a program is missing, cannot be built, or does not start.
@@ -168,7 +168,7 @@ def _api_server(folder: Path, program: Path, etcd: str, port: int, options: Plan
         "--authorization-mode=Node,RBAC",
         f"--token-auth-file={folder / 'tokens.csv'}",
         "--allow-privileged",
-        # Streamed lists need a later etcd than Debian's, and clients would retry them for ever.
+        # Streamed lists need a newer etcd than Debian's, and clients would retry them forever.
         "--feature-gates=WatchList=false",
         *options.flags.get(API_SERVER, ()),
     ]
@@ -196,7 +196,7 @@ def _controllers(plane: Plane, programs: Mapping[str, Path], options: PlaneOptio
         "--node-lease-duration-seconds=120",
         *options.flags.get(KWOK, ()),
     ]
-    # A namespace admits pods only once it has a service account, which the controllers create.
+    # A namespace accepts pods only after the controllers have created its service account.
     account = partial(_is_there, plane.api, "/api/v1/namespaces/default/serviceaccounts/default")
     return [Program(CONTROLLERS, manager, account), Program(KWOK, kwok, _at_once)]
 
@@ -214,7 +214,7 @@ async def _is_there(client: Api, path: str) -> bool:
 
 
 async def says(url: str, text: str) -> bool:
-    """True if a page contains that text. The certificate is not verified yet."""
+    """True if a page contains the text. The certificate is not verified yet."""
     anybody = ssl.create_default_context()
     anybody.check_hostname, anybody.verify_mode = False, ssl.CERT_NONE
     try:
@@ -233,7 +233,7 @@ def node(name: str, **labels: str) -> dict[str, object]:
 
 
 def _write_secrets(folder: Path, token: str, others: Mapping[str, tuple[str, str]]) -> None:
-    """The key of service accounts, and the callers' tokens."""
+    """Write the key of service accounts, and the callers' tokens."""
     key = folder / "accounts.key"
     subprocess.run(
         ["openssl", "genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048", "-out", str(key)],

@@ -1,4 +1,4 @@
-"""Programs in processes of their own, each with a log: started, ended, paused, and started again."""
+"""Programs, each in its own process with a log: they can be started, ended, paused, and started again."""
 
 import asyncio
 import os
@@ -20,7 +20,7 @@ SHOWN_LINES = 15
 BOUND = Path(__file__).with_name("bound.py")
 
 Check = Callable[[], Coroutine[Any, Any, bool]]
-"""True once a program can be used."""
+"""Returns True once a program can be used."""
 
 
 @dataclass(slots=True)
@@ -33,16 +33,16 @@ class Program:
     environment: Mapping[str, str] = field(default_factory=dict)
     process: asyncio.subprocess.Process | None = None
     begun: int = 0
-    """Bytes of its log when it was started last."""
+    """Number of bytes in its log when it was started last."""
     spent: float = 0.0
-    """Seconds of CPU of its earlier processes."""
+    """CPU seconds of its earlier processes."""
 
 
 class Processes:
     """Programs by name. The one started last is ended first."""
 
     def __init__(self, folder: Path) -> None:
-        """Logs are written into the folder, a file for each program."""
+        """Write logs into the folder, a file for each program."""
         self._folder = folder
         self._programs: dict[str, Program] = {}
 
@@ -54,7 +54,7 @@ class Processes:
         """Start a program, and wait until it is ready.
 
         Raises:
-            BenchError: it ends, or cannot be used in time; with the last lines of its log.
+            BenchError: the program ends, or is not ready in time; the text has the last lines of its log.
         """
         if self.runs(program.name):
             await self.stop(program.name)
@@ -73,7 +73,7 @@ class Processes:
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                # In a group of its own: an interrupt is for this process, which stops the program in order.
+                # In its own process group: this process handles interrupts, and stops the programs in order.
                 process_group=0,
             )
         try:
@@ -95,7 +95,7 @@ class Processes:
         # The process may end by itself at any moment.
         with suppress(OSError):
             program.spent += cpu_seconds(process.pid)
-            # A stopped process would not handle the signal.
+            # A paused process would not handle the signal.
             process.send_signal(signal.SIGCONT)
             process.send_signal(signal.SIGKILL if kill else signal.SIGTERM)
         try:
@@ -133,7 +133,7 @@ class Processes:
             return text in log.read()
 
     async def ended(self) -> str:
-        """Wait until one of the present programs ends; returns its name."""
+        """Wait until one of the current programs ends; returns its name."""
         waits = {
             asyncio.ensure_future(program.process.wait()): name
             for name, program in self._programs.items()

@@ -12,10 +12,10 @@ from licorne_tools.bench.driver import BenchError, Progress
 
 CHECKOUT = Path(__file__).parents[3]
 MODULES = CHECKOUT / "tools/kube"
-"""Go modules that depend on the programs and have no code."""
+"""Folder of Go modules without code, which depend on the programs."""
 SHIMS = CHECKOUT / "clients/go/shimtest"
 VERSION = "1.36.3"
-"""Of Kubernetes, as in `control-plane/go.mod`."""
+"""Version of Kubernetes, as in `control-plane/go.mod`."""
 SHOWN_LINES = 15
 
 API_SERVER, CONTROLLERS, SCHEDULER = "kube-apiserver", "kube-controller-manager", "kube-scheduler"
@@ -25,7 +25,7 @@ SHIM, OLDER_SHIM, LOAD = "licorne-k8shim", "yunikorn-scheduler", "kubeload"
 
 @dataclass(frozen=True, slots=True)
 class ProgramSource:
-    """Source of a program: a Go module of this checkout, and a package that it depends on."""
+    """Source of a program: a Go module of this checkout, and a package on which it depends."""
 
     module: Path
     package: str
@@ -41,7 +41,7 @@ SOURCES: Mapping[str, ProgramSource] = {
     LOAD: ProgramSource(SHIMS, "./cmd/kubeload"),
     OLDER_SHIM: ProgramSource(SHIMS, "github.com/apache/yunikorn-k8shim/pkg/cmd/shim"),
 }
-# The version that programs report, and that others compare with their own.
+# The version that programs report, and with which others compare their own.
 LINKED = " ".join(
     (
         "-s -w",
@@ -55,7 +55,7 @@ LINKED = " ".join(
 
 
 def missing() -> list[str]:
-    """What is not installed of the programs that are not built: Go, etcd and openssl."""
+    """The missing ones of the programs that are not built: Go, etcd and openssl."""
     return [name for name in ("go", ETCD, "openssl") if shutil.which(name) is None]
 
 
@@ -63,7 +63,7 @@ def check() -> None:
     """Check that Go, etcd and openssl are installed.
 
     Raises:
-        BenchError: one of them is not; the text says which, and where it is to be had.
+        BenchError: one of them is not; the text says which one, and where to get it.
     """
     where = {
         "go": "Go 1.26 or newer",
@@ -75,7 +75,7 @@ def check() -> None:
 
 
 def built(names: Sequence[str], progress: Progress | None = None) -> dict[str, Path]:
-    """The programs of these names, built unless cached: some minutes the first time.
+    """The programs with these names; building them takes some minutes, unless they are cached.
 
     Raises:
         BenchError: Go is not installed, or a program cannot be built.
@@ -109,13 +109,13 @@ def _built(name: str, progress: Progress | None) -> Path:
     if done.returncode != 0:
         text = "\n".join(done.stderr.splitlines()[-SHOWN_LINES:])
         raise BenchError(f"{name} cannot be built:\n{text}")
-    # Atomic: of two concurrent builds, both leave a complete program.
+    # Atomic: two concurrent builds both leave a complete program.
     made.replace(program)
     return program
 
 
 def cache() -> Path:
-    """The folder of what is built."""
+    """The folder of built programs."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "licorne/kube"
 
 

@@ -1,4 +1,4 @@
-"""What binds pods on a control plane: the shim with Licorne or with the older core, and kube-scheduler."""
+"""Schedulers of pods on a control plane: the shim with Licorne or with the older core, and kube-scheduler."""
 
 import asyncio
 import sys
@@ -16,13 +16,13 @@ from licorne_tools.kube.programs import OLDER_SHIM, SCHEDULER, SHIM, built
 
 LICORNE = "licorne"
 NAMESPACE = "yunikorn"
-"""Of the shim and its config maps."""
+"""Namespace of the shim and of its config maps."""
 STARTED = "scheduler state initialized"
-"""Log message of both shims once they have the state of the cluster."""
+"""Log message of both shims after they have received the state of the cluster."""
 
 
 class SchedulerKind(Enum):
-    """The schedulers, by the words of commands."""
+    """The schedulers, with their names in commands."""
 
     LICORNE = "licorne"
     OLDER = "older"
@@ -34,10 +34,10 @@ class Scheduler:
     """A running scheduler.
 
     Attributes:
-        name: that pods give as their `schedulerName`.
+        name: the `schedulerName` of its pods.
         programs: its programs on the plane, the server before the shim.
-        target: `HOST:PORT` of Licorne's gRPC; empty for the others.
-        page: the address of Licorne's HTTP; empty for the others.
+        target: `HOST:PORT` of Licorne's gRPC server; empty for the others.
+        page: the address of Licorne's HTTP server; empty for the others.
     """
 
     kind: SchedulerKind
@@ -47,7 +47,7 @@ class Scheduler:
     page: str = ""
 
     def cpu_seconds(self, plane: Plane) -> float:
-        """Seconds of CPU of its programs so far."""
+        """CPU seconds of its programs so far."""
         return sum(map(plane.processes.cpu_seconds, self.programs))
 
     async def stop(self, plane: Plane) -> None:
@@ -67,7 +67,7 @@ async def begin(
 ) -> Scheduler:
     """Start a scheduler on the plane; it ends with the plane at the latest.
 
-    `kubeconfig` is that of its account, by default the administrator. `environment` is for a shim, and
+    `kubeconfig` is that of its account, by default the administrator's. `environment` is for a shim, and
     `serve` are options of Licorne's server.
 
     Raises:
@@ -100,7 +100,7 @@ async def begin(
 
 
 async def _serve(plane: Plane, options: Sequence[str]) -> tuple[str, str]:
-    """Start Licorne's server; its addresses for gRPC and for a browser."""
+    """Start Licorne's server; returns its addresses for gRPC and for a browser."""
     grpc, http = (f"127.0.0.1:{port}" for port in free_ports(2))
     command = [
         sys.executable,

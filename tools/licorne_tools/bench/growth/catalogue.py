@@ -192,7 +192,7 @@ DIMENSIONS = {dimension.name: dimension for dimension in ALL}
 
 LEAST_ROUNDS, MOST_ROUNDS = 3, 20
 ENOUGH_SECONDS = 1.0
-"""CPU seconds after which only the minimum of rounds is made."""
+"""CPU seconds after which no more than the minimum number of rounds is made."""
 
 
 def main(name: str, size: str) -> None:
@@ -208,7 +208,7 @@ def main(name: str, size: str) -> None:
 
 
 def best(dimension: Dimension, size: int, work: int) -> dict[str, float | str]:
-    """Microseconds for an allocation and for an ask: the least of several rounds.
+    """Microseconds for an allocation and for an ask: the minimum of several rounds.
 
     Other work of the machine can only make a round longer.
 

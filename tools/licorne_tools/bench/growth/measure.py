@@ -16,19 +16,19 @@ WORK = 10_000
 """Default number of allocations measured at each size."""
 
 PER_TENFOLD = 0.5
-"""Share of the first cost that may be added with each tenfold of the size: the growth of log n from 100 on,
-which doubles until 10,000.
+"""Share of the first cost by which the cost may rise with each tenfold of the size: so log n grows from 100
+to 1,000, and it doubles up to 10,000.
 """
 
 Measure = Callable[[int, int], Cost]
-"""Measures once, with a size and an approximate number of allocations."""
+"""Makes one measurement, with a size and an approximate number of allocations."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dimension:
     """A quantity that grows.
 
-    `note` is the reason of growing cost. The report has it if the cost grows faster than log n.
+    `note` is the reason why the cost grows. The report shows it if the cost grows faster than log n.
     """
 
     name: str
@@ -40,12 +40,12 @@ class Dimension:
 
 
 def allowed(first: int, last: int) -> float:
-    """The factor by which log n grows from the first size to the last: that of the allowed cost."""
+    """The allowed factor of the cost: that by which log n grows from the first size to the last."""
     return 1 + PER_TENFOLD * log10(last / first)
 
 
 def built(build: Callable[[int, int], World], act: Callable[[World], None] = place) -> Measure:
-    """A measure of `act` in the world made by `build`, which is not measured."""
+    """A measurement of `act` in the world created by `build`, whose creation is not measured."""
 
     def measure(size: int, work: int) -> Cost:
         world = build(size, work)
@@ -61,12 +61,12 @@ def built(build: Callable[[int, int], World], act: Callable[[World], None] = pla
 
 
 LIMIT_SECONDS = 600.0
-"""Limit for all rounds of a size. The slowest takes a tenth of it."""
+"""Maximum number of seconds for all rounds of a size. The slowest takes a tenth of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """The cost of a size, in microseconds of CPU; `us_per_ask` is 0 without asks."""
+    """The cost at a size, in microseconds of CPU; `us_per_ask` is 0 if there were no asks."""
 
     size: int
     rounds: int
@@ -78,7 +78,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Costs relative to the first one, by rising size."""
+    """Costs relative to the first one, in order of size."""
 
     sizes: tuple[int, ...]
     factors: tuple[float, ...]
@@ -99,14 +99,14 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """A dimension, and the runs of each size, by rising size."""
+    """A dimension, and the runs of each size, in order of size."""
 
     dimension: Dimension
     runs: tuple[tuple[Point, ...], ...]
 
     @property
     def points(self) -> tuple[Point, ...]:
-        """The cost of each size: the least figures of its runs."""
+        """The cost at each size: the minimum over its runs."""
         return tuple(map(least, self.runs))
 
     @property
@@ -116,7 +116,7 @@ class Growth:
 
     @property
     def taking(self) -> Curve | None:
-        """The cost of taking in an ask; None without asks."""
+        """The cost of accepting an ask, by size; None if there were no asks."""
         if not self.points[0].asks:
             return None
         return self._curve([point.us_per_ask for point in self.points])
@@ -132,7 +132,7 @@ class Growth:
 
 
 def grown(dimension: Dimension, runs: int = 1, tell: Callable[[Point], None] = lambda _: None) -> Growth:
-    """Measure a dimension; of each figure the minimum of all runs counts.
+    """Measure a dimension; the minimum of each figure over all runs counts.
 
     The sizes are measured in turn, so that slow times of the machine affect all of them.
 
@@ -149,7 +149,7 @@ def grown(dimension: Dimension, runs: int = 1, tell: Callable[[Point], None] = l
 
 
 def least(points: Sequence[Point]) -> Point:
-    """The least figures of points of one size."""
+    """The minimum of each figure over points of one size."""
     return Point(
         size=points[0].size,
         rounds=sum(point.rounds for point in points),
@@ -161,7 +161,7 @@ def least(points: Sequence[Point]) -> Point:
 
 
 def measured(name: str, size: int) -> Point:
-    """A size of a dimension, measured by a fresh process, which ends with this one.
+    """Measure a size of a dimension in a new process, which ends with this one.
 
     Raises:
         BenchError: the process has failed, or was killed after its time limit.

@@ -34,17 +34,17 @@ from licorne_tools.bench.growth.world import (
 from licorne_tools.bench.workload import MI, config
 
 ROOM = 100_000
-"""Milli-cores of a node that is about to be full."""
+"""Milli-cores of a node that is nearly full."""
 
 HIGH = 10
 """The priority of the asks ahead."""
 
 AHEAD = 10
-"""Applications that the asks ahead are spread over."""
+"""Number of applications among which the asks ahead are distributed."""
 
 RELEASES = 100
 OLD_ENOUGH = 5.0
-"""More seconds than an ask that fits nowhere waits for its reservation (spec § 8.5)."""
+"""A time in seconds, longer than an ask that fits nowhere waits for its reservation (spec § 8.5)."""
 
 
 def nodes(size: int, work: int) -> World:
@@ -120,7 +120,7 @@ def unplaceable(size: int, work: int) -> World:
 
 
 def untried(size: int, work: int) -> World:
-    """The same, with the asks that fit nowhere sent together with the others."""
+    """The world of `unplaceable`, with all asks sent together."""
     world = World(config([leaf()]))
     world.add_nodes()
     *ahead, app = running(world, [application(name) for name in numbered("app", AHEAD + 1)])
@@ -146,7 +146,7 @@ def _too_large(ahead: list[str], app: str, count: int) -> list[Ask]:
 def reservations(size: int, work: int) -> World:
     """Asks with reserved nodes, while others are placed on the other nodes."""
     world = World(config([leaf()]))
-    # Half full, a node has no room for a large ask, but for many small ones.
+    # A half full node has no room for a large ask, but has room for many small ones.
     world.add_nodes(max(size, work) * 6 // 5, {"vcore": ROOM, "memory": ROOM * MI})
     *ahead, app = running(world, [application(name) for name in numbered("app", AHEAD + 1)])
     half = AskClass.of({"vcore": ROOM * 3 // 5, "memory": MI})
@@ -161,7 +161,7 @@ def reservations(size: int, work: int) -> World:
 
 
 MEMBERS = 10
-"""Constant number of members of each gang, or of gangs."""
+"""Number of members of each gang, or number of gangs, while the other number grows."""
 
 FEW_NODES = 10
 
@@ -178,7 +178,7 @@ def predicate_classes(size: int, work: int) -> World:
 
 
 def accepting(effect: Effect) -> Iterable[Command]:
-    """The reaction of an RM that accepts all nodes."""
+    """The reaction of an RM that accepts every node."""
     if isinstance(effect, PredicatesAsked):
         yield NotePredicatesSent(rm_id=effect.rm_id, check=effect.checks[-1].check)
         answers = [PredicateAnswer(check.check) for check in effect.checks]
@@ -196,7 +196,7 @@ def members(size: int, _: int) -> World:
 
 
 def _with_gangs(count: int, size: int) -> World:
-    """Gangs to be placed by `come_together`."""
+    """Gangs that `come_together` places."""
     world = World(config([leaf()]))
     world.hear = confirming
     world.add_nodes()

@@ -75,7 +75,7 @@ def tree(size: int, work: int) -> World:
 
 
 def _one_in_each(world: World, leaves: list[str], work: int) -> World:
-    """Add nodes, and an application in each leaf."""
+    """Add nodes, and an application to each leaf."""
     world.add_nodes()
     new = [application(f"app-{number:06}", queue) for number, queue in enumerate(leaves)]
     world.waiting = asks_of(running(world, new), work)
@@ -86,10 +86,10 @@ KINDS = 16
 """Maximum number of resource types."""
 
 EACH = 10
-"""Minimum of asks of each application or size, because the first one costs more than the others."""
+"""Minimum number of asks of each application or size, because the first one costs more than the others."""
 
 STRIDE = 7919
-"""A prime whose multiples, by modulus, are in no order."""
+"""A prime whose multiples, taken modulo the size, are in no order."""
 
 
 def in_one_leaf(count: int = 1, sort: str = "fifo") -> tuple[World, list[str]]:

@@ -17,7 +17,7 @@ from licorne_tools.bench.scenarios import Scenario
 
 NODES = 100
 BATCH = 200
-"""Asks after which the watchers catch up, so that none loses events."""
+"""Number of asks after which the watchers catch up, so that none loses events."""
 
 LIMIT_SECONDS = 600.0
 
@@ -27,7 +27,7 @@ def watchers(size: int, work: int) -> Cost:
 
     Raises:
         BenchError: the server failed at its task.
-        ServerFailed: it did not start, or ended early.
+        ServerFailed: the server did not start, or ended early.
     """
     return asyncio.run(_watched(size, work))
 
@@ -44,7 +44,7 @@ async def _watched(size: int, work: int) -> Cost:
 
 
 async def _place(server: ServerProcess, rm: BenchRm, audience: Sequence["Watcher"], shape: Scenario) -> Cost:
-    """Place all asks batch by batch, and wait each time until all watchers have seen it."""
+    """Place all asks in batches, and wait after each batch until all watchers have seen its events."""
     for watcher in audience:
         await watcher.begin()
     asks = list(workload.asks(shape))
@@ -57,10 +57,10 @@ async def _place(server: ServerProcess, rm: BenchRm, audience: Sequence["Watcher
 
 
 class Watcher:
-    """A watcher of the events of the RM."""
+    """A watcher of the RM's events."""
 
     def __init__(self, stub: Any) -> None:
-        """Open the stream; `begin` waits for it."""
+        """Open the stream; `begin` waits for its first message."""
         self._stub = stub
         self._call = stub.WatchEvents(WatchEventsRequest(rm_id=RM))
         self._seen = -1
@@ -75,7 +75,7 @@ class Watcher:
         return int(answer.highest_id)
 
     async def see(self, last: int) -> None:
-        """Read up to an event.
+        """Read until the event `last`.
 
         Raises:
             BenchError: the stream has ended.

@@ -23,12 +23,12 @@ WIDTH, HEIGHT = 2.3, 1.95
 """Size of each of the small pictures, in inches."""
 
 BOTTOM, TOP = 0.5, 4.0
-"""Factors at the edges. For a line that leaves at the top, the factor beside the name has its end."""
+"""Factors at the edges. The last factor of a line that leaves at the top is beside its name."""
 
 TICKS = (0.5, 1, 2, 4)
 CALM, FAST, ALLOWED = "#2b6cb0", "#c53030", "#e3efe3"
 TEXT = 36
-"""Characters of a line above a picture."""
+"""Maximum number of characters of a line above a picture."""
 
 
 def drawing(growths: Sequence[Growth]) -> str:

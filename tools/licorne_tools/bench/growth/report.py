@@ -22,12 +22,12 @@ FASTER = "!"
 
 
 def table(growths: Iterable[Growth]) -> list[list[str]]:
-    """A line for each dimension, under `HEADERS`."""
+    """A row for each dimension, under `HEADERS`."""
     return [line(growth) for growth in growths]
 
 
 def line(growth: Growth) -> list[str]:
-    """The cells of the line for one dimension."""
+    """The cells of the row for one dimension."""
     points, taking = growth.points, growth.taking
     asks = [NOTHING] * len(points)
     if taking is not None:

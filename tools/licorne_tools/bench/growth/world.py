@@ -1,7 +1,7 @@
 """A core in this process with one RM, and the CPU time of the core.
 
-The RM behaves as the engine's clients: its items come in commands of the engine's size, and the core
-decides in turns until nothing is left to do.
+The RM behaves like the engine's clients: its items are in commands of the engine's size, and the core decides
+in turns until nothing is left to do.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -45,18 +45,18 @@ START = 1_000_000.0
 
 NODES = 1000
 CAPACITY: Resources = {"vcore": 10**9, "memory": 2**47}
-"""Capacity of a node that has room for all asks of a dimension."""
+"""Capacity of a node with room for all asks of a dimension."""
 
 CLASSES = tuple(AskClass.of({"vcore": vcore, "memory": memory}) for vcore, memory in SIZES)
-"""Ask classes in turn, for dimensions to which sizes do not matter."""
+"""Ask classes that are used in turn, for dimensions in which sizes do not matter."""
 
 OPEN = {"maxapplications": 1_000_000, "maxresources": {"vcore": "1G", "memory": "1Ei"}}
-"""A limit that counts and never blocks."""
+"""A limit that is counted and never blocks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """Numbers of asks and allocations, with the CPU seconds of taking in and of deciding."""
+    """Numbers of asks and allocations, with the CPU seconds of accepting asks and of deciding."""
 
     asks: int
     taking: float
@@ -101,7 +101,7 @@ class World:
         self.register(self.rm_id, text, predicates)
 
     def register(self, rm_id: RmId, text: str, predicates: PredicatePolicy | None = None) -> None:
-        """Register an RM, that of the world or a further one."""
+        """Register an RM, the one of the world or a further one."""
         self.handle(RegisterRm(rm_id=rm_id, config=parsed(text), predicates=predicates))
 
     def add_nodes(
@@ -137,7 +137,7 @@ class World:
         )
 
     def take(self, asks: Iterable[Ask]) -> None:
-        """Send asks without decisions in between."""
+        """Send asks without letting the core decide in between."""
         for some in batched(asks, ALONE.items):
             command = UpdateAllocations(rm_id=self.rm_id, asks=some)
             begin = process_time()
@@ -147,7 +147,7 @@ class World:
             self._note(effects)
 
     def settle(self) -> None:
-        """Let the core decide until nothing is due at the present time."""
+        """Let the core decide until nothing is due at the current time."""
         while (deadline := self.scheduler.next_deadline()) is not None and deadline <= self.now:
             self.handle(Tick())
 
@@ -197,14 +197,14 @@ def place(world: World) -> None:
 
 
 def numbered(name: str, count: int) -> list[str]:
-    """`count` names that sort by their numbers."""
+    """`count` names whose alphabetical order is that of their numbers."""
     return [f"{name}-{number:06}" for number in range(count)]
 
 
 def application(
     name: str, queue: str = "root.leaf", user: str = "ann", groups: Sequence[str] = (), **more: Any
 ) -> NewApplication:
-    """An application, by default in a single leaf and of a single user."""
+    """An application, by default in the only leaf and of the only user."""
     return NewApplication(app_id=AppId(name), queue_name=queue, user=UserGroup(user, tuple(groups)), **more)
 
 
@@ -216,7 +216,7 @@ def ask(app: str, key: str, ask_class: AskClass, **more: Any) -> Ask:
 def asks_of(
     apps: Sequence[str], count: int, classes: Sequence[AskClass] = CLASSES, key: str = "ask"
 ) -> list[Ask]:
-    """At least `count` asks, equally many of each application, in turn."""
+    """At least `count` asks: equally many of each application, which alternate."""
     each = -(-count // len(apps))
     return [
         ask(app, f"{key}-{number:06}", classes[(number * len(apps) + place) % len(classes)])
@@ -226,7 +226,7 @@ def asks_of(
 
 
 def running(world: World, apps: Sequence[NewApplication]) -> list[str]:
-    """Add applications and place an ask of each, so that all run."""
+    """Add applications, and place an ask of each, so that all of them run."""
     names = [app.app_id for app in apps]
     world.add_applications(apps)
     world.take(asks_of(names, len(names), key="first"))

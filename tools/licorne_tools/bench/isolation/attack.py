@@ -33,7 +33,7 @@ class Site:
     target: str
     http: str
     percent: int = 100
-    """The counts of the attack in percent of the full ones."""
+    """The size of the attack in percent of the full counts."""
     acts: int = 0
     refused: int = 0
 
@@ -43,12 +43,12 @@ class Site:
 
 
 Act = Callable[[], Awaitable[None]]
-"""The attack after its preparation. It ends after a bounded number of acts."""
+"""The attack after its preparation. It ends after a limited number of acts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """An attack: its description, and a context manager that prepares it."""
+    """An attack: its description, and a context manager that prepares the attack."""
 
     about: str
     prepared: Callable[[Site], AbstractAsyncContextManager[Act]]
@@ -62,7 +62,7 @@ def attacker(
 
 
 def wanted(app: str, key: str, vcore: int = 100, partition: str = "") -> Allocation:
-    """An ask of `vcore` milli-cores."""
+    """An ask for `vcore` milli-cores."""
     return Allocation(
         allocationKey=key,
         applicationID=app,
@@ -77,7 +77,7 @@ def asking(asks: Iterable[Allocation]) -> list[bytes]:
 
 
 async def churn(site: Site, rm: BenchRm, rounds: int, asks: Callable[[int], list[bytes]]) -> None:
-    """Ask, and release all allocations, for a number of rounds; `asks` makes the messages of a round."""
+    """Send asks, and release all allocations, `rounds` times; `asks` returns the messages of a round."""
     for number in range(rounds):
         messages = asks(number)
         expected = sum(len(AllocationRequest.FromString(data).allocations) for data in messages)
@@ -103,24 +103,24 @@ async def called(site: Site, calls: Iterator[Callable[[], Coroutine[Any, Any, An
 
 
 def numbers(site: Site, full: int) -> Iterator[int]:
-    """0, 1, 2 and so on, up to the count of the attack."""
+    """0, 1, 2 and so on, up to the number for this attack."""
     return islice(count(), site.part(full))
 
 
 STOP_SECONDS = 600.0
-"""Seconds for the end of an attack: on a busy machine its low priority gives it little time."""
+"""Maximum number of seconds until an attack ends, as a busy machine gives its low priority little time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """The result of an attack: acts, and refused or cut ones."""
+    """The result of an attack: the number of acts, and that of refused or disconnected ones."""
 
     acts: int
     refused: int
 
 
 def attacking(name: str, server: ServerProcess, percent: int) -> AbstractAsyncContextManager[Program]:
-    """A prepared attack in its own process, for the time of the block."""
+    """A prepared attack in its own process, for the duration of the block."""
     site = (server.target, server.http, str(percent))
     return prepared(f"the attack {name}", "isolation.catalogue", name, *site)
 

@@ -44,11 +44,11 @@ ATTACKS = {
 
 
 LIMIT_SECONDS = 600.0
-"""Limit of an attack, even if its parent has failed."""
+"""Maximum number of seconds of an attack, even if its parent process has failed."""
 
 
 async def attacked(attack: Attack, site: Site) -> None:
-    """Prepare the attack, and act from the line on stdin to the signal."""
+    """Prepare the attack, and act between the line on stdin and the signal."""
     async with asyncio.timeout(LIMIT_SECONDS), attack.prepared(site) as act:
         if not await told_to_begin():
             return

@@ -1,6 +1,6 @@
-"""The RMs of `manyrms`: a Go program in a process of its own, if Go is installed; or else in this process.
+"""The RMs of `manyrms`: a Go program in its own process if Go is installed, or else part of this process.
 
-RMs in Go need a fraction of the CPU, so that the measurement is of the server.
+RMs in Go use a fraction of the CPU, so that mostly the server is measured.
 """
 
 import asyncio
@@ -22,8 +22,8 @@ from licorne_tools.bench.programs import Program, begun
 from licorne_tools.bench.scenarios import Scenario
 
 JOINING = 20
-"""RMs that join concurrently."""
-# More asks than any run sends: by one RM, and by many.
+"""Number of RMs that join at the same time."""
+# More asks than any run sends: by one RM, and by many RMs.
 MOST_ASKS = 10_000_000
 CONFIG = """
 partitions:
@@ -35,7 +35,7 @@ PACKAGE = "./manyrms"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrowdWaits:
-    """The waits of asks, and the CPU of the process that has asked, all in seconds."""
+    """The waits of asks, and the CPU time of the process that has sent them, all in seconds."""
 
     waits: Sequence[float]
     cpu: float
@@ -45,7 +45,7 @@ class Crowd(Protocol):
     """RMs that have joined, each with a connection, nodes and an application of its own."""
 
     async def ask(self, rms: int, number: int, rate: float) -> CrowdWaits:
-        """Have the first `rms` RMs send `number` asks each, at `rate` a second, and wait for the last one."""
+        """Let the first `rms` RMs send `number` asks each, at `rate` per second; wait for the last."""
         ...
 
 
@@ -60,10 +60,10 @@ class CrowdShape:
 
 @contextmanager
 def program() -> Iterator[Path | None]:
-    """The RMs in Go as a program, for the time of the block; None if Go is not installed.
+    """The Go program of RMs, for the duration of the block; None if Go is not installed.
 
     Raises:
-        BenchError: it cannot be built.
+        BenchError: the program cannot be built.
     """
     command = go()
     if command is None:
@@ -77,7 +77,7 @@ def program() -> Iterator[Path | None]:
 async def joined_crowd(
     path: Path | None, target: str, shape: CrowdShape, progress: Progress
 ) -> AsyncIterator[Crowd]:
-    """All RMs, run by that program, or by this one."""
+    """All RMs, run by the Go program at `path`, or by this process if it is None."""
     progress.step("RMs join", of=shape.rms)
     if path is not None:
         options = (f"-target={target}", f"-rms={shape.rms}", f"-nodes={shape.nodes}", f"-config={CONFIG}")
@@ -103,13 +103,13 @@ class InGo:
 
 @dataclass(frozen=True, slots=True)
 class CrowdRm:
-    """An RM and the asks that it has yet to send."""
+    """An RM, and the asks that it has not sent yet."""
 
     rm: BenchRm
     asks: Iterator[Allocation]
 
     async def trickle(self, number: int, rate: float, after: float = 0.0) -> list[float]:
-        """Send asks at `rate` a second, and return their waits in seconds."""
+        """Send asks at `rate` per second, and return their waits in seconds."""
         await asyncio.sleep(after)
         seconds, _ = await self.rm.steady(islice(self.asks, number), rate)
         return seconds
@@ -122,7 +122,7 @@ class InPython:
     members: Sequence[CrowdRm]
 
     async def ask(self, rms: int, number: int, rate: float) -> CrowdWaits:
-        """Let the RMs ask (see `Crowd`); they begin one after the other."""
+        """Let the RMs ask (see `Crowd`); they start one after the other."""
         apart, before = 1 / rate / rms, time.process_time()
         trickles = (member.trickle(number, rate, apart * i) for i, member in enumerate(self.members[:rms]))
         waits = list(chain.from_iterable(await asyncio.gather(*trickles)))

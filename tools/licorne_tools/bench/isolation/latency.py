@@ -1,4 +1,4 @@
-"""Latency of single asks: of one RM beside an attack, and of many RMs, apart and beside a flood."""
+"""Latency of single asks: of one RM beside an attack, and of many RMs, alone and beside a flood."""
 
 import asyncio
 import time
@@ -25,26 +25,26 @@ from licorne_tools.bench.scenarios import SCENARIOS, Scenario
 NEIGHBOUR = "neighbour"
 LOOPBACK = "127.0.0.1:0"
 LIMIT_SECONDS = 300.0
-"""Seconds that the asks of a phase may take beyond the time of sending."""
+"""Maximum number of seconds of a phase beyond the time of sending."""
 MOST_ASKS = 100_000
 """More asks than one RM sends in an hour."""
 WARM_UP, WARM_UP_OF_MANY = 20, 2
 COUNTS = (1, 10, 100, 250, 500)
 FLOOD_PODS = 100_000
 MOST_RATIO, ENOUGH_P99_MS, MOST_WAIT_MS = 3.0, 25.0, 50.0
-"""The target beside an attack: ratio of the 99th percentile to that alone, or its value, and the maximum."""
+"""The target beside an attack: ratio of the 99th percentile to that without one, or its value; maximum."""
 FEW_RMS, MOST_P99_MS = 100, 10.0
-"""The target up to this number of RMs: the 99th percentile beside a flood."""
+"""The target up to this number of RMs: maximum 99th percentile beside a flood."""
 MOST_P99_MS_OF_MANY = 250.0
-"""The target of more RMs: the 99th percentile without a flood."""
+"""The target for more RMs: maximum 99th percentile without a flood."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
     """Settings of a measurement.
 
-    `seconds` is the time of sending in each phase. Each RM has `nodes` nodes, and sends `rate` asks a
-    second. `percent` is the size of the attack or flood. `program` has the RMs of `manyrms`; without it
+    `seconds` is the time of sending in each phase. Each RM has `nodes` nodes, and sends `rate` asks per
+    second. `percent` is the size of the attack or flood. `program` runs the RMs of `manyrms`; if it is None,
     they are in this process.
     """
 
@@ -64,7 +64,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class TargetLine:
-    """A line of the table: its measurement, and the target for the figures of a run."""
+    """A row of the table: its measurement, and the target for the figures of a run."""
 
     name: str
     about: str
@@ -74,13 +74,13 @@ class TargetLine:
 
 
 def attacks(names: Iterable[str], setting: Setting) -> Iterator[TargetLine]:
-    """One line of the bench for each of the named attacks."""
+    """A row for each of the named attacks."""
     for name in names:
         yield TargetLine(name, ATTACKS[name].about, setting, partial(beside, setting, name), holds_beside)
 
 
 def crowds(counts: Iterable[int], setting: Setting) -> Iterator[TargetLine]:
-    """A line for each number of RMs."""
+    """A row for each number of RMs."""
     for rms in counts:
         about = f"{rms} RMs, one RM with as many asks, and a flood beside them"
         yield TargetLine(str(rms), about, setting, partial(many, setting, rms), partial(holds_of_many, rms))
@@ -89,7 +89,7 @@ def crowds(counts: Iterable[int], setting: Setting) -> Iterator[TargetLine]:
 async def beside(setting: Setting, attack: str) -> Run:
     """Measure one RM alone and beside an attack, with a fresh server; returns the measures by name.
 
-    Raises BenchError for a failure or a timeout, ServerFailed if the server ends.
+    Raises BenchError for a failure or a timeout, and ServerFailed if the server ends.
     """
     progress = setting.progress
 
@@ -133,7 +133,7 @@ async def many(setting: Setting, rms: int) -> Run:
         limited(LIMIT_SECONDS, 4 * setting.seconds, f"{rms} RMs: not done after"),
         running_server(program=HERE.server(setting.profile)) as server,
         flooding(server.target, "flood", flood_shape(setting.percent)) as flood,
-        # Room for the asks of all RMs, which one RM sends in one phase.
+        # Room for the asks of all RMs, which in one phase a single RM sends.
         joined_crowd(
             setting.program,
             server.target,
@@ -168,7 +168,7 @@ async def many(setting: Setting, rms: int) -> Run:
 
 
 async def measured(name: str, server: ServerProcess, asking: Awaitable[CrowdWaits]) -> Run:
-    """The waits of a phase, and the CPU of both sides: microseconds of an ask, and shares of a core."""
+    """The waits of a phase, and the CPU of both sides: microseconds for an ask, and shares of a core."""
     start, before = time.perf_counter(), cpu_seconds(server.pid)
     asked = await asking
     seconds, cpu = time.perf_counter() - start, cpu_seconds(server.pid) - before
@@ -192,7 +192,7 @@ def waits(name: str, seconds: Sequence[float]) -> Run:
 
 
 def holds_beside(run: Run) -> bool:
-    """True if the 99th percentile is at most 25 ms or three times that alone, and the maximum 50 ms."""
+    """True if the 99th percentile is at most 25 ms or three times that without attack; no wait over 50 ms."""
     most = max(MOST_RATIO * run["alone_p99_ms"], ENOUGH_P99_MS)
     return run["beside_p99_ms"] <= most and run["beside_worst_ms"] <= MOST_WAIT_MS
 

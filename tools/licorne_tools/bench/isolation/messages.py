@@ -21,19 +21,19 @@ ROOM = 64
 """Bytes reserved for the fixed parts of a message."""
 ITEM_OF_MANY = 255 * 1024
 PATIENCE = 600.0
-"""Timeout in seconds for the server's answer to a message, which a busy machine gives little time."""
+"""Timeout in seconds for the server's answer to a message: a busy machine gives the server little time."""
 UPDATE_APPLICATION = "/si.v1.Scheduler/UpdateApplication"
 UPDATE_NODE = "/si.v1.Scheduler/UpdateNode"
 
 
 def varint(number: int) -> bytes:
-    """A number in the wire format."""
+    """A number in the format of the wire."""
     low, rest = number & 0x7F, number >> 7
     return bytes([low | 0x80]) + varint(rest) if rest else bytes([low])
 
 
 def nested(field: int, content: bytes) -> bytes:
-    """A field with a message or a text."""
+    """A field that contains a message or a text."""
     return varint(field << 3 | 2) + varint(len(content)) + content
 
 
@@ -48,12 +48,12 @@ def empties(field: int, size: int) -> bytes:
 
 
 def filled(one: bytes, size: int) -> bytes:
-    """A field repeated as often as fits in `size` bytes."""
+    """A field, repeated as often as fits in `size` bytes."""
     return one * (size // len(one))
 
 
 def si_messages(site: Site) -> list[tuple[str, bytes]]:
-    """Methods with messages, each of which is refused as a whole or in all its items."""
+    """Methods and messages; each message is refused as a whole, or in all its items."""
     whole = site.part(MAX_MESSAGE_BYTES) - ROOM
     item = site.part(MAX_ITEM_BYTES) - ROOM
     some = min(ITEM_OF_MANY, item)
@@ -62,7 +62,7 @@ def si_messages(site: Site) -> list[tuple[str, bytes]]:
         # An allocation with unknown fields; several of them.
         (UPDATE_ALLOCATION, name + nested(4, zeros(7, item))),
         (UPDATE_ALLOCATION, name + filled(nested(4, zeros(7, some)), whole)),
-        # Empty allocations: too many, then the most allowed; releases.
+        # Empty allocations: too many, then as many as allowed; releases.
         (UPDATE_ALLOCATION, name + empties(4, whole)),
         (UPDATE_ALLOCATION, name + empties(4, 2 * site.part(MAX_ITEMS) - ROOM)),
         (UPDATE_ALLOCATION, name + nested(2, empties(1, whole))),

@@ -33,9 +33,9 @@ APPS, MISFITS, NODES = 1000, 5000, 1000
 WATCHERS = 100
 STREAMS_PER_CONNECTION = 16
 WATCHES = 1000
-"""Maximum number of streams that a watcher opens one after the other."""
+"""Maximum number of streams that a watcher opens in succession."""
 ROUNDS = 2000
-# The most streams of events of one RM, all from one host.
+# As many streams of events as one RM may have, all from one host.
 EXTRA = {"event.maxStreamsPerHost": str(WATCHERS)}
 PATHS = ("queues", "nodes", "applications/active", "queue/root.q0000/applications", "usage/users")
 DUMP = "/debug/fullstatedump"
@@ -47,7 +47,7 @@ Call = Callable[[], Any]
 async def world(site: Site) -> AsyncIterator[str]:
     """An RM with 1,000 nodes and applications, and 5,000 asks that fit nowhere.
 
-    Yields the application of the asks.
+    Yields the id of the application of the asks.
     """
     shape = Scenario("", "", apps=site.part(APPS), nodes=site.part(NODES))
     _, app = next(workload.app_names(shape))

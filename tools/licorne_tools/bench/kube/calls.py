@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 REQUESTS = "apiserver_request_total"
 DISPATCHED = "apiserver_flowcontrol_dispatched_requests_total"
-"""Counts calls by FlowSchema, which distinguishes users; the API server's other counter does not."""
+"""The counter of calls by FlowSchema, which distinguishes users; the API server's other counter does not."""
 LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 TOO_MANY = "429"
 
@@ -39,7 +39,7 @@ def called(labels: Mapping[str, str]) -> str:
 
 
 def failed(metrics: str) -> int:
-    """Calls so far that the API server refused for lack of time, or failed to answer."""
+    """Number of calls so far that the API server refused for lack of time, or failed to answer."""
     codes = ((labels["code"], value) for labels, value in samples(metrics, REQUESTS))
     return int(sum(value for code, value in codes if code.startswith("5") or code == TOO_MANY))
 

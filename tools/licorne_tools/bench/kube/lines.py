@@ -14,7 +14,7 @@ SHAPES: Mapping[str, str] = {
     "anti-affinity": "the same; each pod of a Deployment must be on a node of its own",
     "priority": "the same, of three priority classes",
 }
-"""The shapes of pods by name; the load has the same names."""
+"""The shapes of pods by name; the load uses the same names."""
 REPLICAS = 50
 ZONES = 3
 FLOOD = 0
@@ -23,7 +23,7 @@ FLOOD = 0
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of the measurements. `rate` is in pods a second, or `FLOOD`."""
+    """A row of the measurements. `rate` is in pods per second, or `FLOOD`."""
 
     shape: str
     nodes: int
@@ -38,12 +38,12 @@ class Line:
 
     @property
     def replicas(self) -> int:
-        """Pods of a Deployment: few enough that each can have a node of its own, with nodes to choose."""
+        """Number of pods of a Deployment: few enough that each can have its own node, and has a choice."""
         return max(1, min(REPLICAS, self.nodes // 2))
 
     @property
     def zones(self) -> int:
-        """Number of zones, none of them empty."""
+        """Number of zones, of which none is empty."""
         return min(ZONES, self.nodes)
 
 
@@ -53,30 +53,30 @@ LINES = (
     *(Line("pods", 500, 1_000, rate) for rate in (50, 100, 200)),
     *(Line(shape, 500, 2_000) for shape in SHAPES if shape != "pods"),
 )
-"""All lines for which there is a goal."""
+"""All rows for which there is a goal."""
 
 
 def lines(shape: str, rate: int, nodes: int | None, pods: int | None) -> list[Line]:
-    """The lines of a shape; by default of the first one's size."""
+    """The rows of a shape; by default with the size of the first one."""
     usual = LINES[0]
     return [Line(shape, nodes or usual.nodes, pods or usual.pods, rate)]
 
 
 def every(nodes: int | None, pods: int | None) -> list[Line]:
-    """All lines, of the given size if there is one, without duplicates."""
+    """All rows, with the given size if there is one, without duplicates."""
     scaled = (replace(each, nodes=nodes or each.nodes, pods=pods or each.pods) for each in LINES)
     return list(dict.fromkeys(scaled))
 
 
 TURN = (SchedulerKind.KUBE, SchedulerKind.LICORNE, SchedulerKind.OLDER)
-"""The schedulers, in the order of the first run."""
+"""The schedulers in the order of the first run."""
 
 
 def turns(kinds: tuple[SchedulerKind, ...], runs: int) -> Iterator[tuple[int, SchedulerKind]]:
     """The scheduler of each turn, with the number of the run from 1.
 
-    The order is reversed with each run: on a machine that becomes slower the last scheduler would always
-    lose.
+    The order is reversed with each run: otherwise the last scheduler would always lose on a machine that
+    becomes slower.
     """
     for number in range(1, runs + 1):
         for kind in kinds if number % 2 else reversed(kinds):

@@ -19,14 +19,15 @@ from licorne_tools.kube.programs import API_SERVER, CONTROLLERS, ETCD, KWOK, LOA
 from licorne_tools.kube.schedulers import NAMESPACE, Scheduler, SchedulerKind, begin
 
 USER, GROUP = "bench-scheduler", "bench-schedulers"
-"""The user of the schedulers. Its calls fall under a FlowSchema of its name."""
+"""The user of the schedulers. Its calls are counted under a FlowSchema of the same name."""
 TAIL_SECONDS = 5.0
-"""Seconds after the binding of the last pod until which CPU is counted, as statuses and events follow later.
+"""Seconds after the last pod's binding for which CPU is counted, as statuses and events follow.
+
 After the same time again the cluster counts as idle.
 """
 POLL_SECONDS = 0.5
 PATIENCE_SECONDS = 60
-"""A run ends when no pod was bound for this time, in seconds."""
+"""Seconds without a bound pod after which a run ends."""
 ZONE, TAINT = "topology.kubernetes.io/zone", "licorne.dev/bench"
 PRIORITIES = {"bench-low": 100, "bench-middle": 1_000, "bench-high": 10_000}
 """Priority classes, whose names the load knows."""
@@ -37,7 +38,7 @@ MADE = (
     PODS,
     "/api/v1/namespaces/default/events",
 )
-"""The objects of a run, owners before the objects that they own."""
+"""The kinds of created objects, owners before the objects that they own."""
 DELETERS = 16
 DELETED_AT_ONCE = 1_000
 CLEAN_SECONDS = 600.0
@@ -55,7 +56,7 @@ class Bench:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A run: its figures, and the calls of all but the load, for a pod, by verb and resource."""
+    """A run: its figures, and the calls per pod of all users but the load, by verb and resource."""
 
     figures: Run
     calls: dict[str, float]
@@ -63,7 +64,7 @@ class Found:
 
 @asynccontextmanager
 async def prepared(line: Line, progress: Progress) -> AsyncIterator[Bench]:
-    """A control plane with the nodes of a line, for the time of the block.
+    """A control plane with the nodes of a row, for the duration of the block.
 
     Raises:
         BenchError: a program cannot be built, or does not start.
@@ -85,7 +86,7 @@ async def prepared(line: Line, progress: Progress) -> AsyncIterator[Bench]:
 
 
 async def dress(plane: Plane, line: Line) -> None:
-    """Give nodes their zones, and further labels and taints of the shape; and create the priority classes."""
+    """Add zones to nodes, and the labels and taints of the shape; and create the priority classes."""
     names = [node["metadata"]["name"] for node in (await plane.api.get("/api/v1/nodes"))["items"]]
     taints = [{"key": TAINT, "effect": "NoSchedule"}] if line.shape == "tolerations" else []
 
@@ -93,7 +94,7 @@ async def dress(plane: Plane, line: Line) -> None:
         labels = {"metadata": {"labels": {ZONE: f"zone-{number % line.zones}"}}}
         await plane.api.patch(f"/api/v1/nodes/{name}", {**labels, "spec": {"taints": taints}})
 
-    # The client's connection pool limits how many run at a time.
+    # The client's connection pool limits the number of concurrent calls.
     await asyncio.gather(*(one(number, name) for number, name in enumerate(names)))
     for name, value in PRIORITIES.items():
         await plane.api.create(
@@ -102,7 +103,7 @@ async def dress(plane: Plane, line: Line) -> None:
 
 
 async def allow(plane: Plane) -> None:
-    """Let the account do all; its calls are counted separately, and wait for no other calls."""
+    """Let the account do anything; its calls are counted separately, and wait for no other calls."""
     rbac = "rbac.authorization.k8s.io"
     binding = {
         "metadata": {"name": GROUP},
@@ -138,7 +139,7 @@ async def allow(plane: Plane) -> None:
 async def one_run(
     bench: Bench, line: Line, kind: SchedulerKind, name: str, idle_seconds: float, progress: Progress
 ) -> Found:
-    """Make a run with a scheduler, which is started for it; `name` is the name of the load.
+    """Start a scheduler, and make a run with it; `name` is the name of the load.
 
     Raises:
         BenchError: the scheduler does not start, or the load fails.
@@ -156,7 +157,7 @@ async def one_run(
 async def measured(
     bench: Bench, line: Line, scheduler: Scheduler, name: str, idle_seconds: float, progress: Progress
 ) -> Found:
-    """The figures of the load, of CPU, and of calls."""
+    """The figures of the load, of CPU and of calls."""
     plane = bench.plane
     # Exclude the start, which ends with lists of all objects.
     await asyncio.sleep(TAIL_SECONDS)
@@ -206,10 +207,10 @@ def spent(plane: Plane, scheduler: Scheduler) -> dict[str, float]:
 
 
 async def loaded(bench: Bench, line: Line, scheduler: str, name: str) -> Json:
-    """Have the load create its pods and follow them; returns its output.
+    """Let the load create and observe its pods; returns its output.
 
     Raises:
-        BenchError: it fails.
+        BenchError: the load fails.
     """
     words = {
         "kubeconfig": bench.plane.kubeconfig,
@@ -244,7 +245,7 @@ async def clean(plane: Plane) -> None:
 
 
 async def delete_some(plane: Plane, path: str) -> None:
-    """Delete some of a list: as many as the API server has time for, which gives up a call after a minute."""
+    """Delete some objects of a list: as many as the API server can within a minute, when it ends the call."""
     options = {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}
     try:
         await plane.api.request("DELETE", path, options, query={"limit": str(DELETED_AT_ONCE)})

@@ -30,7 +30,7 @@ NAMES = {
     SchedulerKind.OLDER: "Older core",
 }
 BASE = SchedulerKind.KUBE
-"""The scheduler to which all ratios are taken."""
+"""The scheduler with which all others are compared."""
 MEASURES = {
     "created a second": "created_per_second",
     "all bound after, s": "bound_seconds",
@@ -56,15 +56,15 @@ REPORTED = {
     "CPU of the idle scheduler, % of a core": "idle_cpu_percent",
     "Pods not bound": "not_bound",
 }
-"""The tables of the page, each with a line of a measure."""
+"""The tables of the page, each with one measure of all rows."""
 TROUBLES = {"pods not bound": "not_bound", "failed calls": "failed_calls"}
-"""Measures that are left out where all are 0."""
+"""Measures that are left out if all their values are 0."""
 FEWEST = 0.005
-"""Calls a pod; what is rarer is left out."""
+"""Minimum number of calls per pod; rarer calls are left out."""
 HOW_RATIOS = "All were measured in turn on one control plane. A ratio is to kube-scheduler in the same run."
 
 Results = Mapping[SchedulerKind, Sequence[Found]]
-"""The runs of a line, by scheduler."""
+"""The runs of a row, by scheduler."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +77,12 @@ class TitledTable:
 
 
 def tables(line: Line, results: Results) -> list[TitledTable]:
-    """The figures of a line, and its calls by verb and resource."""
+    """The tables of a row: its figures, and its calls by verb and resource."""
     return [of_figures(line, results), of_calls(line, results)]
 
 
 def of_figures(line: Line, results: Results) -> TitledTable:
-    """A row for each measure: a column for each scheduler, and its ratio to kube-scheduler."""
+    """A row for each measure, with a column for each scheduler and for its ratio to kube-scheduler."""
     known = {**MEASURES, **TROUBLES}
     told = {heading: measure for heading, measure in known.items() if is_told(measure, {line: results})}
     rows = [[heading, *row(results, measure)] for heading, measure in told.items()]
@@ -90,7 +90,7 @@ def of_figures(line: Line, results: Results) -> TitledTable:
 
 
 def of_measure(heading: str, results: Mapping[Line, Results]) -> TitledTable:
-    """A row for each line, with the columns as in a table of figures."""
+    """A row for each measured load, with the columns of a table of figures."""
     rows = [[line.name, *row(found, REPORTED[heading])] for line, found in results.items()]
     return TitledTable(heading, ["Pods", *headers(next(iter(results.values())))], rows)
 
@@ -103,12 +103,12 @@ def is_told(measure: str, results: Mapping[Line, Results]) -> bool:
 
 
 def headers(results: Results) -> list[str]:
-    """The schedulers, each but kube-scheduler with its ratio."""
+    """The schedulers, each followed by its ratio except for kube-scheduler."""
     return [name for kind in results for name in (NAMES[kind], *["ratio"][: has_ratio(results, kind)])]
 
 
 def row(results: Results, measure: str) -> list[str]:
-    """The cells of a measure, under `headers`."""
+    """The cells of a measure under `headers`."""
     cells = []
     for kind, runs in results.items():
         cells.append(Spread.of(found.figures[measure] for found in runs).quoted(seen))
@@ -119,12 +119,12 @@ def row(results: Results, measure: str) -> list[str]:
 
 
 def has_ratio(results: Results, kind: SchedulerKind) -> bool:
-    """True for those compared with kube-scheduler, if that was measured."""
+    """True for a scheduler that is compared with kube-scheduler, if the latter was measured."""
     return kind is not BASE and BASE in results
 
 
 def seen(value: float) -> str:
-    """A figure; none is as small as a figure can be read."""
+    """A figure as text, rounded."""
     return brief(rounded(value))
 
 
@@ -134,7 +134,7 @@ def figures(runs: Sequence[Found]) -> list[dict[str, float]]:
 
 
 def of_calls(line: Line, results: Results) -> TitledTable:
-    """A row for each verb and resource, the most frequent first: calls a pod of all but the load."""
+    """A row for each verb and resource, the most frequent first: calls per pod of all users but the load."""
     usual = {kind: calls(runs) for kind, runs in results.items()}
     most = {
         name: max(each.get(name, 0.0) for each in usual.values()) for each in usual.values() for name in each
@@ -145,13 +145,13 @@ def of_calls(line: Line, results: Results) -> TitledTable:
 
 
 def calls(runs: Sequence[Found]) -> dict[str, float]:
-    """The median of each call over runs."""
+    """The median of each kind of call over the runs."""
     names = {name for found in runs for name in found.calls}
     return {name: median(found.calls.get(name, 0.0) for found in runs) for name in names}
 
 
 def as_json(line: Line, results: Results) -> dict[str, Any]:
-    """A line as JSON, with the runs of each scheduler in order."""
+    """A row as JSON, with the runs of each scheduler in order."""
     return {
         "scenario": "kube",
         "name": line.name,
@@ -166,7 +166,7 @@ def as_json(line: Line, results: Results) -> dict[str, Any]:
 
 
 def one_as_json(runs: Sequence[Found]) -> dict[str, Any]:
-    """The runs of a scheduler, with its calls a pod by verb and resource."""
+    """The runs of a scheduler, with its calls per pod by verb and resource."""
     return {
         **runs_as_json(figures(runs)),
         "calls": {name: rounded(number) for name, number in sorted(calls(runs).items()) if number >= FEWEST},
@@ -174,7 +174,7 @@ def one_as_json(runs: Sequence[Found]) -> dict[str, Any]:
 
 
 def section(results: Mapping[Line, Results], build: Build, command: str) -> Section:
-    """The section of the page. `command` repeats the measurement. Calls are those of the first line."""
+    """The section of the page. `command` repeats the measurement. The calls are those of the first row."""
     shapes = {line.shape: SHAPES[line.shape] for line in results}
     parts = [
         measured_on({f"Licorne, {build.form}": build}),
