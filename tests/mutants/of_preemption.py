@@ -100,7 +100,7 @@ PREEMPTION = (
     ),
     Defect(
         "share-of-closed-nodes",
-        "shares:usable",
+        "node:usable",
         swap("node . schedulable", "True"),
         "what is free on nodes that take nobody is divided, too",
         ("preemption/test_shares::test_usable_amounts_are_divided",),

@@ -85,6 +85,8 @@ class Allocations:
         allocation = Allocation(ask, node.node_id, request.create_time, now, passed=self._claims.passed)
         book(ask.ask_class.items, node, app, placeholder=ask.placeholder)
         node.allocations[allocation] = None
+        if not node.schedulable:
+            self._moves.placed_on_closed(node)
         request.allocation = allocation
         app.take(request, allocation)
         if is_assumed:

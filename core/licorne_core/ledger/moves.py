@@ -211,6 +211,10 @@ class Moves:
         node.allocations[place] = None
         request.allocation = place
 
+    def placed_on_closed(self, node: Node) -> None:
+        """Note an ask that a decision has placed on a closed node."""
+        self._nodes.measure(node)
+
     def _leave_node(self, request: Request) -> None:
         """Free the amounts of the request on its node, if any."""
         allocation = request.allocation
@@ -274,6 +278,7 @@ class Moves:
             elif node is not None:
                 post = book_preempting if by > 0 else unbook_preempting
                 post(request.ask.ask_class.items, node, app)
+                self._nodes.measure(node)
                 # Asks that wait for the cluster without its victims may fit now.
                 self._dirty.mark(app.leaf.lineage[-1:])
                 if self._dirty.demands is not None:
@@ -348,13 +353,14 @@ class Cluster:
         if changed:
             node.note_known_change(narrowed=True)
             _lose_claims(node)
-            self._nodes.sized.note(node)
+            self._nodes.count(node)
         self._dirty.mark_node(node)
         return changed
 
     def occupy(self, node: Node, before: Items, after: Items) -> None:
         """Replace the amounts of a foreign allocation on a node (spec § 7.3)."""
         book_foreign(before, after, node)
+        self._nodes.count_usable(node)
         _lose_claims(node)
         node.note_known_change(narrowed=bool(after))
         self._dirty.mark_node(node)

@@ -74,6 +74,7 @@ def build(cluster: Cluster, first_nodes: int = 32) -> Built:
         node = Node(NodeId(record.name), record.capacity, {}, schedulable=record.schedulable)
         nodes.add(node)
         book_foreign((), items_of(record.occupied), node)
+        nodes.count_usable(node)
     applications: dict[AppId, Application] = {}
     losses = Losses()
     reserved: list[Reservation] = []
@@ -134,6 +135,7 @@ def _add(built: Built, record: RequestRecord, elastic: tuple[int, int] | None) -
             book(items, node, app)
         if record.state is RequestState.PREEMPTING:
             book_preempting(items, node, app)
+        built.nodes.count_usable(node)
     if app.gang.units is not None and record.is_member and record.counts:
         app.gang.units.add_booked(request)
         if record.state in VICTIMS:
@@ -230,6 +232,7 @@ class Changing:
         """The node has changed, and the log of changed nodes has it."""
         node.version += 1
         self._built.nodes.changed.note(node)
+        self._built.nodes.count_usable(node)
 
     def _stop(self) -> None:
         """Ask a victim to stop; the version of its node is unchanged."""
@@ -240,6 +243,7 @@ class Changing:
             node = self._where(request)[1]
             book_preempting(request.ask.ask_class.items, node, app)
             self._built.nodes.changed.note(node)
+            self._built.nodes.count_usable(node)
 
     def _end(self) -> None:
         """Something that runs is released, a victim or not."""

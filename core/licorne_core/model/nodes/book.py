@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple, assert_never
 
 from licorne_core.config.schema import NodeSortPolicy, NodeSortType
 from licorne_core.messages.operators import OperatorMark
-from licorne_core.model.nodes.node import Node, Recent, overhang_of
+from licorne_core.model.nodes.node import Node, Recent, overhang_of, usable
 from licorne_core.values.ids import NodeId
 from licorne_core.values.resources import Items, Resources, add, charge, refund, subtract, without_zeros
 from licorne_core.values.rm_caps import Holdings
@@ -324,6 +324,9 @@ class NodeBook:
         self.overhang: dict[str, int] = {}
         """Amounts allocated beyond the capacity of their node, of all nodes, by resource name."""
         self._overhangs: dict[Node, Items] = {}
+        self.usable: dict[str, int] = {}
+        """Amounts that nodes have for queues (`node.usable`), by resource name."""
+        self._usable: dict[Node, Items] = {}
         self._largest: dict[str, int] | None = None
         self.highest: dict[str, int] = {}
         """The largest capacity that a node has ever had, by type."""
@@ -348,7 +351,7 @@ class NodeBook:
         _raise_to(self.highest, node.capacity)
         self.order.add(node)
         self.changed.note(node)
-        self.sized.note(node)
+        self.count(node)
 
     def remove(self, node: Node) -> None:
         """Remove a node; other references see it as unschedulable."""
@@ -357,6 +360,7 @@ class NodeBook:
         node.set_schedulable(schedulable=False)
         self.total = without_zeros(subtract(self.total, node.capacity))
         refund(self.overhang, self._overhangs.pop(node, ()))
+        refund(self.usable, self._usable.pop(node, ()))
         self._largest = None
         self.order.remove(node)
         self.changed.forget(node)
@@ -377,19 +381,32 @@ class NodeBook:
         node.set_capacity(capacity)
         self._holdings.memory += node.footprint
         self.measure(node)
-        self.sized.note(node)
+        self.count(node)
 
     def measure(self, node: Node) -> None:
         """Recompute the overhang of a node, as its capacity or its allocations have changed.
 
-        An ask that fits does not change it.
+        An ask that fits does not change it. What a closed node has for queues changes, too.
         """
+        if not node.schedulable:
+            self.count_usable(node)
         if min(node.available.values(), default=0) < 0 or node in self._overhangs:
             refund(self.overhang, self._overhangs.pop(node, ()))
             beyond = overhang_of(node)
             if beyond:
                 self._overhangs[node] = beyond
                 charge(self.overhang, beyond)
+
+    def count(self, node: Node) -> None:
+        """Count a new node, one of another size, or one that was closed or reopened."""
+        self.sized.note(node)
+        self.count_usable(node)
+
+    def count_usable(self, node: Node) -> None:
+        """Count again what a node has for queues: what others occupy, or victims there, may have changed."""
+        refund(self.usable, self._usable.get(node, ()))
+        self._usable[node] = usable(node)
+        charge(self.usable, self._usable[node])
 
     def is_too_large(self, items: Items) -> bool:
         """True if, for one of the types, every node is too small even when empty."""

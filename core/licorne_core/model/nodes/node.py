@@ -286,6 +286,16 @@ def overhang_of(node: Node) -> Items:
     return tuple((name, value) for name, value in beyond if value > 0)
 
 
+def usable(node: Node) -> Items:
+    """What a node has for queues: its capacity without what others occupy, or if closed, what runs on it."""
+    left = dict(node.capacity)
+    refund(left, tuple(node.occupied.items()))
+    if not node.schedulable:
+        refund(left, tuple(node.preempting.items()))
+        refund(left, tuple(node.available.items()))
+    return tuple([(name, value) for name, value in left.items() if value > 0])
+
+
 def is_out(node: Node, ask_class: AskClass) -> bool:
     """True if no room may be reserved on the node for the class: the RM has refused, or not answered."""
     results = node.results

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from licorne_core.model.nodes.book import NodeBook
-from licorne_core.model.nodes.node import Node, Recent
+from licorne_core.model.nodes.node import Recent
 from licorne_core.model.queues.guarantees import guaranteed, settled
 from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.waiting.dirty import Dirty
 from licorne_core.values.errors import InvariantBroken
-from licorne_core.values.resources import Items, charge, equals, refund
+from licorne_core.values.resources import Items
 
 MOST_KEPT: Final = 10_000
 """Maximum number of queues whose division is kept; beyond it all are dropped, removed queues' too."""
@@ -59,44 +59,22 @@ def divided(amount: int, wanted: Sequence[int], due: Sequence[int]) -> list[int]
     return [part + extra for part, extra in zip(first, given, strict=True)]
 
 
-def usable(node: Node) -> Items:
-    """What a node has for queues: its capacity without what others occupy, or if closed, what runs on it."""
-    left = dict(node.capacity)
-    refund(left, tuple(node.occupied.items()))
-    if not node.schedulable:
-        refund(left, tuple(node.preempting.items()))
-        refund(left, tuple(node.available.items()))
-    return tuple([(name, value) for name, value in left.items() if value > 0])
-
-
 class Divisions:
     """What nodes have, divided among queues: a division is kept while no demand below its parent changes."""
 
     def __init__(self, nodes: NodeBook, dirty: Dirty | None) -> None:
         """Divide what these nodes have; without `dirty` nothing is kept between two searches."""
         self.work = 0
-        """Measured nodes and derived parts of the present search."""
+        """Derived parts of the present search."""
         self._nodes = nodes
         self._dirty = dirty
-        # Usable amounts, by node and in total; and the positions up to which the logs of changes were read.
-        self._usable: dict[Node, Items] = {}
-        self._total: dict[str, int] = {}
-        self._read = self._demands_read = 0
+        # The position up to which the log of changed demands was read.
+        self._demands_read = 0
         # By parent and type: the amount, and the parts of its children.
         self._kept: dict[Queue, dict[str, tuple[int, dict[Queue, int]]]] = {}
 
     def refresh(self) -> None:
-        """Measure changed nodes again, and drop divisions among queues of another demand."""
-        nodes, known = self._nodes, self._usable
-        for node in nodes.changed.since(self._read):
-            self.work += 1
-            refund(self._total, known.get(node, ()))
-            known[node] = usable(node)
-            charge(self._total, known[node])
-        self._read = nodes.changed.count
-        if len(known) > len(nodes.by_id):
-            for node in [one for one in known if nodes.by_id.get(one.node_id) is not one]:
-                refund(self._total, known.pop(node))
+        """Drop divisions among queues of another demand."""
         if self._dirty is None or len(self._kept) > MOST_KEPT:
             self._kept.clear()
         for parent in self._changed():
@@ -117,7 +95,7 @@ class Divisions:
         """Fair share of the queue of a type; root has what nodes have for queues."""
         parent = queue.parent
         if parent is None:
-            return self._total.get(name, 0)
+            return self._nodes.usable.get(name, 0)
         amount = self.share(parent, name)
         parts = self._kept.setdefault(parent, {})
         known = parts.get(name)
@@ -128,17 +106,6 @@ class Divisions:
 
     def check(self) -> None:
         """Rule P5: what is kept, and has not changed, is true. Raises InvariantBroken."""
-        changed, total = {*self._nodes.changed.since(self._read)}, dict[str, int]()
-        for known in self._usable.values():
-            charge(total, known)
-        if not equals(total, self._total):
-            raise InvariantBroken(f"P5: nodes have {total} for queues, kept {self._total}")
-        for node in self._nodes.by_id.values():
-            if node not in self._usable and node not in changed:
-                raise InvariantBroken(f"P5: {node!r} is in no total for queues")
-        for node, known in self._usable.items():
-            if node not in changed and self._nodes.by_id.get(node.node_id) is node and usable(node) != known:
-                raise InvariantBroken(f"P5: {node!r} has {usable(node)} for queues, kept {known}")
         for parent in self._kept.keys() - self._changed():
             for name, (amount, kept) in self._kept[parent].items():
                 now = parts_of(parent, name, amount)

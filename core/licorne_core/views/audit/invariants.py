@@ -47,7 +47,7 @@ from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import ACCOUNTS, TO_REPLACE, Account, RequestState
 from licorne_core.model.apps.states import SCHEDULABLE
 from licorne_core.model.nodes.book import node_order
-from licorne_core.model.nodes.node import overhang_of
+from licorne_core.model.nodes.node import overhang_of, usable
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.quotas import Tracker
 from licorne_core.partitions.partition import Partition
@@ -339,6 +339,8 @@ def _check_cluster(partition: Partition) -> None:
     beyond = sum_of(dict(overhang_of(node)) for node in nodes.by_id.values())
     booked = partition.tree.root.overhang
     require("A2", beyond == booked, f"{at}: {booked} beyond capacities, counted {beyond}")
+    for_queues = sum_of(dict(usable(node)) for node in nodes.by_id.values())
+    require("A2", equals(for_queues, nodes.usable), f"{at}: {nodes.usable} for queues, counted {for_queues}")
     lowest = min((min(n.available.values(), default=0) for n in nodes.by_id.values()), default=0)
     require("A7", lowest >= INT64_MIN, f"{at}: a node has {lowest} available")
     in_queues = sum(len(leaf.applications) for leaf in partition.tree.leaves())

@@ -65,6 +65,7 @@ SLIPS: dict[str, tuple[str, Slip]] = {
     ),
     "node occupied": ("A1: ", lambda p: p.nodes.by_id[NODE].occupied.update(memory=1)),
     "cluster": ("A2: .*capacity", lambda p: setattr(p.nodes, "total", {"memory": 2})),
+    "what queues may have": ("A2: .*for queues", lambda p: p.nodes.usable.clear()),
     "root maximum": ("A2: .*maximum", lambda p: setattr(p.tree.root, "max", {"memory": 2})),
     "root allocated": ("A3: queue root:", lambda p: p.tree.root.allocated.clear()),
     "queue pending": ("A3: .*pending", lambda p: p.tree.root.children["a"].pending.clear()),
