@@ -113,6 +113,13 @@ PREEMPTION = (
         ("preemption/test_shares::test_amounts_are_divided_once_and_again_after_a_change",),
     ),
     Defect(
+        "shares-of-a-removed-queue",
+        "Dirty.forget_leaf",
+        never("demands_read"),
+        "what a removed queue wanted last is divided as if it were still there",
+        ("preemption/test_shares::test_a_removed_queue_leaves_its_siblings_what_it_had",),
+    ),
+    Defect(
         "outside-a-fair-share",
         "fence_of",
         swap("shares is None", "True"),

@@ -13,7 +13,19 @@ from licorne_core.standard.preemption.keys import RECLAIM
 from licorne_core.standard.preemption.laws import Law
 from licorne_core.standard.preemption.shares import DueShares, divided
 from licorne_core.values.asks import Ask
-from support.core.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
+from support.core.builders import (
+    app,
+    apps,
+    ask,
+    asks,
+    config,
+    node,
+    nodes,
+    register,
+    release,
+    releases,
+    remove_apps,
+)
 from support.core.driver import Driver, released
 from support.preemption.asking import NOW, A, B, cluster, parent, queue, refusal, runs, served, waits
 from support.preemption.building import build
@@ -253,6 +265,31 @@ def test_amounts_are_divided_once_and_again_after_a_change(change: list[Any], wo
     driver.do(*change)
     driver.wait(31)
     assert search.work - before == work
+
+
+@pytest.mark.parametrize("had", [0, 9], ids=["nothing", "demand"])
+def test_a_removed_queue_leaves_its_siblings_what_it_had(had: int) -> None:
+    """A queue without demand since the last search had nothing, and no division is made anew."""
+    driver = Driver()
+    properties = "{preemption.delay: 1s, preemption.reclaim: fair-share}"
+    queues, rules = "[{name: a}, {name: p, parent: true}]", "placementrules: [{name: provided, create: true}]"
+    driver.do(register(config(queues, rest=rules, properties=properties)), nodes(node("n1", memory=12)))
+    driver.do(apps(app("a", "root.a"), app("x", "root.p.x"), app("y", "root.p.y")))
+    wants = {"a": 9, "x": 9, "y": had}
+    driver.do(
+        asks(
+            *[ask(name, f"{name}{one}", policy="o", memory=1) for name in wants for one in range(wants[name])]
+        )
+    )
+    driver.wait(17)
+    search, tree = preemption_of(driver.partition.check_context).search, driver.partition.tree
+    before = search.work
+    driver.do(remove_apps("y"))
+    while tree.get("root.p.y") is not None:
+        driver.wait(1)
+    search.check()
+    driver.wait(31)
+    assert (search.work == before) is (had == 0)
 
 
 @pytest.mark.parametrize(

@@ -228,6 +228,7 @@ class Dirty:
         "_wakeups",
         "apps",
         "demands",
+        "demands_read",
         "ranks",
         "usage",
         "version",
@@ -246,6 +247,8 @@ class Dirty:
         """Rises whenever the usage of an application or a queue changes."""
         self.demands: Recent[Queue] | None = None
         """Queues by their last changes of usage, victims, asks or maximum, root for all; None: not noted."""
+        self.demands_read = 0
+        """Number of these changes that are taken into account."""
 
     # Marks
 
@@ -366,8 +369,10 @@ class Dirty:
         """Remove an empty leaf that is about to be removed from its tree."""
         self._leaves.pop(leaf, None)
         if self.demands is not None:
+            if leaf.parent is not None and self.demands.number(leaf) > self.demands_read:
+                # Its last change affects its siblings, and any of them stands for it.
+                self.demands.note(next(iter(leaf.parent.children.values()), leaf.parent))
             self.demands.forget(leaf)
-            self.demands.note(self._tree.root)
         self.ranks.alone.pop(leaf, None)
         for queue in leaf.lineage:
             self.ranks.rank_queue(queue)

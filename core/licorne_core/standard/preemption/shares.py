@@ -68,8 +68,6 @@ class Divisions:
         """Derived parts of the present search."""
         self._nodes = nodes
         self._dirty = dirty
-        # The position up to which the log of changed demands was read.
-        self._demands_read = 0
         # By parent and type: the amount, and the parts of its children.
         self._kept: dict[Queue, dict[str, tuple[int, dict[Queue, int]]]] = {}
 
@@ -81,12 +79,14 @@ class Divisions:
             self._kept.pop(parent, None)
         if self._dirty is not None:
             self._dirty.demands = self._dirty.demands or Recent()
-            self._demands_read = self._dirty.demands.count
+            self._dirty.demands_read = self._dirty.demands.count
 
     def _changed(self) -> set[Queue]:
         """Parents of queues of which one has another demand than known."""
-        demands = None if self._dirty is None else self._dirty.demands
-        changed = [] if demands is None else list(demands.since(self._demands_read))
+        dirty = self._dirty
+        changed = (
+            [] if dirty is None or dirty.demands is None else list(dirty.demands.since(dirty.demands_read))
+        )
         if any(queue.parent is None for queue in changed):
             return {*self._kept}
         return {parent for queue in changed for parent in queue.lineage[1:]}
@@ -100,8 +100,10 @@ class Divisions:
         parts = self._kept.setdefault(parent, {})
         known = parts.get(name)
         if known is None or known[0] != amount:
-            known = parts[name] = (amount, parts_of(parent, name, amount))
-            self.work += len(known[1])
+            found = parts_of(parent, name, amount)
+            self.work += len(found)
+            # A queue without demand may be removed without a change here.
+            known = parts[name] = (amount, {child: part for child, part in found.items() if part})
         return known[1].get(queue, 0)
 
     def check(self) -> None:
