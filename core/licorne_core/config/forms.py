@@ -49,6 +49,8 @@ class Property(NamedTuple):
     """For an extension: the value with the same effect as no value."""
     unset: str = ""
     """For an extension: text in plans for a queue without the property; empty for no text."""
+    needs: str = ""
+    """For an extension: the property or switch of its partition without which it has no effect."""
 
 
 class Family(NamedTuple):

@@ -14,7 +14,7 @@ from licorne_core.config.caps import PROPERTIES_IN_FORCE
 from licorne_core.config.document import Mapping, Node, PlaceMap, Scalar, read_document
 from licorne_core.config.extra import EXTRA
 from licorne_core.config.parse import NOT_SET, read_partitions
-from licorne_core.config.properties import merge_properties, settings_of
+from licorne_core.config.properties import idle_properties, merge_properties, settings_of
 from licorne_core.config.reader import Cursor
 from licorne_core.config.report import Report, stands_for
 from licorne_core.config.schema import Configuration, QueueConfig
@@ -219,6 +219,8 @@ def load(text: str, *, strict: bool = False, required: bool = False) -> Configur
     for notes_of in _NOTES:
         for note in chain.from_iterable(map(notes_of, partitions)):
             report.note(note)
+    for note in chain.from_iterable(map(idle_properties, partitions)):
+        report.note(note)
     return Configuration(
         partitions=partitions,
         checksum=checksum_of(text),

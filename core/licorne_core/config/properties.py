@@ -19,7 +19,13 @@ from licorne_core.config.forms import (
 )
 from licorne_core.config.kinds import Key, section
 from licorne_core.config.report import meant_by, not_usual
-from licorne_core.config.schema import AppSortPolicy, PreemptionPolicy, QueueSettings, VictimOrder
+from licorne_core.config.schema import (
+    AppSortPolicy,
+    PartitionConfig,
+    PreemptionPolicy,
+    QueueSettings,
+    VictimOrder,
+)
 from licorne_core.features import modules
 from licorne_core.values.errors import shown
 from licorne_core.values.ranking import INT32_MAX, INT32_MIN
@@ -191,6 +197,23 @@ def merge_properties(parent: Mapping[str, str], own: Mapping[str, str]) -> dict[
     if inherited is not None and inherited.strip().lower() != PreemptionPolicy.DISABLED.value:
         merged[PREEMPTION_POLICY] = PreemptionPolicy.DEFAULT.value
     return {**merged, **own}
+
+
+def idle_properties(partition: PartitionConfig) -> Iterator[str]:
+    """Notes on properties that have no effect, as another one is needed that no queue has."""
+    queues, given, settings = [partition.root], set[str](), list[QueueSettings]()
+    for queue in queues:
+        queues += queue.queues
+        given.update(queue.properties)
+        settings.append(queue.settings)
+        if queue.child_template is not None:
+            given.update(queue.child_template.properties)
+            settings.append(settings_of(queue.child_template.properties))
+    switched = {name for name, is_on in partition.switches.items() if is_on}
+    switched |= {each.key.name for each in OF_FEATURES if any(one.of(each.setting) for one in settings)}
+    for each in OF_FEATURES:
+        if each.needs and each.key.name in given and each.needs not in switched:
+            yield f"{each.key.name} has no effect without {each.needs}"
 
 
 def settings_of(properties: Mapping[str, str], warnings: list[str] | None = None) -> QueueSettings:

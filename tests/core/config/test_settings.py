@@ -2,7 +2,9 @@
 
 import pytest
 
+from licorne_core.config.load import load
 from licorne_core.config.schema import NodeSortPolicy, NodeSortType
+from support.core.builders import config
 from support.core.configurations import complaint, partition, root
 
 
@@ -111,3 +113,32 @@ def test_unknown_group_resolvers_are_refused(kind: str) -> None:
     body = "usergroupresolver: {type: %s}\nqueues: [{name: a}]"
     assert partition(body % kind).user_group_resolver == kind.strip("'")
     assert complaint(body % "magic").startswith("unknown user group resolver 'magic'")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "needs", "on"),
+    [
+        ("backfill.order", "shortest", "backfill", "easy"),
+        ("backfill.order.until", "12h", "backfill.order", "shortest"),
+        ("reserve.after", "0s", "backfill", "conservative"),
+        ("topology.swap-seconds", "300", "topology.levels", "rack"),
+        ("fairshare.weight", "1", "fairshare.half-life", "1h"),
+        ("application.unschedasks.backoff.delay", "30s", "application.unschedasks.backoff", "3"),
+        ("quota.preemption.delay", "5s", "preemption.quotapreemptionenabled", "true"),
+    ],
+)
+@pytest.mark.parametrize("where", ["properties", "childtemplate"])
+def test_a_property_that_needs_another_is_noted_without_it(
+    key: str, value: str, needs: str, on: str, where: str
+) -> None:
+    """Its value may be the default, and stand in a template; the property that it needs, in another queue."""
+    own = f"properties: {{{key}: '{value}'}}"
+    own = own if where == "properties" else f"parent: true, childtemplate: {{{own}}}"
+    queues = f"[{{name: a, {own}}}]"
+    assert load(config(queues)).notes == (f"{key} has no effect without {needs}",)
+    others = "backfill: easy, " if needs == "backfill.order" else ""
+    if needs.startswith("preemption."):
+        text = config(queues, rest="preemption: {quotapreemptionenabled: true}")
+    else:
+        text = config(queues, properties=f"{{{others}{needs}: '{on}'}}")
+    assert load(text).notes == ()

@@ -39,5 +39,6 @@ PROPERTIES = (
         after="priority.policy",
         standard=STANDARD_DELAY,
         unset=f"{STANDARD_DELAY:g}s",
+        needs="application.unschedasks.backoff",
     ),
 )

@@ -72,6 +72,7 @@ PROPERTIES = (
         ORDER,
         _ORDER,
         after="backfill",
+        needs="backfill",
     ),
     Property(
         Key(
@@ -87,6 +88,7 @@ PROPERTIES = (
         WAIT,
         after="backfill.order",
         standard=STANDARD_UNTIL,
+        needs="backfill.order",
     ),
     Property(
         Key(
@@ -101,19 +103,15 @@ PROPERTIES = (
         RESERVE_AFTER,
         _AFTER,
         after="reservation.idle.timeout",
+        needs="backfill",
     ),
 )
 
 
 def notes_of(partition: PartitionConfig) -> Iterator[str]:
-    """Notes about settings that have no effect together with backfill."""
-    settings = partition.root.settings
-    if settings.of(ORDER) and not settings.of(NAME):
-        yield "backfill.order has no effect without backfill: nobody has a planned start that others pass"
-    if settings.of(ORDER_UNTIL) is not None and not settings.of(ORDER):
-        yield "backfill.order.until has no effect without backfill.order: shortest"
+    """Notes about settings that defeat the purpose of backfill."""
     # It makes no room for large asks where small ones are spread over all nodes.
-    if partition.node_sort.type is NodeSortType.FAIR and settings.of(NAME):
+    if partition.node_sort.type is NodeSortType.FAIR and partition.root.settings.of(NAME):
         yield (
             "backfill with nodesortpolicy fair leaves nodes partly free while larger asks wait: "
             "auto, the default, packs them then"

@@ -50,5 +50,7 @@ _AFTER: Final = "reservation.idle.timeout"
 
 PROPERTIES = (
     Property(_HALF_LIFE, NAME, _HALF_LIFE_FORM, after=_AFTER, standard=0.0),
-    Property(_WEIGHT, WEIGHT, _WEIGHT_FORM, after=_AFTER, standard=STANDARD_WEIGHT),
+    Property(
+        _WEIGHT, WEIGHT, _WEIGHT_FORM, after=_AFTER, standard=STANDARD_WEIGHT, needs="fairshare.half-life"
+    ),
 )

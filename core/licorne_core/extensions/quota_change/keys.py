@@ -13,7 +13,7 @@ _DELAY = Key(
 )
 _SWITCH = SWITCH.removeprefix("preemption.")
 
-PROPERTIES = (Property(_DELAY, NAME, DELAY, after="preemption.victim.order", unset="never"),)
+PROPERTIES = (Property(_DELAY, NAME, DELAY, after="preemption.victim.order", unset="never", needs=SWITCH),)
 SWITCHES = (
     Key(_SWITCH, Kind.FLAG, "whether allocations above a lowered maximum are preempted", "9.6", "false"),
 )

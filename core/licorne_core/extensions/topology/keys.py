@@ -51,6 +51,7 @@ PROPERTIES = (
         _SECONDS,
         after="reservation.idle.timeout",
         standard=STANDARD_SWAP,
+        needs="topology.levels",
     ),
 )
 TAGS: dict[str, Any] = {TOPOLOGY: read_topology, SLICE: read_slice}
