@@ -1,7 +1,7 @@
 """Whether any nodes would hold a gang that is placed whole, if they were empty.
 
-For a gang that has no room, the node order keeps whole what would hold it: domains of the narrowest level of
-which one would, or single nodes. For a gang that is larger than all nodes that it may use, it keeps nothing.
+For a gang that has no room, the node order keeps whole what would hold it: the narrowest sets of nodes of
+which one would, or single nodes. For a gang that is larger than each set that it may use, it keeps nothing.
 """
 
 from collections.abc import Iterator
