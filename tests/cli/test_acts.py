@@ -100,9 +100,7 @@ def test_every_verb_accepts_yes(words: tuple[str, ...]) -> None:
     assert parser_for(words[0]).parse_line([*words, "-y"]).yes is True
 
 
-async def test_levels_requested_by_rms_are_listed(
-    capsys: pytest.CaptureFixture[str], usual_levels: None
-) -> None:
+async def test_levels_of_rms_are_listed(capsys: pytest.CaptureFixture[str], usual_levels: None) -> None:
     """Log levels that RMs have requested are listed below the configured ones, each with its RM."""
     async with serving() as server, connected(server) as channel:
         shell = Shell(server.grpc_address, capsys)
@@ -122,7 +120,7 @@ async def test_levels_requested_by_rms_are_listed(
         assert wanted == {"rmId": "loud", "levels": {"": "warning", "core.scheduler": "debug"}}
 
 
-async def test_all_pages_of_requested_levels_are_printed(
+async def test_levels_are_printed_page_by_page(
     capsys: pytest.CaptureFixture[str], usual_levels: None
 ) -> None:
     """Very many requested levels come in several pages, all of which are printed."""

@@ -24,9 +24,7 @@ from support.peers.town import Shell, Town
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
-async def test_json_output_parses_to_the_message(
-    town: Town, arguments: tuple[str, ...], message: Message
-) -> None:
+async def test_json_output_equals_messages(town: Town, arguments: tuple[str, ...], message: Message) -> None:
     """Printed JSON can be parsed to the message that the server sent."""
     result = await town.shell(*arguments, "-o", "json")
     assert result.code == 0

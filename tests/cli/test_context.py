@@ -264,9 +264,7 @@ def test_an_unusable_file_of_contexts_does_not_prevent_a_target(licorne: Command
         ("contexts: &a {b: *a}", "not valid YAML: found unconstructable recursive node"),
     ],
 )
-def test_an_unusable_file_of_contexts_is_refused(
-    licorne: Command, file: Path, text: str, problem: str
-) -> None:
+def test_invalid_files_of_contexts_are_refused(licorne: Command, file: Path, text: str, problem: str) -> None:
     """The error has file and key, or line and column, and no server is called."""
     file.parent.mkdir()
     file.write_text(text)

@@ -35,9 +35,7 @@ ASKING = (*LISTS, *OTHERS)
 
 
 @pytest.mark.parametrize("command", ASKING, ids=" ".join)
-def test_the_exit_code_without_a_server_is_2(
-    command: Sequence[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_exit_code_without_a_server_is_2(command: Sequence[str], capsys: pytest.CaptureFixture[str]) -> None:
     """Stderr has one line with the server and the reason; stdout has at most the version of the command."""
     assert main([*command, "--target", "127.0.0.1:1", "--timeout", "20"]) == 2
     said = capsys.readouterr()

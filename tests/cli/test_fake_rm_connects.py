@@ -94,7 +94,7 @@ async def test_an_rm_connects_by_token(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-async def test_an_rm_connects_by_a_context(
+async def test_contexts_connect_an_rm(
     mutual: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A context has the target and the identity, including the name of the RM."""

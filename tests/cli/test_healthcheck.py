@@ -80,9 +80,7 @@ def talker(answer: bytes) -> Iterator[str]:
     ],
     ids=["garbage", "ill", "ill, and says why", "something else"],
 )
-async def test_any_answer_but_200_is_a_failure(
-    answer: bytes, said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_all_but_200_is_a_failure(answer: bytes, said: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Any answer other than 200 exits with 1 and one line, and without a traceback."""
     with talker(answer) as url:
         assert await check("--url", url) == 1

@@ -62,9 +62,7 @@ def test_a_closed_pipe_is_no_failure(tmp_path: Path, output: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "# nothing yet\n", "---\n", "null"])
-def test_an_empty_file_is_no_configuration(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
-) -> None:
+def test_an_empty_file_is_a_problem(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
     """An empty configuration file is a problem, also for `serve`."""
     file = tmp_path / "empty.yaml"
     file.write_text(text)
@@ -75,9 +73,7 @@ def test_an_empty_file_is_no_configuration(
 
 
 @pytest.mark.parametrize("key", PROPERTIES)
-def test_a_misspelled_property_fails_in_strict_mode(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], key: str
-) -> None:
+def test_misspelled_keys_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str], key: str) -> None:
     """A key that resembles a known one is a problem with --strict; other keys are free."""
     file = tmp_path / "queues.yaml"
     wrong = key[:3] + key[4:]

@@ -18,9 +18,7 @@ async def members() -> AsyncIterator[list[Server]]:
         yield servers
 
 
-async def test_an_outdated_list_of_members_is_marked(
-    members: list[Server], capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_outdated_members_are_marked(members: list[Server], capsys: pytest.CaptureFixture[str]) -> None:
     """A line on stderr has the reason why the list may be outdated."""
     table_of(members).answers = False
     result = await Shell(members[0].grpc_address, capsys)("members")

@@ -83,7 +83,7 @@ def test_a_terminal_gets_the_same_text_with_colours(
     assert "\x1b[32m" not in capsys.readouterr().out
 
 
-def test_numbers_in_narrow_lists_have_labels(
+def test_numbers_in_lists_are_named(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In a terminal too narrow for a table, a number that begins an entry has its column's name."""

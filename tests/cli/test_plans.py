@@ -84,9 +84,7 @@ async def test_explain_prints_changes_that_let_an_ask_start(
     assert (await licorne("explain", "full", "k2", "-o", "json", "--no-trials")).json["planStart"] is None
 
 
-async def test_a_plan_for_an_rm_on_hold_is_incomplete(
-    licorne: Licorne, server: Server, tmp_path: Path
-) -> None:
+async def test_a_plan_of_an_rm_on_hold_is_partial(licorne: Licorne, server: Server, tmp_path: Path) -> None:
     """The plan of an RM on hold is incomplete, so the exit code is 7."""
     hold = SetHold(rm_id=RmId("rm"), hold=Hold.OUTBOX_FULL, on=True)
     await server.engine.submit(hold)

@@ -128,9 +128,7 @@ def test_rejected_jobs_are_reported(tmp_path: Path, capsys: pytest.CaptureFixtur
         ([SWF, "--picture", "/nowhere/a.svg", "--limit", "1"], "/nowhere/a.svg: No such file or directory"),
     ],
 )
-def test_wrong_arguments_of_simulate_are_refused(
-    words: list[str], error: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_bad_arguments_are_refused(words: list[str], error: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Wrong arguments are an error with exit code 1, and stdout is empty."""
     try:
         code = simulate(*words)

@@ -66,9 +66,7 @@ contexts:
     ("arguments", "token"),
     [((), "token"), (("--target", "b:2,a"), "token"), (("--target", "a,d"), None), (("--target", "d"), None)],
 )
-def test_a_token_is_sent_to_targets_of_its_context_only(
-    arguments: tuple[str, ...], token: str | None, file: Path
-) -> None:
+def test_a_token_stays_in_its_context(arguments: tuple[str, ...], token: str | None, file: Path) -> None:
     """Targets of the context may be left out, and none may be added."""
     file.write_text(MEMBERS)
     args = parser_for("nodes").parse_args(["nodes", *arguments])

@@ -19,9 +19,7 @@ from support.peers.town import Shell, Town
 
 
 @pytest.mark.parametrize("mutual", [True, False])
-async def test_a_call_without_tls_names_the_missing_option(
-    capsys: pytest.CaptureFixture[str], mutual: bool
-) -> None:
+async def test_a_call_without_tls_names_the_option(capsys: pytest.CaptureFixture[str], mutual: bool) -> None:
     """A server with TLS is unreachable without it; the message names the option with which the call works."""
     async with serving(tls=tls(mutual=mutual)) as server:
         shell = Shell(server.grpc_address, capsys)
@@ -159,7 +157,7 @@ async def test_an_invalid_host_name_is_one_line(capsys: pytest.CaptureFixture[st
     assert tls_advice("a..b:7070", TlsConfig()) == ""
 
 
-async def test_files_that_can_be_read_only_once_are_read_once(
+async def test_pipes_with_certificates_are_read_once(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     """A pipe, as made by process substitution, is not read for the advice."""

@@ -53,7 +53,7 @@ PREEMPTION = (
         "shares:divided",
         swap("first , due", "first, [1] * len(due)"),
         "what is less than all guarantees is divided alike, not in proportion to them",
-        ("standard/preemption/test_shares::test_amounts_are_divided_into_fair_shares",),
+        ("standard/preemption/test_shares::test_amounts_are_divided_fairly",),
         nth=2,
     ),
     Defect(
@@ -61,21 +61,21 @@ PREEMPTION = (
         "shares:divided",
         swap("if own else 0", ""),
         "a queue without a guarantee has no fair share",
-        ("standard/preemption/test_shares::test_amounts_are_divided_into_fair_shares",),
+        ("standard/preemption/test_shares::test_amounts_are_divided_fairly",),
     ),
     Defect(
         "rest-divided-alike",
         "shares:divided",
         swap("filled ( rest , more , due )", "filled(rest, more, [1] * len(due))"),
         "what is left beyond guarantees is divided alike, not in proportion to them",
-        ("standard/preemption/test_shares::test_amounts_are_divided_into_fair_shares",),
+        ("standard/preemption/test_shares::test_amounts_are_divided_fairly",),
     ),
     Defect(
         "bounds-out-of-order",
         "shares:filled",
         drop("sort"),
         "what a queue with a small demand leaves is nobody's",
-        ("standard/preemption/test_shares::test_amounts_are_divided_into_fair_shares",),
+        ("standard/preemption/test_shares::test_amounts_are_divided_fairly",),
     ),
     Defect(
         "least-above-a-share",
@@ -89,7 +89,7 @@ PREEMPTION = (
         "shares:divided",
         swap("given == more", "True"),
         "queues without a guarantee have a share before those with one have what they want",
-        ("standard/preemption/test_shares::test_amounts_are_divided_into_fair_shares",),
+        ("standard/preemption/test_shares::test_amounts_are_divided_fairly",),
     ),
     Defect(
         "share-above-a-maximum",

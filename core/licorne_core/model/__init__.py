@@ -4,6 +4,6 @@ In: settings of a configuration, and requests as values. Out: amounts, states an
 changes only itself: `ledger/` and `handlers/` change several together. `books.py` is the arithmetic
 of one booking on a node, on quotas and on an application.
 
-Caller: `scheduling/` reads, `ledger/` and `handlers/` change, `views/` makes reports.
-Begin with `queues/queue.py`, `apps/application.py`, `apps/requests.py` and `nodes/node.py`.
+Callers: `scheduling/` reads the objects, `ledger/` and `handlers/` change them, `views/` reports them. Begin
+with `queues/queue.py`, `apps/application.py`, `apps/requests.py` and `nodes/node.py`.
 """

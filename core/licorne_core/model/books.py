@@ -39,7 +39,7 @@ def book_in_quotas(items: Items, app: Application, *, placeholder: bool = False)
 
 
 def unbook_in_quotas(items: Items, app: Application, *, placeholder: bool = False) -> None:
-    """The inverse of `book_in_quotas`."""
+    """Undo `book_in_quotas`."""
     for quota in app.quotas:
         refund(quota.allocated, items)
     refund(app.placeholder_allocated if placeholder else app.allocated, items)
@@ -53,7 +53,7 @@ def book_on_node(items: Items, node: Node) -> None:
 
 
 def unbook_on_node(items: Items, node: Node) -> None:
-    """The inverse of `book_on_node`."""
+    """Undo `book_on_node`."""
     available = node.available
     for name, value in items:
         left = available[name] + value
@@ -79,7 +79,7 @@ def book_preempting(items: Items, node: Node, app: Application) -> None:
 
 
 def unbook_preempting(items: Items, node: Node, app: Application) -> None:
-    """The inverse of `book_preempting`, when the victim has ended or is spared."""
+    """Undo `book_preempting`, after the victim has ended or is spared."""
     refund(node.preempting, items)
     for quota in app.quotas:
         refund(quota.preempting, items)
@@ -92,7 +92,7 @@ def book_promise(items: Items, app: Application) -> None:
 
 
 def unbook_promise(items: Items, app: Application) -> None:
-    """The inverse of `book_promise`."""
+    """Undo `book_promise`."""
     for quota in app.quotas:
         refund(quota.promised, items)
 
@@ -109,7 +109,7 @@ def book_demand(items: Items, app: Application, leaf: Queue) -> None:
 
 
 def unbook_demand(items: Items, app: Application, leaf: Queue) -> None:
-    """The inverse of `book_demand`; the hot path: `refund` written out."""
+    """Undo `book_demand`; the hot path: `refund` written out."""
     totals = app.pending_total
     for name, value in items:
         left = totals[name] - value

@@ -1,4 +1,4 @@
-"""State that all RMs of a core share: types of resources that are on no node, and state of extensions."""
+"""State that all RMs of a core share: types of resources that no node has, and state of extensions."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -13,9 +13,9 @@ class Floating:
     def __init__(self) -> None:
         """Start without such types."""
         self.types: frozenset[str] = frozenset()
-        """Types of which every node offers `BOUNDLESS`."""
+        """Types of which every node seems to have `BOUNDLESS`."""
         self.hidden: frozenset[str] = frozenset()
-        """Types that reports of nodes omit: these, and former ones that some nodes still have."""
+        """Types that reports of nodes omit: these types, and former ones that some nodes still have."""
 
     def added_to(self, capacity: Resources) -> Resources:
         """The capacity of a node, with the floating types."""
@@ -33,24 +33,24 @@ class Floating:
 class Shared:
     """State of an extension for all partitions together (`points.py`); it lives as long as the core.
 
-    It refers neither to the core nor to the registry, which is an argument, so that no reference cycle keeps
-    either alive. While it has work, its name is in `busy`: then the next tick is due at once, and calls the
-    methods below.
+    It does not refer to the core or the registry, which is an argument instead, so that no reference cycle
+    keeps them alive. While it has work, its name is in `busy`: then the next tick is due at once, and calls
+    the methods below.
     """
 
     def __init__(self, name: str, busy: dict[str, None]) -> None:
-        """Start idle."""
+        """Start without work."""
         self.name = name
         self.busy = busy
 
     def after_command(self, registry: Any) -> None:
-        """A command has ended, or the deadlines that precede a turn."""
+        """Process the end of a command, or of the deadlines before a turn."""
 
     def after_turn(self, registry: Any, now: float) -> None:
-        """The turn of a tick has ended."""
+        """Process the end of the turn of a tick."""
 
     def forget(self, partition: PartitionName) -> None:
-        """Forget a removed partition, with all that it has booked."""
+        """Drop a removed partition and everything that it has booked."""
 
     def owes(self, partition: PartitionName) -> bool:
         """True if the partition has not been notified of a change that may unblock its asks."""
@@ -64,9 +64,9 @@ class Core:
     """State that belongs to no RM: one object for each scheduler."""
 
     def __init__(self, kinds: Iterable[tuple[str, type[Shared]]]) -> None:
-        """Start without floating types, and with this state of extensions."""
+        """Start without floating types, with these states of extensions."""
         self.floating = Floating()
         self.busy: dict[str, None] = {}
-        """Extensions whose state has work left."""
+        """Names of the extensions whose state has work left."""
         self.shared: Mapping[str, Shared] = {name: kind(name, self.busy) for name, kind in kinds}
-        """By the names of extensions, in the order of their table."""
+        """States by the names of their extensions, in the order of the table of extensions."""

@@ -1,4 +1,4 @@
-"""Limits of users and groups: the group that an application counts for, and the usage (spec § 10)."""
+"""Limits of users and groups: the group for which an application counts, and the usage (spec § 10)."""
 
 from collections.abc import Callable, Iterable, Iterator
 
@@ -13,10 +13,10 @@ from licorne_core.values.resources import Items, charge, refund
 
 
 def group_of(leaf: Queue, who: UserGroup) -> str:
-    """The group that a new application of this user counts for; empty for none (spec § 10.3).
+    """The group for which a new application of this user counts; empty if there is none (spec § 10.3).
 
-    The queues are searched from the leaf up. In each, the first limited group of the user, in the
-    order of the configuration, counts; or else the wildcard, if any.
+    The queues are searched from the leaf up. In each queue, the first limited group of the user, in the order
+    of the configuration, counts, or otherwise the wildcard.
     """
     for queue in leaf.lineage:
         listed = queue.limits.groups
@@ -31,7 +31,7 @@ def group_of(leaf: Queue, who: UserGroup) -> str:
 
 
 def group_kept_or_found(leaf: Queue, who: UserGroup, group: str) -> str:
-    """The group for which an application counts after a change of limits; empty for none (spec § 10.7).
+    """The group for which an application counts after a change of limits; empty if none (spec § 10.7).
 
     An application keeps its `group` as long as some queue from its leaf up limits that group. Otherwise, or
     without a group, its group is resolved again.
@@ -58,7 +58,7 @@ class LimitBook:
         self.groups: Trackers = {}
 
     def of_kind(self, kind: str) -> Trackers:
-        """The trackers of users or of groups, ``user`` or ``group``."""
+        """The trackers of users (`kind` is ``user``) or of groups (``group``)."""
         return self.users if kind == "user" else self.groups
 
     def join(self, app: Application, leaf: Queue) -> None:
@@ -86,7 +86,7 @@ class LimitBook:
         return named | self.of_kind(kind).keys()
 
     def most_running(self, kind: str, name: str, queue: Queue) -> int:
-        """Running applications that the queue's limit allows the user or group; 0 for no limit."""
+        """Maximum number of the user's or group's running applications by the queue's limit; 0 for none."""
         limit = queue.limits.of(kind, name) if name else None
         tracker = self.of_kind(kind).get(name, {}).get(queue.path)
         if limit is None or tracker is None or len(tracker.applications) < limit.max_applications:
@@ -121,7 +121,7 @@ class LimitBook:
                     del book[tracker.name]
 
     def limit_anew(self, queue_at: Callable[[QueuePath], Queue | None]) -> Iterator[int]:
-        """Apply the present limit of its queue to each tracker (spec § 10.7), in steps of a job."""
+        """Apply the current limit of its queue to each tracker (spec § 10.7), in steps of a job."""
         for book in (self.users, self.groups):
             for tracker in [found for trackers in book.values() for found in trackers.values()]:
                 queue = queue_at(tracker.path)
@@ -130,13 +130,13 @@ class LimitBook:
                 yield 1
 
     def is_booked_right(self, app: Application, leaf: Queue, group: str) -> bool:
-        """True if the application counts for that group, and is booked in all its quotas."""
+        """True if the application counts for the group, and is booked in all its quotas."""
         return group == app.group and app.quotas == _quotas(app, leaf)
 
     def rebook(self, app: Application, leaf: Queue, group: str) -> None:
-        """Count the application, with its usage, for the group, or for none.
+        """Count the application and its usage for the group, or for no group if it is empty.
 
-        The application is booked in exactly its present quotas.
+        The application is booked in exactly its current quotas.
         """
         _count_usage(app, refund)
         if group != app.group:
@@ -145,7 +145,7 @@ class LimitBook:
         _count_usage(app, charge)
 
     def set_further(self, app: Application, leaf: Queue, quotas: tuple[SharedQuota, ...]) -> None:
-        """Replace the application's further quotas, with its usage."""
+        """Replace the application's additional quotas, and move its usage."""
         _count_usage(app, refund)
         app.further = quotas
         app.quotas = _quotas(app, leaf)
@@ -176,7 +176,7 @@ class LimitBook:
 
 
 def _quotas(app: Application, leaf: Queue) -> tuple[Quota, ...]:
-    """Quotas of the application: trackers that have a limit, further ones, then its queues up to root."""
+    """Quotas of the application: trackers with a limit, additional quotas, then its queues up to root."""
     return (*(tracker for tracker in app.trackers if tracker.bounds), *app.further, *leaf.lineage)
 
 
@@ -192,7 +192,7 @@ def _count_usage(app: Application, count: Callable[[dict[str, int], Items], None
 
 
 def _limit(tracker: Tracker, queue: Queue) -> None:
-    """Apply the queue's limit for its user or group to the tracker."""
+    """Apply the queue's limit for the tracker's user or group."""
     limit = queue.limits.of(tracker.kind, tracker.name)
     tracker.max = limit.max_resources if limit is not None else None
     tracker.max_applications = limit.max_applications if limit is not None else 0

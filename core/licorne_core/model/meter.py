@@ -11,10 +11,10 @@ from licorne_core.values.ids import QueuePath
 from licorne_core.values.resources import Items, Resources
 
 MOST_OWNERS = 5_000
-"""Bound on combinations of queue, user and group; all others of a queue count for `OTHERS` together."""
+"""Maximum number of combinations of queue, user and group; others of a queue share the name `OTHERS`."""
 
 MOST_QUEUES = 20_000
-"""Maximum number of accounts, including those of `OTHERS`; beyond it, one account counts everything."""
+"""Maximum number of accounts, including those of `OTHERS`; after that, one account counts everything."""
 
 OTHERS = "(others)"
 """Stands for all users without an account of their own."""
@@ -26,17 +26,17 @@ class UsageAccount:
     __slots__ = ("amounts", "ended", "lost", "moments", "passing", "preempted")
 
     amounts: dict[str, int]
-    """Present usage, by resource name."""
+    """Current usage, by resource name."""
     moments: dict[str, int]
     """The sum of all changes times their times, in amounts times microseconds."""
     ended: int
     """Number of allocations that ended."""
     preempted: int
-    """Number of those that were preempted."""
+    """Number of ended allocations that were preempted."""
     lost: dict[str, int]
     """Usage of the preempted allocations, in amounts times microseconds."""
     passing: "UsageAccount | None"
-    """The part of usage by allocations that passed a claim (`Allocation.passed`); None without any so far."""
+    """The part of usage by allocations that passed a claim (`Allocation.passed`); None if there were none."""
 
     def __init__(self) -> None:
         """Start without usage."""
@@ -48,7 +48,7 @@ class UsageAccount:
         self.passing = None
 
     def change(self, items: Items, time: int, *, sign: int = 1) -> None:
-        """Add to the usage, or subtract (`sign` -1), at a time in microseconds."""
+        """Add amounts to the usage, or subtract them (`sign` is -1), at a time in microseconds."""
         for name, value in items:
             change = sign * value
             self.amounts[name] = self.amounts.get(name, 0) + change
@@ -61,7 +61,7 @@ class UsageAccount:
         return found
 
     def used(self, time: int) -> dict[str, int]:
-        """Usage up to a time, in amounts times microseconds."""
+        """Usage until a time, in amounts times microseconds."""
         return {name: value * time - self.moments[name] for name, value in self.amounts.items()}
 
 
@@ -83,7 +83,7 @@ class Meter:
         return max(self.last, round((now - self.since) * 1e6))
 
     def change(self, owner: Owner, items: Items, now: float, *, passed: bool, sign: int = 1) -> None:
-        """Add to the owner's usage, or subtract (`sign` -1). `handlers/lifecycle.py` has it written out.
+        """Add to the owner's usage, or subtract (`sign` is -1). `handlers/lifecycle.py` has it written out.
 
         If the allocation `passed` a claim, that part of the usage changes as well.
         """
@@ -94,7 +94,7 @@ class Meter:
             account.of_passing().change(items, time, sign=sign)
 
     def move(self, owner: Owner, other: Owner, used: Resources, passing: Resources, now: float) -> None:
-        """Change the owner of an application, with all its usage, from now on."""
+        """Assign all usage of an application to another owner from now on."""
         time = self.last = self.time(now)
         for account, sign in ((self.account_of(owner), -1), (self.account_of(other), 1)):
             account.change(tuple(used.items()), time, sign=sign)
@@ -114,7 +114,7 @@ class Meter:
                 account.lost[name] = account.lost.get(name, 0) + value * ran
 
     def account_of(self, owner: Owner) -> UsageAccount:
-        """The account of an owner, or the one that all further owners of its queue share.
+        """The account of an owner, or the common account of further owners of its queue.
 
         No account is ever dropped, so that an allocation ends in the account in which it began.
         """

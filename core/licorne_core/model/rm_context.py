@@ -1,4 +1,4 @@
-"""State that all partitions of one RM share: holds, the journal of events, and access to that of all RMs."""
+"""State that all partitions of one RM share: holds, the journal of events, and the state of all RMs."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -12,22 +12,22 @@ from licorne_core.values.rm_caps import Holdings
 
 
 class Journal:
-    """Facts of one RM that no subscriber has read yet, in order; nothing is noted while it is off."""
+    """Facts of one RM that no subscriber has read yet, in order; nothing is recorded while it is off."""
 
     __slots__ = ("facts", "on")
 
     def __init__(self) -> None:
-        """Start empty, with noting on."""
+        """Start without facts, and switched on."""
         self.facts: list[Fact] = []
         self.on = True
 
     def note(self, fact: Fact) -> None:
-        """Note a fact. Where facts are frequent, check `on` before making one."""
+        """Record a fact. Where facts are frequent, check `on` before creating one."""
         if self.on:
             self.facts.append(fact)
 
     def note_all(self, facts: Iterable[Fact]) -> None:
-        """Note facts in their order."""
+        """Record facts in their order."""
         if self.on:
             self.facts += facts
 
@@ -40,7 +40,7 @@ class RmContext:
     ) -> None:
         """Start without holds or events; without `predicates` the RM is never asked."""
         self.holds: dict[Hold, None] = {}
-        """Reasons to schedule nothing of the RM at present."""
+        """Current reasons to schedule nothing of the RM."""
         self.holdings = holdings
         """The RM's use of its caps."""
         self.core = core
@@ -50,11 +50,11 @@ class RmContext:
         self.predicates = predicates
         """Predicate policy of the RM."""
         self.container_states = container_states
-        """True if it is to be notified of asks that fit no node (spec § 8.12)."""
+        """True if the RM is to be notified of asks that fit no node (spec § 8.12)."""
         self.answers_late = 0
-        """Answers to predicate checks that were not open any more."""
+        """Number of answers to predicate checks that were already closed."""
         self.notifications: list[ExtensionEffect] = []
-        """Effects of extensions that follow those of the present command."""
+        """Effects of extensions that follow those of the current command."""
         self._checks = 0
         # The partition of each open predicate check.
         self._open: dict[int, PartitionName] = {}
@@ -81,7 +81,7 @@ class RmContext:
         return [check for check, name in self._open.items() if name == partition]
 
     def take_unsent(self, number: int) -> dict[PartitionName, list[int]]:
-        """Note that the checks up to this number were sent; return the open ones among them, by partition."""
+        """Record that the checks up to this number were sent; return the still open ones, by partition."""
         sent: dict[PartitionName, list[int]] = {}
         unsent = self._unsent
         while unsent and unsent[0] <= number:
@@ -92,5 +92,5 @@ class RmContext:
         return sent
 
     def forget(self, partition: PartitionName) -> None:
-        """Forget the open checks of a removed partition."""
+        """Drop the open checks of a removed partition."""
         self._open = {check: name for check, name in self._open.items() if name != partition}

@@ -9,11 +9,11 @@ from licorne_core.model.queues.queue import Queue
 class Usage:
     """Applications whose usage may have changed since the last `take`.
 
-    All changes of one command have the same time, and so have those of one turn.
+    All changes of one command, or of one turn, have the same time.
     """
 
     followers: int
-    """Bits of the extensions that track usage at present; 0 for none, and then nothing is noted."""
+    """Bits of the extensions that currently track usage; while it is 0, nothing is recorded."""
     time: float
     """Time of the last command or turn that changed usage, in unix seconds, while an extension tracks it."""
 
@@ -25,7 +25,7 @@ class Usage:
         """Applications with their leaves."""
 
     def track(self, bit: int, *, on: bool) -> None:
-        """Start or stop noting changes for an extension."""
+        """Start or stop recording changes for an extension."""
         self.tracking = self.tracking | bit if on else self.tracking & ~bit
 
     def take(self, now: float) -> tuple[Mapping[Application, Queue], Sequence[Queue]]:

@@ -225,7 +225,7 @@ def test_usage_is_counted_by_partition() -> None:
         "a group's removed",
     ],
 )
-def test_the_limits_of_a_reload_apply_at_once(
+def test_limits_of_reloads_apply_at_once(
     before: list[str], after: list[str], had: int, may_have: int
 ) -> None:
     """Existing usage counts by the new limits, and no allocation is stopped."""

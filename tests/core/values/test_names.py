@@ -93,9 +93,7 @@ def test_nested_repetitions_are_evaluated_fast() -> None:
 
 
 @pytest.mark.parametrize("text", ["(", "[a", "a**", "x{2,1}", "(?=look)", r"(a)\1"])
-def test_an_invalid_expression_is_refused_with_its_reason(
-    text: str, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_an_invalid_expression_is_refused_by_reason(text: str, capfd: pytest.CaptureFixture[str]) -> None:
     """A text that does not compile is a typed error with the reason, and nothing is printed."""
     with pytest.raises(ConfigError, match="is not a regular expression: "):
         Pattern(text)

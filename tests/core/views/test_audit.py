@@ -182,9 +182,7 @@ def member_of_the_past(partition: Partition) -> None:
         (orphan_in_application, Concern.ORPHAN_IN_APPLICATION, "application one has runs on node"),
     ],
 )
-def test_each_fault_has_a_finding_of_its_own(
-    spoil: Callable[[Partition], None], concern: Concern, text: str
-) -> None:
+def test_each_fault_has_its_finding(spoil: Callable[[Partition], None], concern: Concern, text: str) -> None:
     """Each fault of the books has a finding under its own name."""
     driver, partition = world()
     spoil(partition)

@@ -118,9 +118,7 @@ def of_an_end(scene: Scene) -> int:
 
 
 @pytest.mark.parametrize(("small", "large"), [((100, 1), (800, 1)), ((4, 25), (4, 200))])
-def test_the_cost_of_a_member_does_not_grow_with_gangs(
-    small: tuple[int, int], large: tuple[int, int]
-) -> None:
+def test_the_cost_of_members_does_not_grow_with_gangs(small: tuple[int, int], large: tuple[int, int]) -> None:
     """Eight times the members take eight times the calls to place, and the end of one no more calls."""
     few, many = Scene(*small), Scene(*large)
     assert many.calls < 8 * 1.3 * few.calls

@@ -41,9 +41,7 @@ async def test_defects_are_not_revealed() -> None:
         ({"vcore": 2, "memory": 0}, {"memory": 1}, {"vcore": 0}),
     ],
 )
-def test_percentages_are_whole_numbers_up_to_100(
-    total: Resources, used: Resources, shown: dict[str, int]
-) -> None:
+def test_percentages_are_whole_up_to_100(total: Resources, used: Resources, shown: dict[str, int]) -> None:
     """A percentage is from 0 to 100, rounded down."""
     assert percentages(total, used) == shown
 

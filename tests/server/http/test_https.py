@@ -210,9 +210,7 @@ async def test_a_request_together_with_the_end_of_the_handshake_is_answered(secu
         writer.close()
 
 
-async def test_a_handshake_before_the_accept_succeeds(
-    monkeypatch: pytest.MonkeyPatch, secure: Secure
-) -> None:
+async def test_a_handshake_before_accept_succeeds(monkeypatch: pytest.MonkeyPatch, secure: Secure) -> None:
     """A handshake that begins before the accept succeeds, also on a Python that reads too early."""
 
     def add_reader(self: Any, *reading: Any) -> None:

@@ -138,9 +138,7 @@ def test_an_unconfirmed_placeholder_of_a_running_gang_times_out(style: str) -> N
     ("style", "entered", "after"),
     [("Soft", "Resuming", "Accepted"), ("Hard", "Failing", "Failed")],
 )
-def test_the_ask_of_an_incomplete_gang_is_dropped_at_the_timeout(
-    style: str, entered: str, after: str
-) -> None:
+def test_the_ask_of_an_incomplete_gang_is_dropped_at_timeout(style: str, entered: str, after: str) -> None:
     """If the RM is silent until the timeout, the ask is dropped and the gang ends by its style."""
     driver = in_vain(wanted=9, style=style)
     effects = driver.wait(60)

@@ -78,9 +78,7 @@ def first_served(where: str, offset: int, fence: bool, priority: int) -> set[str
 
 @pytest.mark.parametrize("where", PLACES[:3])
 @pytest.mark.parametrize(("offset", "fence", "priority"), TABLE)
-def test_settings_of_common_ancestors_do_not_count(
-    where: str, offset: int, fence: bool, priority: int
-) -> None:
+def test_settings_of_common_ancestors_are_unused(where: str, offset: int, fence: bool, priority: int) -> None:
     """Offset and fence of common ancestors have no effect: an ask of 8 stops 3, one of 3 stops 3, 0 never."""
     expected = [f"{RICH}-1"] if priority >= VICTIM else Law.NO_VICTIMS
     assert victims(scene(where, offset, fence, priority), f"{POOR}-w1") == expected

@@ -52,9 +52,7 @@ WHY = TerminationType.PREEMPTED_BY_SCHEDULER
         pytest.param(0, [(5, 1), (5, 0)], [0, 0], id="nothing"),
     ],
 )
-def test_amounts_are_divided_into_fair_shares(
-    amount: int, siblings: list[tuple[int, int]], parts: list[int]
-) -> None:
+def test_amounts_are_divided_fairly(amount: int, siblings: list[tuple[int, int]], parts: list[int]) -> None:
     """Guarantees come first, the remainder follows in proportion, and any rest is divided equally."""
     wanted, due = zip(*siblings, strict=True)
     assert divided(amount, wanted, due) == parts

@@ -10,7 +10,7 @@ FORCE_TAG = "application.create.force"
 _TRUE = frozenset({"1", "t", "true"})
 
 NOBODY = UserGroup("nobody", ("nogroup",))
-"""The user of a forced application that names none."""
+"""The user of a forced application without a user."""
 
 
 def is_forced(app: NewApplication) -> bool:
@@ -19,10 +19,10 @@ def is_forced(app: NewApplication) -> bool:
 
 
 def checked_user(app: NewApplication, *, forced: bool) -> UserGroup:
-    """The application's user with at least one group: without any, the group of the same name.
+    """The application's user with at least one group; a user without groups gets one with its name.
 
-    Raises Rejected for an illegal user name, and for none. Only a forced application may come
-    without a user (spec § 14, row 11.2).
+    Raises Rejected for an illegal user name, and for an empty one. Only a forced application may come without
+    a user (spec § 14, row 11.2).
     """
     who = app.user
     if not who.user:

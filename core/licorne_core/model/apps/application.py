@@ -1,6 +1,6 @@
 """One application: its submitter, its asks and its allocations (spec § 5).
 
-Its highest usage is derived for reports: no decision reads it, so allocations do not update it.
+Its highest usage is derived for reports: no decision depends on it, so allocations do not update it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -32,7 +32,7 @@ GroupItem = AskGroup | AgedAsks
 
 @dataclass(slots=True, init=False, eq=False)
 class Application:
-    """An application's own books. Nothing here knows of queues, nodes or other applications.
+    """The books of one application, which do not depend on queues, nodes or other applications.
 
     Always true: a group is ranked if and only if an ask of it is pending; every pending ask is in
     its group, unless it is `backing_off`; `pending_count`, `allocation_count` and the requests that are
@@ -44,14 +44,14 @@ class Application:
     tags: Mapping[str, str]
     state: AppState
     state_log: list[tuple[float, AppState]]
-    """The states that it has entered, each with the time in unix seconds."""
+    """The states of the application so far, each with its start in unix seconds."""
     queue_path: QueuePath
     leaf: Any
-    """The queue that it is in; None for an application that was never placed."""
+    """The application's queue; None if it was never placed."""
     submission_time: float
-    """Time at which it, or the oldest of its asks, was submitted, in unix seconds."""
+    """Submission time of the application, or of its oldest ask, in unix seconds."""
     start_time: float
-    """Time at which it first entered Running, in unix seconds; 0 before."""
+    """Time of its first change to Running, in unix seconds; 0 before."""
     finished_time: float
     """Time at which it completed, failed or was rejected, in unix seconds; 0 before."""
     backing_off: dict[AllocationKey, Request]
@@ -60,19 +60,19 @@ class Application:
     deadlines: Timers[AgedAsks]
     """Times at which asks of groups become old enough for a remedy."""
     message: str
-    """Reason that it was rejected."""
+    """The reason of its rejection."""
     failure: str
-    """Reason that an operator has ended it; empty if none has."""
+    """The reason for which an operator has ended it; empty if no operator has."""
     held: OperatorMark | None
     """Mark of the operator who holds it, so that none of its asks is tried; None if it is not held."""
     changed: OperatorMark | None
-    """Mark of the operator who changed its priority or its leaf; None if nobody did."""
+    """Mark of the operator who changed its priority or its leaf; None if no operator did."""
     priority: int | None
-    """The priority that an operator gave all its asks; None for their own."""
+    """The priority that an operator gave to all its asks; None if each has its own."""
     arrivals: int
-    """Number of its requests so far."""
+    """Number of requests so far."""
     holdings: Holdings
-    """The RM's use of its caps, in which its groups and requests count."""
+    """The RM's use of its caps, which includes the application's groups and requests."""
     tally: ApplicationTotals
     """Totals of all applications of its partition, including this one."""
     footprint: int
@@ -80,54 +80,54 @@ class Application:
     requests: dict[AllocationKey, Request]
     """Its requests, from arrival to release; allocated ones in the order of their allocation."""
     pending_count: int
-    """Requests that are pending."""
+    """Number of pending requests."""
     allocation_count: int
-    """Requests that count in its queues: all booked ones, assumed ones included."""
+    """Number of requests that count in its queues: all booked ones, including assumed ones."""
     assumed_count: int
-    """Requests that are booked while the RM is asked about their nodes."""
+    """Number of requests that are booked while the RM is asked about their nodes."""
     reserved: dict[AllocationKey, Request]
     """Requests with a reservation: pending ones, and assumed ones with a paused promise."""
     pending_total: dict[str, int]
     """Amounts of its pending requests, by resource name."""
     allocated: dict[str, int]
-    """Booked amounts without its placeholders, by resource name."""
+    """Booked amounts except those of placeholders, by resource name."""
     placeholder_allocated: dict[str, int]
     """Booked amounts of its placeholders, by resource name (spec § 6.2)."""
     placeholder_count: int
-    """Its booked placeholders that are not assumed."""
+    """Number of booked placeholders that are not assumed."""
     highest: dict[str, int]
     """Highest real or placeholder usage so far, as of the last decrease; see `most_allocated`."""
     gang: Gang
-    """Its task groups; without any for an application that never had a placeholder."""
+    """Its task groups; empty for an application that never had a placeholder."""
     groups: dict[object, AskGroup]
     """Its ask groups by class, task group and kind; a few idle ones are retained."""
     priorities: PriorityCounts
     """The priorities of its pending requests."""
     interests: int
-    """A bit for each extension that has a rule or state for it (`points.py`)."""
+    """A bit for each extension with rules or state for the application (`points.py`)."""
     bonus: int
-    """What an extension adds to the highest priority of its asks, for the order of applications only; 0 for
-    nothing."""
+    """Amount that an extension adds to the highest priority of its asks, only to order applications; 0 if
+    none does."""
     raised: int
-    """The highest priority plus the bonus, which the leaf counts with those of the asks. NO_PRIORITY, and not
-    counted, without a bonus."""
+    """The highest priority plus the bonus, which the leaf counts like priorities of asks. NO_PRIORITY, which
+    is not counted, if there is no bonus."""
     ranking: Ranking[GroupItem]
     """Its groups in the order in which they are tried."""
     blocker: Any
-    """Blocker of the whole application (`scheduling/waiting/waiting.py`), if any."""
+    """Blocker of the whole application (`scheduling/waiting/waiting.py`); None if it is not blocked."""
     blocked_by: tuple[Bound, ...]
     """Limits that prevent its start, as published last (spec § 4.12)."""
     peers: Any
-    """The applications of its user among which it is ranked, in a fair leaf (`model/queues/users.py`); None
+    """The applications of its user among which it is ranked in a fair leaf (`model/queues/users.py`); None
     elsewhere, and before it is first ranked."""
     owner: Owner
-    """User and group that its usage counts for; set by the limit book."""
+    """User and group for which its usage counts; set by the limit book."""
     trackers: tuple[Tracker, ...]
     """Trackers of its user and its group; set by the limit book."""
     further: tuple[SharedQuota, ...]
     """Quotas of extensions that include it; set by the limit book."""
     quotas: tuple[Quota, ...]
-    """Quotas of its asks: limited trackers, further ones, queues up to root; set by the limit book."""
+    """Quotas of its asks: limited trackers, extensions' quotas, queues up to root; set by the limit book."""
 
     def __init__(
         self,
@@ -142,7 +142,7 @@ class Application:
         tally: ApplicationTotals | None = None,
         footprint: int = 0,
     ) -> None:
-        """Create an application for a queue; `now` is in unix seconds. `gang` is None without a gang."""
+        """Create an application for a queue; `now` is in unix seconds. `gang` is None if it has no gang."""
         self.holdings = holdings or Holdings()
         self.tally = tally or ApplicationTotals()
         self.footprint = footprint
@@ -198,16 +198,16 @@ class Application:
 
     @property
     def is_ranked(self) -> bool:
-        """True if asks of it are to be tried."""
+        """True if its asks are to be tried."""
         return self in (self.leaf.ranking if self.peers is None else self.peers)
 
     @property
     def group(self) -> str:
-        """The group that its usage counts for; empty for none."""
+        """The group for which its usage counts; empty if there is none."""
         return self.owner.group
 
     def enter(self, event: AppEvent, now: float) -> bool:
-        """Follow the event; True if the state changed. The event may have no effect in the present state."""
+        """Follow the event; True if the state changed. The event may have no effect in the current state."""
         state = TRANSITIONS.get((self.state, event), self.state)
         if state is self.state:
             return False
@@ -219,7 +219,7 @@ class Application:
         return True
 
     def group_of(self, ask: Ask) -> AskGroup:
-        """The group of an ask: a new one if no ask of it is pending."""
+        """The group of an ask; a new group if none of its asks is pending."""
         key = (ask.ask_class, ask.task_group, ask.placeholder)
         group = self.groups.get(key)
         if group is None:
@@ -228,7 +228,7 @@ class Application:
         return group
 
     def placeholder_added(self, ask: Ask) -> None:
-        """Add a placeholder; its task group exists as long as the application."""
+        """Add a placeholder; its task group is kept until the application ends."""
         if ask.task_group not in self.gang.groups:
             size = GROUP_BYTES + len(ask.task_group)
             self.footprint += size
@@ -305,7 +305,7 @@ class Application:
 
     @property
     def is_allocating(self) -> bool:
-        """True if it has a node for one of its asks, or a placeholder (spec § 4.12)."""
+        """True if it has a node for one of its asks, or has a placeholder (spec § 4.12)."""
         return bool(self.reserved or self.allocation_count)
 
     @property
@@ -332,7 +332,7 @@ def most_allocated(app: Application) -> Resources:
 
 
 def note_highest(app: Application, items: Items, *, placeholder: bool) -> None:
-    """Note usage before amounts are freed: it may be the highest so far."""
+    """Record usage before amounts are freed, as it may be the highest so far."""
     allocated = app.placeholder_allocated if placeholder else app.allocated
     highest = app.highest
     for name, _ in items:
@@ -347,7 +347,7 @@ class Asking:
     __slots__ = ("app", "group", "is_reserved", "items", "promise", "request")
 
     def __init__(self, app: Application, group: AskGroup, request: Request | None = None) -> None:
-        """Create a subject; `request` is the one ask, if it may have a reservation or a back-off."""
+        """Create a subject; `request` is a single ask, which may have a reservation or a back-off."""
         self.app = app
         self.group = group
         self.items: Items = group.together or group.ask_class.items
@@ -357,5 +357,5 @@ class Asking:
         self.promise: Any = None if request is None else request.promise
 
     def needs(self, quota: Quota) -> Items:
-        """Amounts needed in a quota, beyond the amounts left free in it for this ask's promise."""
+        """Amounts needed in a quota beyond those that it keeps free for this ask's promise."""
         return self.items if self.promise is None else self.promise.lacks(quota)

@@ -41,11 +41,11 @@ from licorne_core.values.ids import AppId
 from licorne_core.values.resources import EMPTY, Resources, is_zero
 
 DEFAULT_TIMEOUT = 900.0
-"""Seconds for which placeholders keep room, unless the application sets a time (spec § 5.4)."""
+"""Seconds for which placeholders keep room, unless the application sets another time (spec § 5.4)."""
 
 
 class GangStyle(StrEnum):
-    """Fate of a gang whose placeholders time out (spec § 6.8)."""
+    """Consequence for a gang whose placeholders time out (spec § 6.8)."""
 
     SOFT = "Soft"
     """The application runs without a gang: its asks are dropped, and the RM sends them again."""
@@ -54,7 +54,7 @@ class GangStyle(StrEnum):
 
     @classmethod
     def of(cls, text: str) -> "GangStyle":
-        """The style that an application names; any unknown name means soft."""
+        """The style with this name in an application; any unknown name means soft."""
         return cls.HARD if text.strip().lower() == "hard" else cls.SOFT
 
 
@@ -106,11 +106,11 @@ class GangUnits(ABC):
         self.behind = False
         """True if the gang has its minimum: its next unit is tried after all other asks of its leaf."""
         self.is_current = False
-        """True if the members are up to date, see `set_staying`; set to False to have them set again."""
+        """True if the members are up to date (see `set_staying`); set to False to have them updated."""
 
     @abstractmethod
     def add_booked(self, request: Request) -> None:
-        """Add a booked member, as the last one."""
+        """Add a booked member at the end."""
 
     @abstractmethod
     def remove_booked(self, request: Request) -> None:
@@ -118,20 +118,20 @@ class GangUnits(ABC):
 
     @abstractmethod
     def mark_leaving(self, request: Request, by: int) -> None:
-        """A member is noticed or being stopped (`by` is 1), or that has ended (`by` is -1)."""
+        """Count a member that is noticed or being stopped (`by` is 1), or that has ended (`by` is -1)."""
 
     @abstractmethod
     def set_staying(self, staying: list[Request]) -> None:
-        """Set the members: all that stay, in the order of booking."""
+        """Set the members: all that are not being stopped, in the order of booking."""
 
     @property
     @abstractmethod
     def wanted(self) -> int:
-        """Number of members that are placed together next; 0 for none."""
+        """Number of members that are placed together next; 0 if there are none."""
 
     @abstractmethod
     def lack(self, present: int) -> tuple[str, str] | None:
-        """Code and text of the reason that this number of asks is not the next unit; None if it is."""
+        """Code and text of the reason why this number of asks is not the next unit; None if it is."""
 
     @abstractmethod
     def whole(self) -> list[Sequence[Request]]:
@@ -139,11 +139,11 @@ class GangUnits(ABC):
 
     @abstractmethod
     def of(self, request: Request) -> Sequence[Request]:
-        """All requests that are stopped together with a member; none for any other request."""
+        """All requests that are stopped together with a member; empty for any other request."""
 
     @abstractmethod
     def shrinks(self, time: float, app_id: AppId, count: int, whom: str) -> EventRecord:
-        """The event that `count` members will be stopped for `whom`, published before their stop."""
+        """The event that `count` members will be stopped for `whom`; it is published before their stop."""
 
 
 def _arrival(placeholder: Request) -> int:
@@ -182,20 +182,20 @@ class Gang:
         self.style = style
         self.timeout = timeout
         self.terms = terms
-        """The nodes that an extension requires for it (`NodeTerms`); None for any nodes."""
+        """The nodes that an extension allows for it (`NodeTerms`); None if it may use any nodes."""
         self.units = units
-        """Units in which its members are placed and stopped; None for all at once."""
+        """Units in which its members are placed and stopped; None if they are placed all at once."""
         self.is_whole = terms is not None or units is not None
         """True if its members are to be placed together or not at all."""
         self.questions = 0
-        """Open predicate checks for the whole gang; it is not placed meanwhile."""
+        """Number of open predicate checks for the whole gang, which is not placed meanwhile."""
         self.rooms: dict[Any, None] = {}
         """Rooms that are reserved for members whose asks have not arrived (`MemberRoom`)."""
         self.if_empty: Any = None
-        """What holds its next members if empty, by the last search (`IfEmpty`)."""
+        """Nodes that could hold its next members when empty, by the last search (`IfEmpty`), or None."""
         self.groups: dict[str, TaskGroup] = {}
         self.free_count = 0
-        """Placeholders that keep room for real asks that have not arrived."""
+        """Number of placeholders that keep room for real asks that have not arrived."""
         self.is_parked = False
         """True if groups of its members are parked together: after a change of one member, all are tried."""
 
@@ -209,7 +209,7 @@ class Gang:
         return self.groups[ask.task_group]
 
     def has(self, task_group: str) -> bool:
-        """True if asks of the task group are its members: of any group, if it has no task groups.
+        """True if asks of the task group are its members; without task groups, those of any group are.
 
         After a restart the RM does not report placeholders that were replaced.
         """
@@ -220,13 +220,13 @@ class Gang:
         return self.is_together(ask.ask_class, ask.task_group, placeholder=ask.placeholder)
 
     def is_together(self, ask_class: AskClass, task_group: str, *, placeholder: bool) -> bool:
-        """See `has_member`, for asks of this class and task group."""
+        """True if asks of this class and task group are placed with others of the gang (see `has_member`)."""
         if self.units is None or placeholder:
             return placeholder
         return bool(task_group) and ask_class.required_node is None
 
     def open_group(self, task_group: str, *, placeholder: bool) -> TaskGroup | None:
-        """Return the group whose placeholders a real ask waits for; None if it is a normal ask."""
+        """The group whose placeholders a real ask has to await; None if it is a normal ask."""
         if placeholder or not self.groups:
             return None
         group = self.groups.get(task_group)
@@ -284,16 +284,16 @@ class PairEvent(StrEnum):
 
 
 class Count(Enum):
-    """Account of the placeholder after a step."""
+    """Counter of the placeholder after a step."""
 
     OPEN = "open"
-    """Unchanged: it is open, or was counted before."""
+    """Unchanged: the placeholder is open, or was counted before."""
     REPLACED = "replaced"
     TIMED_OUT = "timed out"
 
 
 class PairStep(NamedTuple):
-    """Step of a pair: the events that the real request and the placeholder follow; None for none."""
+    """Step of a pair: the events for the real request and the placeholder; None for no event."""
 
     real: RequestEvent
     placeholder: RequestEvent | None = None
@@ -319,12 +319,12 @@ PAIRS: dict[tuple[RequestState, RequestState, PairEvent], PairStep] = {
 
 
 class Timeout(NamedTuple):
-    """Effect of the placeholder timeout."""
+    """Effect of a placeholder timeout."""
 
     event: AppEvent | None
-    """Event that the application follows."""
+    """Event for the application."""
     drops_asks: bool
-    """True if all its asks are dropped; else only pending placeholders are."""
+    """True if all its asks are dropped; False if only pending placeholders are."""
 
 
 _RUNS_ON = Timeout(None, drops_asks=False)
@@ -339,7 +339,7 @@ ON_TIMEOUT: dict[tuple[AppState, GangStyle], Timeout] = {
     (AppState.ACCEPTED, GangStyle.SOFT): Timeout(AppEvent.RESUME, drops_asks=True),
     (AppState.ACCEPTED, GangStyle.HARD): Timeout(AppEvent.FAIL, drops_asks=True),
 }
-"""By state and style (spec § 6.8); in other states there is no timeout."""
+"""Effects by state and style (spec § 6.8); in other states there is no timeout."""
 
 
 class Gone(StrEnum):
@@ -365,10 +365,10 @@ _L = Left
 
 ON_GONE: dict[tuple[AppState, Gone, Left], AppEvent] = {
     **{(state, gone, _L.NOTHING): AppEvent.COMPLETE for state in (_A.ACCEPTED, _A.RUNNING) for gone in Gone},
-    # All real requests have ended: placeholders do not keep it from completing (§ 6.9).
+    # All real requests have ended: placeholders do not prevent completion (§ 6.9).
     (_A.ACCEPTED, _G.REAL, _L.PLACEHOLDERS): AppEvent.COMPLETE,
     (_A.RUNNING, _G.REAL, _L.PLACEHOLDERS): AppEvent.COMPLETE,
-    # Its completing time is over; only the remaining placeholders kept the application from its end.
+    # Its completing time has passed; only the remaining placeholders delayed its end.
     (_A.COMPLETING, _G.PLACEHOLDER, _L.NOTHING): AppEvent.COMPLETE,
     # The effects of a timeout end with the last placeholder (§ 6.8).
     (_A.RESUMING, _G.PLACEHOLDER, _L.NOTHING): AppEvent.RUN,
@@ -378,5 +378,5 @@ ON_GONE: dict[tuple[AppState, Gone, Left], AppEvent] = {
 }
 """Application event by state, by kind of the ended request and by remaining kinds (§§ 5.1.1, 6.8-9).
 
-A completing application follows it after its completing time.
+A completing application processes the event after its completing time.
 """

@@ -15,16 +15,16 @@ from licorne_core.values.asks import Ask, AskClass
 from licorne_core.values.resources import Items
 
 SLACK: Final = 64
-"""Stale places that a group may have, in addition to one for each pending ask."""
+"""Maximum number of stale places of a group, in addition to one for each pending ask."""
 
 MATURED_AT_ONCE, NEXT_STEP = 256, 0.001
-"""Asks of a group that become ready in one step, and seconds until the next step."""
+"""Number of asks of a group that become ready in one step, and seconds until the next step."""
 
 MAX_REASONS = 16
-"""Bound on reasons in the log of a group, the latest ones: an RM may word every refusal differently."""
+"""Maximum number of reasons in a group's log, which has the latest; each refusal may be worded anew."""
 
 RESERVATION_AGE = 2.0
-"""Age in seconds from which an ask may have a node reserved (spec § 8.5)."""
+"""Minimum age in seconds of an ask with a reserved node (spec § 8.5)."""
 
 GroupKey = tuple[AskClass, str, bool]
 """Common properties of a group's asks: class, task group, placeholder or not."""
@@ -39,7 +39,7 @@ def group_key(ask: Ask) -> GroupKey:
 
 
 class LogEntry(NamedTuple):
-    """A reason for passing over asks of a group: last time (unix seconds), number of times."""
+    """A reason for passing over asks of a group, with its last time in unix seconds and its count."""
 
     time: float
     times: int
@@ -54,14 +54,14 @@ class AskGroup:
     """
 
     app: Any
-    """Application of the asks; untyped, as this module must not import it."""
+    """Application of the asks; untyped, because this module must not import its class."""
     key: GroupKey
     ask_class: AskClass
     heap: list[AskPlace]
     log: dict[str, LogEntry]
     """Reasons for passing over its asks, the latest last."""
     blocker: Any
-    """Blocker of the group while it is not tried (`scheduling/waiting/waiting.py`); else None."""
+    """Blocker of the group while the group is not tried (`scheduling/waiting/waiting.py`); otherwise None."""
     waiting: int
     """Number of pending asks."""
     assumed: int
@@ -71,7 +71,7 @@ class AskGroup:
     refusals: int
     """Number of refusals by the RM of a node for one of the asks."""
     refused_at: float
-    """Time at which the RM's reasons for refusing all nodes were last noted, in unix seconds."""
+    """Time at which the RM's reasons for refusing all nodes were last logged, in unix seconds."""
     attempted: bool
     """True if the asks were within their user's quota in at least one try."""
     unplaceable: bool
@@ -83,26 +83,26 @@ class AskGroup:
     in_backlog: bool
     """True if it is in the backlog of groups that found no node (`scheduling/waiting/wakeups.py`)."""
     together: Items
-    """Amounts of all asks that are placed together, as of their last try: of a whole gang
+    """Amounts of all asks that are placed together, as of their last try, for instance of a whole gang
     (`scheduling/gang_placement.py`). Empty for asks that are placed one by one.
     """
     is_bound: bool
-    """True if in the last try they were members bound to certain nodes, or to reserved room."""
+    """True if the asks were members bound to certain nodes, or to reserved room, in the last try."""
     no_place: bool
-    """True if in the last try the whole gang had no room, or exceeded the size of the cluster."""
+    """True if the whole gang had no room, or exceeded the size of the cluster, in the last try."""
     over_queue: bool
     """True if the last event says that the asks exceed a queue's maximum (spec § 12.1.3)."""
     over: BoundTexts | None
-    """The bound, other than a queue, that the asks exceed by the last event; it precedes queues."""
+    """The bound other than a queue's that the asks exceed by the last event; it is reported before queues."""
     _unreported: list[AskPlace] | None
     """See `unreported`; None before the first call."""
     remedy_requests: "dict[type[AgedAsks], AgedAsks]"
-    """Their requests for a remedy, by kind and in the order of `step`, once they found no node."""
+    """The asks' requests for remedies, by kind and in the order of `step`, after no node was found."""
     refused_stops: Any
-    """Restrictions after victims were stopped in vain (`RefusedStops`); None without any."""
+    """Restrictions after victims were stopped in vain (`RefusedStops`); None if there are none."""
 
     def __init__(self, app: Any, key: GroupKey) -> None:
-        """Start empty."""
+        """Start without asks."""
         self.app = app
         self.key = key
         self.ask_class = key[0]
@@ -129,7 +129,7 @@ class AskGroup:
         return f"<AskGroup {self.ask_class!r}: {self.waiting} waiting>"
 
     def push(self, place: AskPlace) -> None:
-        """Add the place of a pending ask; if it is still in the heap, it is valid again."""
+        """Add the place of a pending ask; a place that is still in the heap is valid again."""
         self.waiting += 1
         if place.request.reported:
             self.reported += 1
@@ -197,7 +197,7 @@ class AskGroup:
             self.log.clear()
 
     def let_go(self) -> None:
-        """Break the reference circle with its asks, as the group is dropped."""
+        """Break the reference cycle with its asks, because the group is dropped."""
         self.heap.clear()
         self._unreported = None
 
@@ -213,7 +213,7 @@ class AskGroup:
         self.log[reason] = LogEntry(now, 1 if before is None else before.times + 1)
 
     def comes_before(self, other: AskPlace | None) -> bool:
-        """True if any pending ask is ahead of `other`; with None, if any is pending."""
+        """True if any pending ask is ahead of `other`; if `other` is None, if any ask is pending."""
         return self.waiting > 0 and (other is None or self.first() < other)
 
     def count_before(self, other: AskPlace | None, most: int) -> int:
@@ -229,7 +229,7 @@ class AskGroup:
 
 
 def _forget(place: AskPlace) -> None:
-    """Note that the place is not in the heap any more; the request may have another one already."""
+    """Record that the place is not in the heap any more; the request may have another one already."""
     if place.request.arrival == place.arrival:
         place.request.is_queued = False
 
@@ -243,17 +243,17 @@ def waits(place: AskPlace) -> bool:
 class AgedAsks:
     """The asks of a group that wait for a remedy and are old enough for it, as one item.
 
-    It is ranked among the groups of its application, after the first of its asks that is old
-    enough, by `step`. `_ready` has the old enough asks in order, `_young` the others with
-    the oldest first. Asks that do not qualify any more are dropped when they reach the top.
+    It is ranked among the groups of its application by its first ask that is old enough, then by `step`.
+    `_ready` has the old enough asks in order, `_young` the others with the oldest first. Asks that do not
+    qualify any more are dropped when they reach the top.
     """
 
     __slots__ = ("_age", "_ready", "_young", "app", "asked", "blocker", "group", "paused_until")
 
     step: ClassVar[int] = 0
-    """Its position among the items that are ranked by one ask; 0 is the group itself."""
+    """Position among the items ranked by the same ask; 0 is the group itself."""
     by_settings = True
-    """True if a setting of the queue gives the age that asks must have."""
+    """True if a setting of the queue determines the required age of asks."""
 
     def __init__(self, group: AskGroup, now: float) -> None:
         """Start with all asks of the group."""
@@ -261,12 +261,12 @@ class AgedAsks:
         self.group = group
         self.blocker: Any = None
         self.paused_until, self.asked = -inf, 0
-        """Time at which it may be tried again, in unix seconds; questions to the RM since the last plan."""
+        """Time from which it may be tried again, in unix seconds; number of questions since the last plan."""
         self._age = self.age()
         self._fill(now)
 
     def age(self) -> float:
-        """Least age of the asks, in seconds."""
+        """Minimum age of the asks, in seconds."""
         return 0.0
 
     def is_paused(self, now: float) -> bool:
@@ -278,7 +278,7 @@ class AgedAsks:
         return None
 
     def end_wait(self, now: float) -> bool:
-        """End the wait for which the group was parked, if it is over; return True then."""
+        """End the wait for which the group was parked, if its time has passed; return True in that case."""
         return False
 
     def let_go(self) -> None:
@@ -314,7 +314,7 @@ class AgedAsks:
         return None if first is None else (*first[:3], self.step)
 
     def mature(self, now: float) -> None:
-        """Move asks that are old enough to the ready ones, at most `MATURED_AT_ONCE`, the oldest first."""
+        """Move asks that are old enough to the ready ones: the oldest first, at most `MATURED_AT_ONCE`."""
         young = self._young
         for _ in range(MATURED_AT_ONCE):
             if not young or young[0][0] + self._age > now:
@@ -322,7 +322,7 @@ class AgedAsks:
             heappush(self._ready, heappop(young)[1])
 
     def next_time(self, now: float) -> float | None:
-        """Time at which more asks become ready, in unix seconds."""
+        """Time at which more asks become ready, in unix seconds; None if there are none."""
         young = self._young
         while young and not self.qualifies(young[0][1]):
             heappop(young)
@@ -360,5 +360,5 @@ class ReservationRequest(OfNoNode):
     by_settings = False
 
     def age(self) -> float:
-        """`RESERVATION_AGE`, but 0 for asks that require their node."""
+        """`RESERVATION_AGE`, or 0 for asks that require their node."""
         return RESERVATION_AGE if self.group.ask_class.required_node is None else 0.0

@@ -16,7 +16,7 @@ from licorne_core.model.apps.requests import VICTIMS, AskPlace, Request
 from licorne_core.values.resources import Items, Resources
 
 Share = tuple[AskGroup, int]
-"""A group, and the number of its first asks that are placed."""
+"""A group, and the number of asks, from its first one, that are placed."""
 
 
 def gang_groups(app: Application) -> list[AskGroup]:
@@ -58,7 +58,7 @@ def _shares(app: Application, groups: list[AskGroup]) -> list[Share]:
 
 
 def in_order(group: AskGroup) -> Iterator[AskPlace]:
-    """Places of the pending asks of a group, in order; the cost of each does not grow with their number."""
+    """Places of the pending asks of a group, in order; the cost for each does not depend on their number."""
     heap = group.heap
     found = [(heap[0], 0)] if heap else []
     while found:
@@ -79,7 +79,7 @@ def first_asks(share: Share) -> list[Request]:
 
 
 def amounts_of(shares: Iterable[Share]) -> Items:
-    """Amounts of these asks together."""
+    """Total amounts of these asks."""
     total: dict[str, int] = {}
     for group, count in shares:
         for name, value in group.ask_class.items:
@@ -112,18 +112,18 @@ def gather_gang(app: Application) -> list[Share]:
 
 
 def units_of(app: Application) -> list[Sequence[Request]]:
-    """The units of a gang that has some, without members that are being stopped."""
+    """The units of a gang in units, without members that are being stopped."""
     return _known(app, app.gang.units).whole()
 
 
 def unit_of(app: Application, request: Request) -> Sequence[Request]:
-    """All requests that are stopped together with a member of a gang in units; none for any other request."""
+    """All requests that are stopped together with a member of a gang in units; empty for other requests."""
     units = app.gang.units
     return () if units is None else _known(app, units).of(request)
 
 
 def _known(app: Application, units: GangUnits | None) -> GangUnits:
-    """The units, brought up to date with the members that stay."""
+    """The units, after updating them with the members that are not being stopped."""
     assert units is not None, f"{app!r} has no units"
     if not units.is_current:
         booked = [request for request in app.booked() if app.gang.has_member(request.ask)]

@@ -49,31 +49,31 @@ class RequestEvent(StrEnum):
     """Event of a request."""
 
     ASSUME = "assume"
-    """It is booked on a node, and the RM is asked about the node."""
+    """The request is booked on a node, and the RM is asked about the node."""
     ALLOCATE = "allocate"
-    """It is booked, and reported to the RM at once: decided here, recovered or placed by the RM."""
+    """The request is booked, and reported to the RM at once: decided here, recovered or placed by the RM."""
     KEEP_ROOM = "keep room"
-    """It is booked as a placeholder."""
+    """The request is booked as a placeholder."""
     CONFIRM = "confirm"
     """The RM accepts the node, or the placeholder that the request replaces has ended."""
     ROLL_BACK = "roll back"
     """The RM refuses the node, or the node has changed since the question."""
     ASK_BACK = "ask back"
-    """The RM could not run it, and it is pending again (spec § 1.4, SCHEDULING_FAILED_ON_RM)."""
+    """The RM could not run the request, which is pending again (spec § 1.4, SCHEDULING_FAILED_ON_RM)."""
     MATCH = "match"
-    """A placeholder is found for it, and the RM is asked about the node."""
+    """A placeholder is found for the request, and the RM is asked about the node."""
     LINK = "link"
-    """It is to replace a placeholder that the RM is asked to stop."""
+    """The request is to replace a placeholder that the RM is asked to stop."""
     STOP = "stop"
-    """The RM is asked to stop it."""
+    """The RM is asked to stop the request."""
     NOTIFY = "notify"
-    """The RM is notified that it will be asked to stop it for another request."""
+    """The RM is notified that it will be asked to stop the request for another one."""
     SPARE = "spare"
-    """Its room is not needed any more, and it continues to run."""
+    """The request's room is not needed any more, and the request continues to run."""
     PREEMPT = "preempt"
-    """The RM is asked to stop it for another request."""
+    """The RM is asked to stop the request for another one."""
     RELEASE = "release"
-    """Its resources are free, or the ask is withdrawn."""
+    """The request's resources are free, or the ask is withdrawn."""
 
 
 _S = RequestState
@@ -116,7 +116,7 @@ ASSUMED: Final = RequestState.ASSUMED
 
 
 class Account(StrEnum):
-    """Running totals in which a request counts, with its amounts or as one more."""
+    """A total in which a request counts, with its amounts or as one item."""
 
     LISTED = "listed"
     """Requests of its application and partition, and asks in the holdings of its RM."""
@@ -187,11 +187,11 @@ STOPPING = frozenset({RequestState.RELEASING, RequestState.PREEMPTING})
 
 
 _make: Final = tuple.__new__
-"""Creates a named tuple in half the time; every ask needs a tuple."""
+"""Creates a named tuple in half the time; each ask needs a tuple."""
 
 
 class AskPlace(NamedTuple):
-    """A request at its place in the order of its application's (spec § 5.3.2).
+    """A request with its position in the order of its application (spec § 5.3.2).
 
     `arrival` numbers the requests of one application, so that no two have the same place.
     """
@@ -215,44 +215,44 @@ class Request:
     """An ask of an application, its state, and where it is booked."""
 
     ask: Ask
-    """The ask as the RM sent it last; it is replaced when the RM changes its size."""
+    """The ask as the RM last sent it; it is replaced when the RM changes its size."""
     priority: int
-    """The ask's own, or one that an operator set for its application. All decisions use this one."""
+    """The ask's priority, or one that an operator set for its application. All decisions use this one."""
     create_time: float
-    """Time at which the ask was made, in unix seconds."""
+    """Creation time of the ask, in unix seconds."""
     arrival: int
     """Its number among the requests of its application, from 1."""
     state: RequestState
-    """Present state; changed by `follow` only."""
+    """Current state; only `follow` changes it."""
     allocation: Allocation | None
     """Its allocation; None while it is pending."""
     reservation: Reservation | None
     """Its reservation of a node while it is pending (spec § 8.5)."""
     group: Any
-    """The ask group that it belongs to (`model/apps/groups.py`); None while it backs off."""
+    """The group of the ask (`model/apps/groups.py`); None while it backs off."""
     is_queued: bool
     """True if its place is in the heap of its group, which drops stale places lazily."""
     claim: Any
-    """Its claim on a later start while it is pending (`model/claims.py`); None for none."""
+    """Its claim on a later start while it is pending (`model/claims.py`); None if it has none."""
     partner: "Request | None"
-    """The placeholder that it is to replace; of a placeholder, the real request."""
+    """The placeholder that a real request is to replace; for a placeholder, the real request."""
     promise: Any
-    """Promise of the resources of its victims; None for none (§ 9.4)."""
+    """Promise of the resources of its victims (§ 9.4); None if it has none."""
     reported: bool
     """True if it was reported to the RM as fitting no node (spec § 8.12)."""
     setback: Setback | None
-    """Failures of the RM to run it; None after a success, or before the first try."""
+    """Failures of the RM to run the request; None after a success, or before the first try."""
     triggered: bool
-    """True if victims were stopped for it (spec § 9.2): only once, unless they were stopped in vain."""
+    """True if victims were stopped for the ask (spec § 9.2): only once, unless they were stopped in vain."""
     refused_stops: int
-    """Number of times that victims were stopped for it on a node that the RM then refused."""
+    """Number of times that victims were stopped for the ask on a node that the RM then refused."""
     started: float | None
-    """Time at which it began to run, in unix seconds; None if its RM reported none."""
+    """Time at which it started to run, in unix seconds; None if its RM reported none."""
     checkpoint: float | None
     """Time up to which its work is saved if it is stopped, in unix seconds; None if its RM reported none."""
 
     def __init__(self, ask: Ask, create_time: float, arrival: int) -> None:
-        """Create a pending request, of no group yet."""
+        """Create a pending request that is in no group yet."""
         self.ask = ask
         self.priority = ask.priority
         self.group = None
@@ -278,19 +278,19 @@ class Request:
         return f"<Request {self.ask.key} of {self.ask.app_id} {self.state.value}{where}>"
 
     def __lt__(self, other: "Request") -> bool:
-        """Always False: of requests with the same place all but one are stale, in any order."""
+        """Always False: of requests with the same place all but one are stale, so any order is right."""
         return False
 
     def __hash__(self) -> int:
-        """By identity. Written out, as a compiled class with an order has no hash of its own.
+        """Hash by identity. Written out, because a compiled class with an order has no default hash.
 
-        It reads no attribute: a deep copy meets a request as a key before the request has its ask.
+        It reads no attribute: a deep copy uses a request as a key before the request has its ask.
         """
         return object.__hash__(self)
 
     @property
     def key(self) -> AllocationKey:
-        """The ask's key, which is the allocation's as well."""
+        """The ask's key, which is also that of the allocation."""
         return self.ask.key
 
     @property
@@ -300,11 +300,11 @@ class Request:
 
     @property
     def is_pending(self) -> bool:
-        """True if it waits for a node."""
+        """True if the request waits for a node."""
         return self.state is PENDING
 
     def follow(self, event: RequestEvent) -> None:
-        """Change the state by the event; raise KeyError if the present state has no transition for it."""
+        """Change the state by the event; raise KeyError if the current state has no transition for it."""
         self.state = TRANSITIONS[self.state, event]
 
 
@@ -314,12 +314,12 @@ def place_of(request: Request) -> AskPlace:
 
 
 def is_ask(request: Request) -> bool:
-    """True if the RM counts it as an ask, not as an allocation."""
+    """True if the RM counts the request as an ask, not as an allocation."""
     return request.is_pending or request.state in SHOWN_AS_ASKS
 
 
 def seconds_run(request: Request, now: float) -> float:
-    """Run time in seconds, by default for a recovered allocation since the creation of its ask."""
+    """Run time in seconds; for a recovered allocation without a start time, since the creation of its ask."""
     allocation = request.allocation
     assert allocation is not None, f"{request!r} runs nowhere"
     if request.started is not None:
@@ -331,8 +331,8 @@ def seconds_run(request: Request, now: float) -> float:
 def seconds_lost(request: Request, assumed: float | None, now: float) -> float:
     """Seconds of work since the last checkpoint, which would be lost if the request was stopped now.
 
-    `assumed` is the checkpoint of a request whose RM has reported none, in unix seconds: the median of
-    its leaf. Without either the whole run time is lost.
+    `assumed` is the checkpoint of a request whose RM has reported none, in unix seconds: the median of its
+    leaf. If both are missing, the whole run time is lost.
     """
     run = seconds_run(request, now)
     since = assumed if request.checkpoint is None else request.checkpoint

@@ -41,7 +41,7 @@ TRANSITIONS: dict[tuple[AppState, AppEvent], AppState] = {
 }
 
 SCHEDULABLE = frozenset({AppState.ACCEPTED, AppState.RUNNING})
-"""States in which an application's asks are considered."""
+"""States in which the asks of an application are considered."""
 
 COMPLETING_TIME = 30.0
 """Seconds that an application stays Completing (spec § 5.4)."""

@@ -14,10 +14,10 @@ from licorne_core.values.rm_caps import Holdings
 
 
 class Packing(NamedTuple):
-    """What the order `auto` keeps whole: single nodes, and groups of nodes.
+    """The units that the order `auto` keeps whole: single nodes, and groups of nodes.
 
-    Nodes that agree in all attributes of one of the `groupings` are a group, and the widest grouping comes
-    first. How full a group is depends on the resource `types` that gangs want there.
+    Nodes that agree in all attributes of one of the `groupings` are a group, and the widest grouping is
+    first. The fill level of a group depends on the resource `types` that gangs want there.
     """
 
     groupings: tuple[tuple[str, ...], ...] = ()
@@ -29,7 +29,7 @@ NODES: Final = Packing()
 
 
 def all_of(wanted: Collection[Packing]) -> Packing | None:
-    """All groupings and types together; None if nothing is wanted."""
+    """All groupings and types together; None if there is no item."""
     groupings = sorted((len(grouping), grouping) for grouping in {g for one in wanted for g in one.groupings})
     types = sorted({name for one in wanted for name in one.types})
     return Packing(tuple([grouping for _, grouping in groupings]), tuple(types)) if wanted else None
@@ -44,19 +44,19 @@ class NodeOrder:
     """
 
     packs: Packing | None
-    """What `auto` keeps whole now, the fullest first; None while it spreads, and for other policies."""
+    """The units that `auto` now keeps whole, fullest first; None while it spreads, and for other policies."""
     has_mates: bool
-    """True if `voids` may name other nodes than the one that changed."""
+    """True if `voids` may return other nodes than the changed one."""
 
     def __init__(self, policy: NodeSortPolicy) -> None:
-        """Take the policy; types without weight do not count."""
+        """Use the policy; types without weight do not count."""
         self.policy = policy
         self.weights = _weights(policy)
         self.has_mates = False
         self.packs: Packing | None = None
 
     def score(self, node: Node) -> Any:
-        """The sort key of the node as it is now."""
+        """The current sort key of the node."""
         raise NotImplementedError
 
     def voids(self, node: Node) -> Iterable[Node]:
@@ -74,7 +74,7 @@ class NodeOrder:
 
 
 def node_order(policy: NodeSortPolicy, packs: Packing | None = None) -> NodeOrder:
-    """The order of a policy, without nodes. `packs` is for `auto` alone: what it keeps whole now."""
+    """The order of a policy, without nodes. `packs` has the units that `auto` keeps whole now."""
     match policy.type:
         case NodeSortType.AUTO if packs is not None and packs.groupings:
             return GroupedOrder(policy, packs)
@@ -87,28 +87,28 @@ def node_order(policy: NodeSortPolicy, packs: Packing | None = None) -> NodeOrde
 
 
 class UtilizationOrder(NodeOrder):
-    """The emptiest node first (fair), or the fullest (bin packing); at any time auto is one of these."""
+    """The emptiest node first (fair), or the fullest first (bin packing); auto is one of them at any time."""
 
     def __init__(self, policy: NodeSortPolicy, packs: Packing | None) -> None:
-        """Take the policy's type and weights."""
+        """Use the policy's type and weights."""
         super().__init__(policy)
         self.packs = packs if policy.type is NodeSortType.AUTO else None
         self._sign = -1.0 if self.packs or policy.type is NodeSortType.BINPACKING else 1.0
 
     def score(self, node: Node) -> Any:
-        """Utilization, or its negative for bin packing."""
+        """Utilization, negated for bin packing."""
         return self._sign * _utilization(node, self.weights)
 
 
 STEPS: Final = 16
-"""Steps from an empty group to a full one; any usage is above the first step."""
+"""Number of steps from an empty group to a full one; any usage is above the first step."""
 
 MOST_MATES: Final = 1_000
-"""Nodes of the largest group that is compared with others, as all its scores may be void at once."""
+"""Maximum number of nodes of a group that is compared with others, as all its scores may be void at once."""
 
 
 class _Group:
-    """The nodes of a group, and their amounts of each type."""
+    """The nodes of a group, and their total amounts of each type."""
 
     __slots__ = ("capacity", "nodes", "step", "taken")
 
@@ -117,16 +117,16 @@ class _Group:
         self.capacity = [0] * types
         self.taken = [0] * types
         self.step = -1
-        """How full it is by the scores of its nodes; -1 before the first."""
+        """Fill level in the scores of its nodes; -1 before the first measurement."""
 
     def count(self, amounts: Sequence[tuple[int, int]], sign: int) -> None:
-        """Add capacity and taken amount of each type, or subtract them."""
+        """Add capacity and used amount of each type, or subtract them (`sign` is -1)."""
         for number, (size, taken) in enumerate(amounts):
             self.capacity[number] += sign * size
             self.taken[number] += sign * taken
 
     def measure(self) -> int:
-        """Utilization of the type with the least left; a type without capacity counts as full."""
+        """Utilization of the type with the least free share; a type without capacity counts as full."""
         if len(self.nodes) > MOST_MATES:
             return 0
         pairs = zip(self.capacity, self.taken, strict=True)
@@ -134,24 +134,24 @@ class _Group:
 
 
 class GroupedOrder(UtilizationOrder):
-    """The fullest group of nodes first, of the widest grouping, and in it the fullest node.
+    """The fullest group of nodes of the widest grouping first, and in it the fullest node.
 
-    A node in no group comes before all others: an ask there leaves all groups whole. Groups are compared by
+    A node in no group is before all others: an ask there leaves all groups whole. Groups are compared by
     steps, so that small changes of a node seldom void the scores of its group.
     """
 
     def __init__(self, policy: NodeSortPolicy, packs: Packing) -> None:
-        """Take the policy's weights, which count for single nodes."""
+        """Use the policy's weights, which count for single nodes."""
         super().__init__(policy, packs)
         self.has_mates = True
         self._by = packs.groupings
         self._types = packs.types
         self._groups: list[dict[tuple[str, ...], _Group]] = [{} for _ in packs.groupings]
         self._counted: dict[Node, Sequence[tuple[int, int]]] = {}
-        """Capacity and taken amount of each type, as they are in the sums of the node's groups."""
+        """Capacity and used amount of each type, as included in the sums of the node's groups."""
 
     def score(self, node: Node) -> Any:
-        """The steps of its groups and its own utilization, negative."""
+        """The steps of its groups, then its utilization, all negated."""
         steps: list[float] = []
         for group in self._groups_of(node):
             if group is not None:
@@ -160,7 +160,7 @@ class GroupedOrder(UtilizationOrder):
         return (*steps, super().score(node))
 
     def voids(self, node: Node) -> Iterable[Node]:
-        """The node, and all nodes of those of its groups that are in another step now."""
+        """The node, and all nodes of its groups whose step has changed."""
         found: dict[Node, None] = {}
         if node in self._counted:
             self._count(node, self._amounts(node))
@@ -190,7 +190,7 @@ class GroupedOrder(UtilizationOrder):
                         del groups[path]
 
     def _count(self, node: Node, amounts: Sequence[tuple[int, int]]) -> None:
-        """Count these amounts in the groups of the node, in place of its former ones."""
+        """Count these amounts in the groups of the node, in place of the former amounts."""
         before = self._counted.get(node) or [(0, 0)] * len(self._types)
         self._counted[node] = amounts
         if amounts != before:
@@ -204,11 +204,11 @@ class GroupedOrder(UtilizationOrder):
         return [(size, size - node.available.get(name, 0)) for name, size in sizes]
 
     def _groups_of(self, node: Node) -> list[_Group | None]:
-        """The group of the node by each grouping; None for none."""
+        """The group of the node by each grouping; None if it is in no group."""
         return [None if path is None else groups.get(path) for groups, path in self._paths(node)]
 
     def _paths(self, node: Node) -> list[tuple[dict[tuple[str, ...], _Group], tuple[str, ...] | None]]:
-        """The groups of each grouping, with the path of the node; None without the last attribute."""
+        """The groups of each grouping, with the path of the node; None if the node lacks an attribute."""
         paths = [tuple([node.attributes.get(name, "") for name in names]) for names in self._by]
         return [
             (groups, path if path[-1] else None) for groups, path in zip(self._groups, paths, strict=True)
@@ -218,13 +218,13 @@ class GroupedOrder(UtilizationOrder):
 class SpreadOrder(NodeOrder):
     """The emptiest group of nodes first, and in it the emptiest node.
 
-    Nodes with the same value of the policy's attribute are one group, those without it another. The
-    utilization of a group is the mean of its nodes, drained ones included. Every change of a node voids
-    the scores of its group, so a decision costs more the larger the groups are.
+    Nodes with the same value of the policy's attribute are one group; nodes without the attribute are
+    another. The utilization of a group is the mean of its nodes, including drained ones. Every change of a
+    node voids the scores of its group, so a decision costs more the larger the groups are.
     """
 
     def __init__(self, policy: NodeSortPolicy) -> None:
-        """Take the policy's attribute and weights."""
+        """Use the policy's attribute and weights."""
         super().__init__(policy)
         # The scores of all nodes of a group contain its mean.
         self.has_mates = True
@@ -233,7 +233,7 @@ class SpreadOrder(NodeOrder):
         self._means: dict[str, float] = {}
 
     def score(self, node: Node) -> tuple[float, float]:
-        """The mean utilization of the node's group, then its own."""
+        """The mean utilization of the node's group, then that of the node."""
         value = self._value(node)
         mean = self._means.get(value)
         if mean is None:
@@ -279,7 +279,7 @@ def _weights(policy: NodeSortPolicy) -> tuple[tuple[str, float], ...]:
 
 
 def utilization(node: Node, policy: NodeSortPolicy) -> float:
-    """Weighted mean of utilization by type: 0.0 empty, 1.0 full (spec § 7.5)."""
+    """Weighted mean of utilization by type (spec § 7.5): 0.0 if empty, 1.0 if full."""
     return _utilization(node, _weights(policy))
 
 
@@ -297,48 +297,48 @@ def _utilization(node: Node, weights: tuple[tuple[str, float], ...]) -> float:
 
 
 def _raise_to(largest: dict[str, int], capacity: Mapping[str, int]) -> None:
-    """Raise the largest amounts to the capacity of one more node, where that is larger."""
+    """Raise the largest amounts to the capacity of one more node, where this is larger."""
     for name, value in capacity.items():
         if value > largest.get(name, 0):
             largest[name] = value
 
 
 class NodeBook:
-    """Nodes by id. `total` is the sum of all capacities, those of drained nodes included (spec § 4.5).
+    """Nodes by id. `total` is the sum of all capacities, including drained nodes (spec § 4.5).
 
     A node may have more allocated than its capacity: after it has shrunk, or after its RM has added or
-    enlarged an allocation. Only this node is short, so sums of nodes are compared without the `overhang`.
+    enlarged an allocation. Only this node lacks room, so sums of nodes are compared without `overhang`.
     """
 
     order: NodeOrder
     """The order in which nodes are tried."""
 
     def __init__(self, policy: NodeSortPolicy, holdings: Holdings | None = None) -> None:
-        """Start empty, ordered by the policy."""
+        """Start without nodes; the policy gives their order."""
         self._holdings = holdings or Holdings()
         self.by_id: dict[NodeId, Node] = {}
         self.closed: dict[NodeId, OperatorMark] = {}
-        """Marks of operators who closed nodes to new allocations; removed nodes are included."""
+        """Marks of operators who closed nodes to new allocations, including marks of removed nodes."""
         self.order = node_order(policy)
         self.total: Resources = {}
         self.overhang: dict[str, int] = {}
-        """Amounts allocated beyond the capacity of their node, of all nodes, by resource name."""
+        """Sum over all nodes of the amounts allocated beyond their capacity, by resource name."""
         self._overhangs: dict[Node, Items] = {}
         self.usable: dict[str, int] = {}
         """Amounts that nodes have for queues (`node.usable`), by resource name."""
         self._usable: dict[Node, Items] = {}
         self._largest: dict[str, int] | None = None
         self.highest: dict[str, int] = {}
-        """The largest capacity that a node has ever had, by type."""
+        """The largest capacity of any node ever, by type."""
         self._births = 0
         self.changed: Recent[Node] = Recent()
-        """Present nodes by their last changes: in size, use, victims or reservations."""
+        """Current nodes in the order of their last changes in size, use, victims or reservations."""
         self.sized: Recent[Node] = Recent()
-        """Present nodes by their last changes of what they hold if empty: in size, or schedulable or not."""
+        """Current nodes in the order of their last changes in size, or in being schedulable."""
         self.lacked: set[Packing] = set()
-        """What has lacked a node since this was last cleared: for the order `auto`."""
+        """Packings for which a node was lacking since this set was last cleared, for the order `auto`."""
         self.refusals_count = False
-        """True once nodes that fit are counted for gangs: then a refusal by the RM is a change of a node."""
+        """True after fitting nodes were counted for gangs: then a refusal by the RM is a change of a node."""
 
     def add(self, node: Node) -> None:
         """Add a node."""
@@ -354,7 +354,7 @@ class NodeBook:
         self.count(node)
 
     def remove(self, node: Node) -> None:
-        """Remove a node; other references see it as unschedulable."""
+        """Remove a node; remaining references see it as unschedulable."""
         del self.by_id[node.node_id]
         self._holdings.node_removed(node.footprint)
         node.set_schedulable(schedulable=False)
@@ -367,7 +367,7 @@ class NodeBook:
         self.sized.forget(node)
 
     def since(self, births: int) -> list[Node]:
-        """Nodes that were added after this number of arrivals, in order."""
+        """Nodes that were added after the first `births` nodes, in order."""
         found = list(takewhile(lambda node: node.birth > births, reversed(self.by_id.values())))
         found.reverse()
         return found
@@ -433,9 +433,9 @@ class NodeBook:
 
     @property
     def made_of(self) -> tuple[int, int]:
-        """Version of the set of nodes: number of arrivals, and present number."""
+        """Version of the set of nodes: number of nodes ever added, and current number."""
         return (self._births, len(self.by_id))
 
     def reorder(self, policy: NodeSortPolicy, packs: Packing | None) -> None:
-        """Rebuild the order by another policy; the caller scores all nodes and adds them."""
+        """Rebuild the order with another policy; the caller scores all nodes and adds them."""
         self.order = node_order(policy, packs)

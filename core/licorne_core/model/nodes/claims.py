@@ -1,4 +1,4 @@
-"""Room on a node that is held for a claim from a time on (`model/claims.py`)."""
+"""Room on a node that is held for a claim from a later time on (`model/claims.py`)."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -9,18 +9,18 @@ from licorne_core.values.resources import Items
 
 
 class HeldRoom(ABC):
-    """Amounts on one node that are held from `start` on, in unix seconds, until `end`, inf for unknown."""
+    """Amounts on one node that are held from `start` to `end`, in unix seconds; `end` inf if unknown."""
 
     reason: str
-    """Reason for which the node is refused to an ask that would use some of it."""
+    """The reason for which the node is refused to an ask that would use some of the room."""
     start: float
     end: float
     items: Items
 
     @abstractmethod
     def lets(self, wanted: AskClass | Shape, node: Any, holder: object = None) -> bool:
-        """True if an ask that is placed on the node now ends before the start, or leaves the room free."""
+        """True if an ask placed on the node now ends before the start, or leaves the room free."""
 
     @abstractmethod
     def leaves(self, wanted: AskClass | Shape, node: Any) -> Mapping[str, int]:
-        """Amounts that asks of the class may use now, including reserved ones; empty for unlimited."""
+        """Amounts that asks of the class may use now, including reserved ones; empty if unlimited."""

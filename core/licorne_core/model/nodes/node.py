@@ -14,7 +14,7 @@ from licorne_core.values.rm_caps import footprint_of
 T = TypeVar("T", bound=Hashable)
 
 NO_ANSWER = "no answer in time"
-"""Stands for a predicate result that the RM never gave: the node is passed over for a while."""
+"""A predicate result that the RM never gave: the node is skipped for a while."""
 
 RESERVED = "reserved"
 """Reason for excluding a node whose free room is reserved for others."""
@@ -31,16 +31,16 @@ class Node:
 
     Of the four, `allocated` is derived: it changes with every allocation, and only reports read it.
 
-    A node is schedulable if its RM says so (`wanted`) and it is not `closed`. An *open*
-    node is schedulable, and no reservation takes all of it. The books write the amounts only; the last three
-    groups of fields belong to other modules, which are notified of every change.
+    A node is schedulable if its RM says so (`wanted`) and it is not `closed`. An *open* node is schedulable,
+    and no reservation takes all of it. The books write only the amounts; the last three groups of fields
+    belong to other modules, which are notified of every change.
     """
 
     node_id: NodeId
     attributes: Mapping[str, str]
     wanted: bool
     closed: OperatorMark | None
-    """Mark of the operator who closed it to new allocations; None if it is open to them."""
+    """Mark of the operator who closed the node to new allocations; None if it is not closed."""
     schedulable: bool
     open: bool
     capacity: Resources
@@ -57,27 +57,27 @@ class Node:
     reservations: dict[tuple[AppId, AllocationKey], Reservation]
     """Reservations of the node, by ask."""
     kept: dict[str, int]
-    """Amounts that asks without a reservation here have to leave free, by resource name."""
+    """Amounts that asks without a reservation on the node have to leave free, by resource name."""
     claims: dict[Any, HeldRoom]
-    """Room that is held from a later time on, by its claim (`model/claims.py`)."""
+    """Room that is held from a later time on, by claim (`model/claims.py`)."""
     yielded: bool
-    """True if a reservation of it has given way since the last review."""
+    """True if a reservation of the node has yielded since the last review."""
     birth: int
-    """Its number among all nodes ever added: it distinguishes successive nodes with the same id."""
+    """Number among all nodes ever added, which distinguishes successive nodes with the same id."""
     score: Any
     """Set by the node index: sort key in node order, smallest first; None before the first sort."""
     version: int
     """Set by the node index: rises with every change of the node."""
     known_version: int
-    """Set by the predicate checks: rises with every change by the RM, or of which the RM was notified."""
+    """Set by the predicate checks: rises with every change by the RM, or of which the RM is notified."""
     narrowed_version: int
-    """Set by the predicate checks: the same, without changes that only made room."""
+    """Set by the predicate checks: like `known_version`, without changes that only freed room."""
     assumed: int
-    """Set by the predicate checks: requests booked here while the RM is asked about the node."""
+    """Set by the predicate checks: number of requests booked here while the RM is asked about the node."""
     linked: int
-    """Requests that are booked here before their placeholders on other nodes have ended (§ 6.5)."""
+    """Number of requests booked here before their placeholders on other nodes have ended (§ 6.5)."""
     results: dict[tuple[AskClass, bool], str]
-    """Set by the predicate checks: the RM's answers by class, for the node in its present state.
+    """Set by the predicate checks: the RM's answers by class, for the node in its current state.
 
     Empty for «accepted», `NO_ANSWER`, or the reason of the refusal; the flag is False for
     reservations.
@@ -120,12 +120,12 @@ class Node:
         )
 
     def set_schedulable(self, *, schedulable: bool) -> None:
-        """Set whether the RM allows new asks on the node, which it may drain and reopen."""
+        """Set whether the RM allows new asks on the node; it may drain and reopen the node."""
         self.wanted = schedulable
         self._derive()
 
     def close(self, mark: OperatorMark | None) -> None:
-        """Close the node to new allocations; with None, reopen it."""
+        """Close the node to new allocations; reopen it if `mark` is None."""
         self.closed = mark
         self._derive()
 
@@ -160,7 +160,7 @@ class Node:
         return {name: value for name, value in booked.items() if value}
 
     def set_capacity(self, capacity: Resources) -> None:
-        """Replace the capacity; its allocations continue."""
+        """Replace the capacity; the node's allocations continue."""
         allocated = self.allocated
         self.capacity = capacity
         self.available = dict(capacity)
@@ -169,15 +169,13 @@ class Node:
                 self.available[name] = self.available.get(name, 0) - value
 
     def takes(self, wanted: AskClass | Shape, *, reserved: bool = False, holder: object = None) -> bool:
-        """True if an ask may be placed here now, by the answers so far; see `refusal` for the reason if
-        not.
-        """
+        """True if an ask may be placed here now, by the answers so far; `refusal` gives the reason if not."""
         return self.refusal(wanted, reserved=reserved, holder=holder) is None
 
     def refusal(
         self, wanted: AskClass | Shape, *, reserved: bool = False, holder: object = None
     ) -> str | None:
-        """Reason that an ask may not be placed here now; None if it may. Only this method decides it.
+        """Reason why an ask may not be placed here now; None if it may. No other method decides this.
 
         A closed node takes only asks that have it reserved (`reserved`), and asks that require it
         (spec §§ 7.4, 7.7). Others have to leave the reserved room free, or the whole node if the reservation
@@ -212,7 +210,7 @@ class Node:
         return self._refused(wanted) if self.results else None
 
     def _refused(self, wanted: AskClass | Shape) -> str | None:
-        """The RM's refusal of the class, or `NO_ANSWER`; None for neither, and for a shape."""
+        """The RM's refusal of the class, or `NO_ANSWER`; None if there is neither, and for a shape."""
         refused = self.results.get((wanted, True)) if isinstance(wanted, AskClass) else None
         if not refused:
             return None
@@ -235,8 +233,8 @@ class Node:
     def note_known_change(self, *, narrowed: bool) -> bool:
         """Void the RM's results because the RM has changed the node; return True if it had refused a class.
 
-        With `narrowed`, acceptances in open answers are void too: the RM may have decided before the
-        change. A removal only makes room.
+        With `narrowed`, acceptances in open answers are void too: the RM may have decided before the change.
+        A removal only frees room.
         """
         self.known_version += 1
         if narrowed:
@@ -246,14 +244,14 @@ class Node:
     def forget_results(self) -> bool:
         """Void the results of a changed node; return True if the RM had refused a class on it.
 
-        Open answers still count: the RM gives them in view of its earlier acceptances.
+        Open answers still count: the RM gives them after its earlier acceptances.
         """
         refused = any(self.results.values())
         self.results.clear()
         return refused
 
     def may_be_reserved(self, wanted: AskClass | Shape) -> bool:
-        """True if it may be reserved for an ask that fits no node now (spec §§ 8.5, 8.7).
+        """True if the node may be reserved for an ask that fits no node now (spec §§ 8.5, 8.7).
 
         A node that the RM refuses now is not reserved. Room that was given up is available to all asks until
         the next review.
@@ -270,7 +268,7 @@ class Node:
 
     @property
     def keeps_victims(self) -> bool:
-        """True if a reservation keeps the victims on it from other asks; a provisional one does not."""
+        """True if a reservation keeps others from the victims on the node; a provisional one does not."""
         reservations = self.reservations
         return bool(reservations) and any(not one.provisional for one in reservations.values())
 
@@ -280,7 +278,7 @@ class Node:
 
 
 def overhang_of(node: Node) -> Items:
-    """Amounts allocated beyond the node's capacity, without foreign ones, which count in no queue."""
+    """Amounts allocated beyond the node's capacity, without foreign allocations, which count in no queue."""
     occupied = node.occupied
     beyond = ((name, -left - occupied.get(name, 0)) for name, left in node.available.items())
     return tuple((name, value) for name, value in beyond if value > 0)
@@ -309,7 +307,7 @@ def refuses(node: Node, ask_class: AskClass) -> bool:
 
 
 class Recent(Generic[T]):
-    """Things in the order of their last changes, as a log for any number of readers.
+    """Objects in the order of their last changes, as a log for any number of readers.
 
     A reader stores the `count` up to which it has read. An object with several changes is read once, so the
     log has at most one entry for each object, whatever its readers do.
@@ -318,15 +316,15 @@ class Recent(Generic[T]):
     __slots__ = ("_last", "count")
 
     count: int
-    """Number of changes noted so far."""
+    """Number of recorded changes so far."""
 
     def __init__(self) -> None:
-        """Start empty."""
+        """Start without objects."""
         self.count = 0
         self._last: dict[T, int] = {}
 
     def note(self, thing: T) -> None:
-        """Note a change of the thing."""
+        """Record a change of the object."""
         self.count += 1
         self._last.pop(thing, None)
         self._last[thing] = self.count
@@ -336,15 +334,15 @@ class Recent(Generic[T]):
         return self._last.get(thing, 0)
 
     def forget(self, thing: T) -> None:
-        """Remove a thing from the log."""
+        """Remove an object from the log."""
         self._last.pop(thing, None)
 
     def clear(self) -> None:
-        """Remove all things from the log."""
+        """Remove all objects from the log."""
         self._last.clear()
 
     def since(self, count: int) -> Iterator[T]:
-        """Yield the objects changed since that count, the latest first."""
+        """Yield the objects changed after the first `count` changes, the latest first."""
         for thing, number in reversed(self._last.items()):
             if number <= count:
                 return

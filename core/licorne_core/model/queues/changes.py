@@ -20,7 +20,7 @@ _LimitKey = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class QueueSnapshot:
-    """Published properties of a queue, at some moment."""
+    """Published properties of a queue at some time."""
 
     managed: bool
     is_leaf: bool
@@ -30,11 +30,11 @@ class QueueSnapshot:
 
 
 Change = tuple[Queue, QueueSnapshot | None, QueueSnapshot | None]
-"""A queue before and after; None if it did not exist then."""
+"""A queue, and its snapshots before and after; a snapshot is None if the queue did not exist."""
 
 
 def snapshot(queue: Queue) -> QueueSnapshot:
-    """Copy the settings of the queue as they are now."""
+    """Copy the current settings of the queue."""
     return QueueSnapshot(
         queue.managed, queue.is_leaf, queue.max or EMPTY, queue.guaranteed or EMPTY, queue.limits.listed
     )
@@ -86,7 +86,7 @@ def _limits(of: QueueSnapshot | None) -> tuple[LimitConfig, ...]:
 
 
 def _by_name(limits: tuple[LimitConfig, ...]) -> dict[_LimitKey, int]:
-    """Index of the limit of each user and each group, in their order."""
+    """Positions of the limits of each user and each group, in their order."""
     names: dict[_LimitKey, int] = {}
     for number, limit in enumerate(limits):
         for user in limit.users:

@@ -15,14 +15,14 @@ def settled(quota: Quota, name: str) -> int:
 
 
 def guaranteed(queue: Queue, name: str) -> int:
-    """Guaranteed amount of a type; 0 for none."""
+    """Guaranteed amount of a type; 0 if none is guaranteed."""
     sizes = queue.guaranteed
     due = 0 if sizes is None else sizes.get(name, 0)
     return due if due > 0 else 0
 
 
 def entitled_queue(leaf: Queue, wanted: Items) -> Queue | None:
-    """Lowest queue from the leaf up that guarantees a type of the ask; None for none."""
+    """Lowest queue from the leaf up that guarantees a type of the ask; None if there is none."""
     for queue in leaf.lineage:
         if queue.guaranteed is not None and any(guaranteed(queue, name) for name, _ in wanted):
             return queue

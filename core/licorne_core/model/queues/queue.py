@@ -25,12 +25,12 @@ class LimitTable:
     __slots__ = ("groups", "listed", "users")
 
     def __init__(self, limits: Sequence[LimitConfig] = ()) -> None:
-        """Index the limits; a checked configuration has each name in one limit only."""
+        """Index the limits; a checked configuration has each name in only one limit."""
         self.listed = tuple(limits)
         """The limits as configured."""
         self.users: dict[str, LimitConfig] = {}
         self.groups: dict[str, LimitConfig] = {}
-        """Groups, and above users, in the order of configuration."""
+        """Limits by group and, in `users`, by user, in the order of the configuration."""
         for limit in limits:
             self.users |= dict.fromkeys(limit.users, limit)
             self.groups |= dict.fromkeys(limit.groups, limit)
@@ -40,22 +40,22 @@ class LimitTable:
         return len(self.listed)
 
     def of(self, kind: str, name: str) -> LimitConfig | None:
-        """The limit for a user or group: the one that names it, else for a user the wildcard's."""
+        """The limit for a user or group: the one with this name, or else for a user the wildcard's."""
         if kind == "user":
             return self.users.get(name) or self.users.get(WILDCARD)
         return self.groups.get(name)
 
     def of_kind(self, kind: str) -> Mapping[str, LimitConfig]:
-        """The limits by user (`kind` is ``user``) or by group (``group``), the wildcards included."""
+        """The limits by user (`kind` is ``user``) or by group (``group``), including the wildcards."""
         return self.users if kind == "user" else self.groups
 
 
 NO_LIMITS = LimitTable()
-"""The table of a queue without limits, which all of them share."""
+"""The table of a queue without limits, shared by all such queues."""
 
 
 class QueueState(Enum):
-    """State names as operators read them."""
+    """States, with the names that operators read."""
 
     ACTIVE = "Active"
     DRAINING = "Draining"
@@ -63,7 +63,7 @@ class QueueState(Enum):
 
 
 class Precedence:
-    """Sort key that precedes shares: of sibling queues, or of the users of a leaf.
+    """Sort key that is compared before shares: of sibling queues, or of the users of a leaf.
 
     An extension provides it for all queues of one parent, or for a leaf.
     """
@@ -71,11 +71,11 @@ class Precedence:
     __slots__ = ()
 
     def of_queue(self, queue: "Queue") -> float:
-        """The queue's sort key among its siblings at present."""
+        """The current sort key of the queue among its siblings."""
         return 0.0
 
     def of_user(self, user: str, leaf: "Queue") -> float:
-        """The user's sort key in the leaf at present."""
+        """The current sort key of the user in the leaf."""
         return 0.0
 
     def forget(self) -> None:
@@ -127,21 +127,21 @@ class Queue(Quota):
     )
 
     def __init__(self, name: str, parent: "Queue | None", *, is_leaf: bool, managed: bool) -> None:
-        """Create a queue without settings of its own, not yet among its parent's children."""
+        """Create a queue without settings; its parent's `children` do not contain it yet."""
         path = QueuePath(f"{parent.path}.{name}" if parent else name)
         super().__init__("queue", name, path, strict=parent is None)
-        # What the queue is. Names and paths are lower-case.
+        # Identity and position. Names and paths are in lower case.
         self.parent = parent
         # The queue itself, its parent and so on up to root.
         self.lineage: tuple[Queue, ...] = (self, *parent.lineage) if parent else (self,)
         self.is_leaf = is_leaf  # whether it holds applications
         self.becomes_leaf = False  # a parent that becomes a leaf once it has no children
-        self.managed = managed  # whether it is configured; if not, placement created it
+        self.managed = managed  # whether the configuration contains it; if not, placement created it
         self.state = QueueState.ACTIVE
         self.children: dict[str, Queue] = {}  # by name
         self.applications: dict[AppId, Application] = {}  # of a leaf, in the order of arrival
         # Settings, from the configuration or from a template.
-        self.guaranteed: Resources | None = None  # amounts; None for no guarantee
+        self.guaranteed: Resources | None = None  # amounts; None if nothing is guaranteed
         # A zero in a maximum forbids its type. The maximum of root is the size of the cluster: a type that it
         # lacks is not available (spec § 4.5).
         self.properties: Mapping[str, str] = {}  # as configured, including inherited ones
@@ -153,9 +153,9 @@ class Queue(Quota):
         # precede those of the template (spec § 3.13).
         self.brought = _NOTHING
         self.limits = NO_LIMITS  # of users and groups in this queue
-        # Usage counts in this queue and all above. Names with a zero amount are left out.
+        # Usage in this queue and all below it. Names with a zero amount are left out.
         self.pending: dict[str, int] = {}  # amounts of asks
-        self.running_applications = 0  # how many are in the state Running
+        self.running_applications = 0  # number of applications in the state Running
         # Accepted applications with a node reserved or an allocation held. They are about to run
         # and count against `max_applications` (spec § 4.12).
         self.allocating: dict[AppId, None] = {}
@@ -164,13 +164,13 @@ class Queue(Quota):
         # is divided for the share (spec § 4.9), recomputed after the tree's `shares_stale` is set.
         self.denominators: dict[str, int] = {}
         self.shares: list[float] = []  # the quotients, largest first; empty without allocations
-        # Sort key that precedes the share: of the queue among its siblings, and of the
-        # users of a fair leaf. None for none.
+        # Sort key that is compared before the share: of the queue among its siblings, and of the users of a
+        # fair leaf. None if there is none.
         self.precedence: Precedence | None = None
         self.precedence_inside: Precedence | None = None
         self.interests = 0  # bits of the extensions with rules for members of this queue
         self.priorities = PriorityCounts()  # of a leaf's asks; in a parent, of its children
-        self.counted_priority = NO_PRIORITY  # the priority with which the parent counts this queue at present
+        self.counted_priority = NO_PRIORITY  # the priority with which the parent currently counts this queue
         # Children or applications to try, the first on top; in a fair leaf, `UserApps`.
         self.ranking: Ranking[Any] = Ranking()
         self.users: dict[str, LeafUser] = {}  # of a fair leaf, by name: those of its applications
@@ -202,7 +202,7 @@ class Queue(Quota):
         return self.running_applications + len(self.allocating)
 
     def counts(self, app_id: AppId) -> bool:
-        """True if the application is about to run."""
+        """True if the application is about to run, and so counts."""
         return app_id in self.allocating
 
     @property
@@ -222,7 +222,7 @@ class Queue(Quota):
         return self.counts_as(self.priorities.top)
 
     def counts_as(self, inside: int) -> int:
-        """The priority that the parent derives from a priority inside the queue (spec § 4.11)."""
+        """The priority that the parent derives from a priority in the queue (spec § 4.11)."""
         if inside == NO_PRIORITY:
             return NO_PRIORITY
         if self.settings.priority_fence:
@@ -247,10 +247,10 @@ def may_submit(queue: Queue, user: UserGroup) -> bool:
 
 
 def takes_applications(queue: Queue) -> bool:
-    """True if it is an active leaf, and no ancestor is draining, stopped or about to become a leaf.
+    """True if the queue is an active leaf, and no ancestor is draining, stopped or about to become a leaf.
 
     The same is true for dynamic leaves. Otherwise new applications could prevent the removal of the last
-    child of such a parent for ever.
+    child of such a parent forever.
     """
     return queue.is_leaf and all(
         above.state is QueueState.ACTIVE and not above.becomes_leaf for above in queue.lineage
@@ -258,7 +258,7 @@ def takes_applications(queue: Queue) -> bool:
 
 
 def why_closed(queue: Queue) -> str:
-    """The reason why a queue accepts no applications, to follow the name of the queue."""
+    """The reason why a queue accepts no applications, to be appended to the name of the queue."""
     if not queue.is_leaf:
         return "is no leaf"
     above = next(
@@ -277,7 +277,7 @@ def stopped_above(queue: Queue) -> Queue | None:
 
 
 def max_in_force(size: Resources | None) -> Resources | None:
-    """The maximum in force for a configured `max`; None for no maximum at all (spec § 4.6).
+    """The maximum in force for a configured `max`; None if there is no maximum at all (spec § 4.6).
 
     None and an empty mapping are no maximum. A zero forbids its type, with other amounts or without.
     """
@@ -305,8 +305,8 @@ def headroom(queue: Queue) -> Resources:
 def fair_max(queue: Queue) -> Resources:
     """Divisors of the queue's share if nothing is guaranteed (spec § 4.8).
 
-    It begins with root's maximum, without zeros. On the way down, each queue's own maximum of a type replaces
-    the one from above, whether larger or smaller.
+    The result begins with root's maximum, without zeros. On the way down, each queue's own maximum of a type
+    replaces the one from above, whether larger or smaller.
     """
     root = queue.lineage[-1]
     size = without_zeros(root.max or {})
@@ -321,7 +321,7 @@ def denominators(queue: Queue) -> dict[str, int]:
 
 
 def derive_denominators(queue: Queue) -> None:
-    """Derive the denominators of the queue, which depend on the queues above it only.
+    """Derive the denominators of the queue, which depend only on the queues above it.
 
     Most queues share the mapping of their parent, which saves memory.
     """
@@ -331,12 +331,12 @@ def derive_denominators(queue: Queue) -> None:
 
 
 def current_share(queue: Queue) -> float:
-    """The share by denominators that are derived for this call, for reports."""
+    """The share, with denominators that are derived for this call; for reports."""
     return max(quotients(queue.allocated, denominators(queue)), default=0.0)
 
 
 def quotients(allocated: dict[str, int], divisors: dict[str, int]) -> list[float]:
-    """Shares of a queue or a user, largest first, the sort key of siblings (spec § 4.9); none for no usage.
+    """Shares of a queue or a user, largest first, the sort key of siblings (spec § 4.9); empty without usage.
 
     They are the quotients of allocated and divisor, over the types that have a divisor. Usage of a type whose
     divisor is zero counts as 1.0. Of equal largest shares the next ones decide.

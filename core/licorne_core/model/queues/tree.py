@@ -31,8 +31,8 @@ _NOTHING = TemplateConfig()
 def configure(queue: Queue, config: QueueConfig) -> None:
     """Apply its configuration to a managed queue; its parent must be configured before.
 
-    All derived settings are recomputed, so that nothing of an earlier configuration remains. Root
-    has no sizes of its own, and keeps its first `max_applications` (spec § 2.7.3).
+    All derived settings are recomputed, so that nothing of an earlier configuration remains. Root has no
+    configured sizes, and keeps its first `max_applications` (spec § 2.7.3).
     """
     parent = queue.parent
     if parent is not None:
@@ -48,7 +48,7 @@ def configure(queue: Queue, config: QueueConfig) -> None:
 
 
 def apply_template(queue: Queue) -> None:
-    """Apply the template above it to a dynamic queue; parents come first.
+    """Apply the template above a dynamic queue to it, after its parent.
 
     A leaf applies the whole template, a parent only passes it on. The recovery queue never changes:
     fifo, without limits (spec § 3.14).
@@ -66,7 +66,7 @@ def apply_template(queue: Queue) -> None:
 
 
 def apply_sizes(leaf: Queue) -> None:
-    """Size a dynamic leaf by its applications' tags, or else by its template."""
+    """Set the sizes of a dynamic leaf from its applications' tags, or otherwise from its template."""
     brought, template = leaf.brought, _template_above(leaf)
     leaf.guaranteed = guaranteed_in_force(brought.guaranteed or template.guaranteed)
     leaf.max = max_with(leaf, brought)
@@ -74,7 +74,7 @@ def apply_sizes(leaf: Queue) -> None:
 
 
 def max_with(leaf: Queue, brought: TemplateConfig) -> Resources | None:
-    """The maximum of a dynamic leaf with these sizes from applications; None for no bound."""
+    """The maximum of a dynamic leaf with these sizes from applications; None if it has no maximum."""
     return max_in_force(brought.max or _template_above(leaf).max)
 
 
@@ -84,7 +84,7 @@ def _template_above(leaf: Queue) -> TemplateConfig:
 
 
 def _template_of(queue: Queue, own: TemplateConfig | None) -> TemplateConfig | None:
-    """The template of a parent: its own, or else its nearest ancestor's; none for a leaf."""
+    """The template of a parent: its own, or else its nearest ancestor's; None for a leaf."""
     if queue.is_leaf:
         return None
     if own is not None and own != _NOTHING:
@@ -93,7 +93,7 @@ def _template_of(queue: Queue, own: TemplateConfig | None) -> TemplateConfig | N
 
 
 MAX_LEVELS = 32
-"""Maximum number of levels of a created queue's path, root being the first."""
+"""Maximum number of levels in the path of a created queue, including root."""
 MAX_PATH_LENGTH = 4096
 """Maximum number of characters of a created queue's path."""
 
@@ -103,7 +103,7 @@ class Visit(NamedTuple):
 
     queue: Queue
     config: QueueConfig | None
-    """Configuration of the queue; None for a queue outside the configuration."""
+    """Configuration of the queue; None if the configuration does not contain the queue."""
     is_new: bool
     """True if the reload has added it to the tree."""
 
@@ -126,7 +126,7 @@ class QueueTree:
         self._queues: dict[str, Queue] = {}
         self._limited: dict[QueuePath, Queue] = {}
         self.stopped: dict[str, OperatorMark] = {}
-        """Marks of operators who stopped queues, by path; removed queues are included."""
+        """Marks of operators who stopped queues, by path; marks of removed queues are included."""
         self.root = self._add(ROOT, None, is_leaf=False, managed=True)
         self.root.max_applications = root.max_applications
 
@@ -135,17 +135,17 @@ class QueueTree:
         return f"<QueueTree: {' '.join(queue.path for queue in self.walk())}>"
 
     def __len__(self) -> int:
-        """Number of queues, root included."""
+        """Number of queues, including root."""
         return len(self._queues)
 
     # Finding
 
     def get(self, path: str) -> Queue | None:
-        """The queue of that full path, in any case of letters."""
+        """The queue with the full path, in any case of letters; None if there is none."""
         return self._queues.get(path.lower())
 
     def nearest(self, path: str) -> Queue:
-        """The queue of that full path, or else its nearest ancestor that exists."""
+        """The queue with the full path, or otherwise its nearest existing ancestor."""
         queue = self.root
         for name in path.lower().split(".")[1:]:
             child = queue.children.get(name)
@@ -231,8 +231,8 @@ class QueueTree:
         """All queues of the tree and of a configuration, each parent before its children by name.
 
         A missing queue is added right before it is yielded. The caller settles each queue before the next
-        one. It may pause in between, but not add or remove queues. In a tree with applications,
-        `check_reload` has to find no problem beforehand.
+        one. It may pause in between, but not add or remove queues. For a tree with applications,
+        `check_reload` must have found no problem before.
         """
         waiting: list[tuple[str, Queue | None, QueueConfig | None]] = [(ROOT, None, root)]
         while waiting:
@@ -299,7 +299,7 @@ class QueueTree:
             yield 1
 
     def _retype(self, queue: Queue, *, is_leaf: bool) -> None:
-        """Make a queue a leaf or a parent; a queue with children becomes a leaf once it has none."""
+        """Change a queue into a leaf or a parent; a queue with children becomes a leaf once it has none."""
         queue.becomes_leaf = is_leaf and bool(queue.children)
         if queue.becomes_leaf or queue.is_leaf == is_leaf:
             return

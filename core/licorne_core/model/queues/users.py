@@ -16,19 +16,19 @@ from licorne_core.values.resources import charge, refund
 class UserApps:
     """Applications of one user that a fair leaf ranks together, as one item of its ranking.
 
-    Gangs that are ordered after all others are apart from the user's other applications.
+    Gangs that are ordered after all others are separate from the user's other applications.
     """
 
     __slots__ = ("_all", "allocated", "behind", "key", "name", "ranking")
 
     def __init__(self, name: str, allocated: dict[str, int], *, behind: bool) -> None:
-        """Start without applications, of a user with this name and these amounts in the leaf."""
+        """Start without applications of the user, who has these amounts in the leaf."""
         self.name = name
         self.allocated = allocated
         self.behind = behind
         self.key: Key = ()  # the sort key among the items of the leaf at the last change
         self.ranking: Ranking[Application] = Ranking()  # applications to try, the first on top
-        self._all: Ranking[Application] = Ranking()  # the same without setting any aside
+        self._all: Ranking[Application] = Ranking()  # the same applications without setting any aside
 
     def __contains__(self, app: Application) -> bool:
         """True if the application is ranked."""
@@ -44,7 +44,7 @@ class UserApps:
         self._all.put(app, key)
 
     def discard(self, app: Application) -> None:
-        """Remove an application, if ranked."""
+        """Remove an application, if it is ranked."""
         self.ranking.discard(app)
         self._all.discard(app)
 
@@ -78,7 +78,7 @@ class LeafUser:
         return len(self._known)
 
     def follow(self, app: Application) -> None:
-        """Replace the counts of an application by its present ones."""
+        """Replace the counts of an application by its current ones."""
         used = dict(app.allocated)
         charge(used, tuple(app.placeholder_allocated.items()))
         before = self._known.get(app)
@@ -88,17 +88,17 @@ class LeafUser:
             refund(self.allocated, tuple((before or {}).items()))
 
     def let_go(self) -> None:
-        """Break the reference circle with its applications, as the leaf is dropped."""
+        """Break the reference cycle with its applications, because the leaf is dropped."""
         for apps in self.items:
             apps.clear()
 
     def forget(self, app: Application) -> None:
-        """Remove an application that leaves."""
+        """Remove an application that leaves the queue."""
         refund(self.allocated, tuple(self._known.pop(app, {}).items()))
 
 
 def in_order(ranking: Ranking[Any]) -> Iterator[Application | None]:
-    """The applications below a queue, or of a user, in the order in force, after a None for each pause."""
+    """The applications below a queue, or of a user, in the current order, and a None for each pause."""
     for one in ranking.in_force.in_order():
         if one is None or isinstance(one, Application):
             yield one

@@ -130,9 +130,7 @@ def test_the_share_is_measured_by_the_guarantee() -> None:
         ({"memory": -5}, {"memory": 10}, []),
     ],
 )
-def test_the_share_is_the_largest_quotient(
-    allocated: Resources, divisors: Resources, expected: list[float]
-) -> None:
+def test_the_largest_quotient_rules(allocated: Resources, divisors: Resources, expected: list[float]) -> None:
     """The largest quotient comes first; zero of zero is no share, and a positive amount of zero is 1."""
     assert quotients(dict(allocated), dict(divisors)) == expected
 

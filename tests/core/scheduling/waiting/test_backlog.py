@@ -43,9 +43,7 @@ def crowd(leaves: int, applications: int, groups: int) -> Driver:
 @pytest.mark.parametrize(
     "ways", [(MANY, 1, 1), (1, MANY, 1), (1, 1, MANY)], ids=["leaves", "applications", "groups"]
 )
-def test_reviews_consider_all_groups_in_turn(
-    ways: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_reviews_cover_groups_in_turn(ways: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch) -> None:
     """A review considers eight groups, and the next one those after them, until the last gets its room."""
     monkeypatch.setattr(review, "MOST_GROUPS", 8)
     core = crowd(*ways)

@@ -95,9 +95,7 @@ COSTS = [0, waiting.HEAD_COST, 1000]
 
 
 @given(st.lists(st.lists(ops, max_size=25), max_size=4), st.sampled_from(COSTS))
-def test_a_pass_examines_the_items_of_a_full_scan(
-    rounds: list[list[tuple[str, int, int]]], cost: int
-) -> None:
+def test_a_pass_examines_items_of_a_full_scan(rounds: list[list[tuple[str, int, int]]], cost: int) -> None:
     """A pass examines the active items and those that an open blocker lets through, in order.
 
     Each of them uses the blocker's room, and is parked with a blocker that is shut.

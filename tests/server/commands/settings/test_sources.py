@@ -271,9 +271,7 @@ def test_an_unknown_variable_is_logged() -> None:
         ({"DISABLE_RESERVATION": "true", "LICORNE_SCHEDULING_RESERVATIONS": "true"}, True),
     ],
 )
-def test_the_variable_of_the_older_core_disables_reservations(
-    variables: dict[str, str], reserves: bool
-) -> None:
+def test_a_variable_of_the_older_core_ends_reservations(variables: dict[str, str], reserves: bool) -> None:
     """The variable of the older core disables reservations, unless Licorne's own is set."""
     assert settings(**variables).reservations is reserves
 

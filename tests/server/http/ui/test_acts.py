@@ -71,9 +71,7 @@ async def rows(client: aiohttp.ClientSession, server: Server, path: str, rm: str
         return await answer.json()
 
 
-async def test_nodes_are_cordoned_drained_and_uncordoned(
-    client: aiohttp.ClientSession, server: Server
-) -> None:
+async def test_nodes_are_cordoned_drained_uncordoned(client: aiohttp.ClientSession, server: Server) -> None:
     """The rows of the page and the node itself have the operator, and the progress of a drain."""
     act: dict[str, Any] = {"name": "n0", "message": "disk"}
     assert await done(client, server, act="cordon", **act) == (200, {"changed": True, "allocations": 1})
@@ -88,9 +86,7 @@ async def test_nodes_are_cordoned_drained_and_uncordoned(
     assert (await rows(client, server, "nodes?state=cordoned"))["rows"] == []
 
 
-async def test_acts_on_queues_applications_and_configurations(
-    client: aiohttp.ClientSession, server: Server
-) -> None:
+async def test_acts_on_queues_apps_and_configurations(client: aiohttp.ClientSession, server: Server) -> None:
     """Each act has the answer of its method."""
     stop = await done(client, server, act="stop", name="root", message="why")
     assert stop == (200, {"changed": True, "state": "Stopped"})

@@ -38,7 +38,7 @@ async def test_pages_are_contiguous(town: Site) -> None:
     assert seen == ["more-0", "more-1", "more-2", "more-3", "more-4", "runner", "waiter"]
 
 
-async def test_a_filtered_list_examines_a_bounded_number_of_rows(
+async def test_a_filter_examines_a_bounded_number_of_rows(
     town: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A page may be empty and have a successor, which continues the search."""

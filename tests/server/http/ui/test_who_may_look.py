@@ -88,9 +88,7 @@ async def test_data_of_one_rm_needs_its_name(served: Server, client: aiohttp.Cli
         assert await status(client, served, path, MINE) == 403
 
 
-async def test_the_feed_follows_the_rights_of_the_viewer(
-    served: Server, client: aiohttp.ClientSession
-) -> None:
+async def test_the_feed_follows_the_viewers_rights(served: Server, client: aiohttp.ClientSession) -> None:
     """An RM gets its own entries, and an operator everything."""
     assert await status(client, served, f"{API}/feed") == 401
     role, mine = await first_change(client, served, MINE)
@@ -102,9 +100,7 @@ async def test_the_feed_follows_the_rights_of_the_viewer(
     assert {rm["id"] for rm in everything["rms"]} == {"mine", "others"}
 
 
-async def test_a_search_follows_the_rights_of_the_caller(
-    served: Server, client: aiohttp.ClientSession
-) -> None:
+async def test_a_search_follows_the_callers_rights(served: Server, client: aiohttp.ClientSession) -> None:
     """Names of other RMs are not returned."""
     url = f"http://{served.http_address}{API}/search?q=root"
     assert await status(client, served, f"{API}/search?q=root") == 401
