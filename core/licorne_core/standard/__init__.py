@@ -1,7 +1,7 @@
 """The features that every partition has, each in a folder of its own (see `licorne_core/features.py`).
 
-They use the same hook points as extensions, and the kernel names none of them either. But they cannot be
-left out: the states of requests depend on them (`model/apps/requests.py`), and the interface si.v1 promises
+They use the same hook points as extensions, and the kernel does not name them either. But they cannot be left
+out: the states of requests depend on them (`model/apps/requests.py`), and the interface si.v1 guarantees
 them. They may import all of the kernel, and extensions may import them.
 
 The table of standard features is closed. Its order is that at every point except `leaf_for`, before all

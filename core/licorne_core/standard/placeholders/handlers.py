@@ -57,7 +57,7 @@ def _cancel(partition: Partition, found: Cancellation, now: float, outcome: Outc
 
 
 def _overdue(job: TimerJob) -> Iterator[int]:
-    """Time out the application's placeholders, by `ON_TIMEOUT`.
+    """Apply the timeout of the application's placeholders, by `ON_TIMEOUT`.
 
     Only requests from before the timeout are stopped or dropped; later ones stay.
     """

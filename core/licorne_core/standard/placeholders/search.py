@@ -1,4 +1,4 @@
-"""Pairs placeholders with the real asks that may replace them (spec § 6.5)."""
+"""Finds pairs of placeholders and the real asks that may replace them (spec § 6.5)."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -17,7 +17,7 @@ from licorne_core.values.asks import AskClass
 from licorne_core.values.ids import NodeId
 
 PLACEHOLDERS_OF_A_TRY: Final = 8
-"""Placeholders whose examination costs as much as trying one ask."""
+"""Number of placeholders whose examination costs as much as one try of an ask."""
 
 
 class Cancellation(NamedTuple):
@@ -29,9 +29,9 @@ class Cancellation(NamedTuple):
 
 
 class ReplacementSearch(Search):
-    """Finds the next replacement of an application; changes no books.
+    """Finds the next replacement of an application, without changing books.
 
-    `work` counts asks and placeholders examined.
+    `work` counts the examined asks and placeholders.
     """
 
     def __init__(self, context: CheckContext) -> None:
@@ -103,7 +103,7 @@ class _ByNode:
             self._first_of.setdefault(placeholder.ask.ask_class, placeholder)
 
     def for_ask(self, wanted: AskClass, required: NodeId) -> Sequence[Request]:
-        """Placeholders on the required node, and the first placeholder of each class that is too small."""
+        """Placeholders on the required node, and the first one of each class that is too small."""
         looks = {
             placeholder.arrival: placeholder
             for kept, placeholder in self._first_of.items()

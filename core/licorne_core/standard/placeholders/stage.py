@@ -1,4 +1,4 @@
-"""Applications with placeholders: tried after the reserved asks and before the queues (spec § 6.5)."""
+"""Applications with placeholders, tried after the reserved asks and before the queues (spec § 6.5)."""
 
 from licorne_core.scheduling.checks import QUEUE_RUNS
 from licorne_core.scheduling.replacing import Obstacles, Replacement
@@ -11,7 +11,7 @@ class Replacing(Stage):
     """Applications with placeholders that a real ask may replace."""
 
     def __init__(self, context: CheckContext) -> None:
-        """Act in the partition of the context."""
+        """Serve the partition of the context."""
         super().__init__(context, Position.REPLACING, context.wakeups.replacing.ready)
         self._search = ReplacementSearch(context)
         context.effort.count(self._search)

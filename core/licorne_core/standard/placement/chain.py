@@ -54,9 +54,8 @@ class PlacementRule:
     def place(self, app: NewApplication, tree: QueueTree) -> QueuePath | Miss:
         """Return the rule's path for the application; a `Miss` if it does not match.
 
-        Access of the user, and the state of the queue, are not checked. Raises Rejected, which ends
-        the chain, for an illegal name, a path that is too long, and a parent rule that leads to a
-        leaf.
+        Access of the user, and the state of the queue, are not checked. Raises Rejected, which ends the
+        chain, for an illegal name, a path that is too long, or a parent rule whose path is a leaf.
         """
         config = self._config
         if config.filter is not None and not admits(config.filter, app.user):
@@ -79,7 +78,7 @@ class PlacementRule:
         return QueuePath(path)
 
     def _path_above(self, app: NewApplication, tree: QueueTree) -> str | Miss:
-        """The path of the parent rule, or root without one; a `Miss` if that does not match."""
+        """The path of the parent rule, or root without one; a `Miss` if the parent rule does not match."""
         if self._parent is None:
             return ROOT
         path = self._parent.place(app, tree)
@@ -92,17 +91,17 @@ class PlacementRule:
 
 
 def _illegal(names: str) -> str:
-    """Error text for a path with at least one part that is no legal queue name."""
+    """Error text for a path in which at least one part is not a legal queue name."""
     wrong = next(name for name in names.split(".") if not is_queue_name(name))
     where = "" if wrong == names else f" in '{shown(names)}'"
     return f"{INVALID_QUEUE_NAME}, {found(wrong)}{where}"
 
 
 def admits(only_for: FilterConfig, who: UserGroup) -> bool:
-    """True if a rule with this filter applies to this user. Listed users pass; with deny, others do.
+    """True if a rule with this filter applies to the user: to listed users, or if it denies, to all others.
 
-    Empty lists admit all users, or with deny none. Lists of nothing but illegal names are not
-    empty: they match no user, so they admit none, or with deny all (spec § 14, row 3.9).
+    Empty lists admit all users, or none if they deny. Lists with only illegal names are not empty: they match
+    no user, so they admit none, or all if they deny (spec § 14, row 3.9).
     """
     if not (only_for.users or only_for.groups):
         return only_for.allow
@@ -113,7 +112,7 @@ def admits(only_for: FilterConfig, who: UserGroup) -> bool:
 MAX_REASONS = 480
 """Maximum number of characters about rules in a rejection; further rules are only counted."""
 MAX_PATH = 160
-"""Maximum number of characters of a queue's path; of a longer path the beginning is left out."""
+"""Maximum number of characters of a queue's path; the beginning of a longer path is left out."""
 
 
 def closed_for(path: QueuePath, user: UserGroup, tree: QueueTree) -> str | None:
@@ -139,7 +138,7 @@ def reasons_of(
     user: UserGroup,
     tree: QueueTree,
 ) -> str:
-    """Result of each rule, and the reason for it; `results` are those of `rules`, in order."""
+    """Result of each rule and its reason; `results` are those of `rules`, in order."""
     told: list[str] = []
     length = 0
     for number, (rule, result) in enumerate(zip(rules, results, strict=False), start=1):
@@ -175,11 +174,11 @@ DEFAULT_PATH = QueuePath("root.default")
 """The queue for applications that no rule places, if it exists (spec § 3.4)."""
 
 FALLBACK = "default"
-"""Name in place of a rule if an application goes to `DEFAULT_PATH`."""
+"""Name in place of a rule's for an application placed in `DEFAULT_PATH`."""
 
 
 class _Choice(NamedTuple):
-    """A path, and the name of the rule that gave it; `FALLBACK` if no rule did."""
+    """A path, and the name of the rule that has chosen it; `FALLBACK` if no rule has."""
 
     path: QueuePath
     rule: str
@@ -197,9 +196,9 @@ class Placer:
     def place(self, app: NewApplication, tree: QueueTree) -> Queue:
         """The leaf for the application, created if a rule allows it. Its user was checked before.
 
-        Raises Rejected, and leaves the tree unchanged, if a rule fails, if no rule gives a queue, or
-        if the queue cannot be created. In the last two cases a forced application goes to the
-        recovery queue instead (spec § 11.2).
+        Raises Rejected, and leaves the tree unchanged, if a rule fails, if no rule gives a queue, or if the
+        queue cannot be created. In the last two cases a forced application is placed in the recovery queue
+        instead (spec § 11.2).
         """
         try:
             path = self._choose(app, tree).path
@@ -214,7 +213,7 @@ class Placer:
             return _leaf_at(RECOVERY_PATH, app, tree)
 
     def rule_for(self, app: NewApplication, tree: QueueTree) -> str:
-        """Return the name of the rule whose path `place` would take; nothing is created.
+        """Return the name of the rule whose path `place` would use; nothing is created.
 
         Raises Rejected if a rule fails, or if no rule gives a queue.
         """

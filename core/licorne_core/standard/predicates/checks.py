@@ -8,9 +8,9 @@ follow. So any number of asks may be assumed on one node, each with a check of i
 confirmation voids no answer about the others.
 
 The result for a class is valid for the node in the state that the RM has seen. Every change of which the RM
-is notified voids the result. An assumed ask does not: otherwise two classes that are refused on one node
-would void each other's results for ever. A missing answer is no refusal: it keeps asks from a node for a
-while, and is never reported as a refusal.
+is notified voids the result. An assumed ask does not void it: otherwise two classes that are refused on one
+node would void each other's results forever. A missing answer is not a refusal: it keeps asks from a node for
+a while, and is never reported as a refusal.
 """
 
 from collections.abc import Iterable
@@ -31,7 +31,7 @@ BATCH = 1000
 """Maximum number of nodes in a check: the ask's node, and the next ones in node order."""
 
 ALWAYS = 2
-"""Waiting asks that every check covers, however few the last check helped."""
+"""Number of waiting asks that every check covers, however few the last check helped."""
 
 TIMES_THE_LAST = 8
 """Factor in the bound on the asks of a check: `ALWAYS + TIMES_THE_LAST * n`.
@@ -46,7 +46,7 @@ MAX_SPARED = 1024
 """Maximum number of classes whose `n` is recorded; a check of another class covers all waiting asks."""
 
 MAX_DOUBLINGS = 10
-"""Consecutive refusals after which the number of nodes of a check is no longer doubled."""
+"""Number of consecutive refusals after which the number of nodes of a check is no longer doubled."""
 
 
 class PredicateCheck(Call):
@@ -79,7 +79,7 @@ class PredicateCheck(Call):
         return self.allocate and self.request not in self.assumed
 
     def is_about(self, node: Node) -> bool:
-        """True if the check names the node, and the RM was notified of no change of it since."""
+        """True if the check names the node, and the RM was notified of no change of the node since."""
         asked = self.nodes.get(node)
         return asked is not None and asked[0] == node.known_version
 
@@ -118,8 +118,8 @@ class PredicateChecks(Predicates):
     def is_needed(self, ask_class: AskClass, node: Node, *, allocate: bool = True) -> bool:
         """True if the RM has to be asked before an ask of the class may be placed on the node.
 
-        While other asks are assumed on the node, earlier answers do not count: the RM may have accepted one
-        of these asks since.
+        While other asks are assumed on the node, earlier answers do not count, because the RM may have
+        accepted one of these asks since.
         """
         if self._calls.policy is None or ask_class.predicate is None:
             return False
@@ -128,7 +128,7 @@ class PredicateChecks(Predicates):
     # Asking
 
     def ask(self, request: Request, node: Node) -> PredicateCheck:
-        """Return the check that decides if the request may be placed on the node in its present state.
+        """Return the check that decides if the request may be placed on the node in its current state.
 
         A new check names one node for each waiting ask that it covers (`_likely`), and more after
         refusals. An open check about the node is shared, unless an ask is assumed there: the RM has
@@ -148,7 +148,7 @@ class PredicateChecks(Predicates):
         return self._put(request, [node, *ahead], allocate=True)
 
     def spared(self, ask_class: AskClass) -> None:
-        """Note that an ask of the class needed no check of its own."""
+        """Record that an ask of the class needed no check of its own."""
         spared = self._spared.get(ask_class)
         if spared is not None:
             self._spared[ask_class] = spared + 1
@@ -159,7 +159,7 @@ class PredicateChecks(Predicates):
         return check or self._put(request, [node], allocate=False)
 
     def ask_before(self, question: NodeQuestion) -> None:
-        """Ask about nodes for a whole gang, or for a claim: nothing is booked before the answer."""
+        """Ask about nodes for a whole gang or a claim: nothing is booked before the answer."""
         app = question.app
         for request, nodes in question.questions:
             for start in range(0, len(nodes), BATCH):
@@ -178,11 +178,11 @@ class PredicateChecks(Predicates):
         self.wait(self._put(assumed.request, [assumed.node], allocate=allocate), assumed)
 
     def is_asked_about(self, ask_class: AskClass, node: Node) -> bool:
-        """True if an open check asks about a reservation for the class on the node in its present state."""
+        """True if an open check asks about a reservation for the class on the node in its current state."""
         return self._open_about(ask_class, node, allocate=False) is not None
 
     def _open_about(self, ask_class: AskClass, node: Node, *, allocate: bool) -> PredicateCheck | None:
-        """The open check about the node in its present state; None for none."""
+        """The open check about the node in its current state; None if there is none."""
         check = self._about.get((ask_class, allocate, node))
         return check if check is not None and check.is_about(node) else None
 
@@ -220,7 +220,7 @@ class PredicateChecks(Predicates):
         return found[:count]
 
     def _unknown_ahead(self, ask_class: AskClass, candidate: Node, count: int) -> list[Node]:
-        """Nodes among the next `count` without a result or an open check."""
+        """Those of the next `count` nodes that have no result and no open check."""
         return [
             node
             for node in self._index.ahead(ask_class, count)
@@ -236,11 +236,11 @@ class PredicateChecks(Predicates):
         assert isinstance(call, PredicateCheck), f"question {call.number} is about nodes"
         call.assumed[assumed.request] = assumed
         self._waiting[assumed.request] = call
-        # A real ask that gets the room of its placeholder is not booked in addition to it.
+        # A real ask that gets the room of its placeholder is not booked in addition to the placeholder.
         assumed.node.assumed += call.allocate
 
     def leave(self, request: Request) -> None:
-        """Stop the wait of the request."""
+        """End the wait of the request."""
         check = self._waiting.pop(request)
         check.assumed.pop(request).node.assumed -= check.allocate
         if not self._waiting:
@@ -253,7 +253,7 @@ class PredicateChecks(Predicates):
         return check is not None and self._calls.is_awaited(check)
 
     def closed(self, check: PredicateCheck) -> None:
-        """Forget a closed check."""
+        """Drop a closed check."""
         self.closed_checks += 1
         if check.gang is not None:
             check.gang.gang.questions -= 1

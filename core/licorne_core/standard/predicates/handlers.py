@@ -25,7 +25,7 @@ class Settled(NamedTuple):
     """Outcome of the assumed asks of answered checks, except those rolled back."""
 
     confirmed: list[Node]
-    """The nodes of those that were confirmed."""
+    """The nodes of the confirmed asks."""
     again: list[Assumed]
     """Assumed asks that need another check."""
 
@@ -38,7 +38,7 @@ def _ask_before(partition: Partition, question: NodeQuestion, _: float, __: Outc
 def take_answer(
     partition: Partition, answer: PredicateAnswer, now: float, outcome: Outcome
 ) -> PredicateCheck | None:
-    """Process an answer; return the check that it answers, None if the check is not open any more."""
+    """Process an answer; return the check that it answers, or None if the check is not open any more."""
     check = partition.calls.find(answer.check)
     if not isinstance(check, PredicateCheck):
         return None
@@ -69,7 +69,7 @@ def checks_overdue(
 ) -> None:
     """End checks that the RM did not answer in time.
 
-    The RM's fail mode decides if the nodes count as refused or as accepted (spec § 1.1).
+    The RM's fail mode decides whether the nodes count as refused or as accepted (spec § 1.1).
     """
     policy = partition.rm.predicates
     assert policy is not None, "an RM that has no predicates is not asked"
@@ -94,7 +94,7 @@ def checks_overdue(
         _settle(partition, check, reasons, now, outcome, settled)
         owed.is_silent = True
     for node in settled.confirmed:
-        # The RM has not judged the confirmed allocations there, so its further answers for the node are void.
+        # The RM has not checked the confirmed allocations there, so its further answers on the node are void.
         partition.allocations.note_unknown(node)
     for assumed in settled.again:
         judged.checks.ask_again(assumed)
@@ -110,7 +110,7 @@ def _hear_of(partition: Partition, check: PredicateCheck) -> None:
 
 
 def _ask_again(firing: Firing, timer: Timer) -> None:
-    """Drop the results that replaced missing answers; the nodes may be tried again."""
+    """Drop the results that stand for missing answers; the nodes may be tried again."""
     partition = firing.partition
     for node in judged_of(partition).results.forget_silence(timer.check):
         partition.dirty.mark_node(node)
@@ -124,7 +124,7 @@ def _settle(
     outcome: Outcome,
     settled: Settled,
 ) -> None:
-    """Confirm or roll back the assumed asks, and end the reservations that were refused.
+    """Confirm or roll back the assumed asks, and end the refused reservations.
 
     If the RM has changed a node since, its answer may be void: then it is asked again. If
     the ask that the check names has ended, the RM may have refused because of that, whatever the node.
@@ -154,10 +154,10 @@ def _settle(
 
 
 def _counts(check: PredicateCheck, node: Node, *, accepted: bool) -> bool:
-    """True if the answer applies to the present state of a node with assumed asks.
+    """True if the answer applies to the current state of a node with assumed asks.
 
     If the RM accepts the first node of a check, it counts the ask as placed on that node, but not on other
-    nodes, so no other ask may be assumed on those.
+    nodes, so no other ask may be assumed on these other nodes.
     """
     if not accepted:
         return check.is_about(node)
@@ -193,7 +193,7 @@ def _answer_predicates(_: Registry, rm: Rm, command: AnswerPredicates, now: floa
 
 
 def _answers_overdue(firing: Firing, timer: Timer) -> None:
-    """End questions that were written together and not answered in time."""
+    """End questions that were sent together and not answered in time."""
     partition, now, outcome = firing.partition, firing.now, firing.outcome
     calls: list[Call] = []
     for number in partition.calls.overdue(timer.check):

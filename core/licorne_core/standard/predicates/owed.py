@@ -6,16 +6,16 @@ from licorne_core.scheduling.calls import Call
 from licorne_core.scheduling.waiting.blockers import Blocker
 
 MAX_ASSUMED = 1024
-"""Maximum number of asks of a partition that wait for answers at a time; others are not tried meanwhile."""
+"""Maximum number of asks of a partition that wait for answers at a time; further asks are not tried."""
 
 MAX_ASSUMED_IN_SILENCE = 8
-"""The same bound for an RM that missed the last deadline, until it answers again."""
+"""The same maximum for an RM that missed the last deadline, until it answers again."""
 
 MORE_WHILE_QUICK = 8
-"""Factor of `MAX_ASSUMED` for a quick RM, so that checks are open while its answers are under way."""
+"""Factor of `MAX_ASSUMED` for a quick RM, so that checks are open while answers are being sent."""
 
 QUICK_PART = 0.5
-"""Part of the deadline within which a quick RM answers `MAX_ASSUMED` checks."""
+"""Share of the deadline within which a quick RM answers `MAX_ASSUMED` checks."""
 
 
 class AnswersOwed(Blocker):
@@ -24,13 +24,13 @@ class AnswersOwed(Blocker):
     __slots__ = ("_waiting", "is_quick", "is_silent")
 
     def __init__(self, waiting: Sized) -> None:
-        """Block by the number of `waiting` requests."""
+        """Block asks by the number of `waiting` requests."""
         super().__init__()
         self._waiting = waiting
         self.is_quick = False
-        """True if the last answer to a check with many others before it was quick."""
+        """True if the RM was quick to answer the last check that had many others before it."""
         self.is_silent = False
-        """True if the RM missed the last deadline, and a missing answer counts as refusal."""
+        """True if the RM missed the last deadline, and a missing answer counts as a refusal."""
 
     @property
     def most(self) -> int:
@@ -44,9 +44,9 @@ class AnswersOwed(Blocker):
         return len(self._waiting) < self.most
 
     def answered(self, call: Call, now: float, deadline: float) -> None:
-        """Note that the RM has answered in time; `deadline` is the allowed time in seconds.
+        """Record that the RM has answered in time; `deadline` is the allowed time in seconds.
 
-        A check behind few others does not measure the RM's speed.
+        A check with few others before it does not show the RM's speed.
         """
         self.is_silent = False
         if call.sent_with and call.behind >= MAX_ASSUMED // 2:

@@ -11,20 +11,20 @@ from licorne_core.values.ids import NodeId
 from licorne_core.values.timers import Due, Timer, Timers
 
 SWEEP_RESULTS = 256
-"""Number of results on a node from which those of unused classes are dropped."""
+"""Number of results on a node at which results of unused classes are dropped."""
 
 MAX_RESULTS = 8192
 """Maximum number of results of a node; the oldest is dropped, and its check may be repeated."""
 
 RETRY_TIME = 5.0
-"""Seconds before the RM is asked again about a node without an answer, unless the node changes."""
+"""Seconds until the RM is asked again about a node without an answer, unless the node changes."""
 
 
 class PredicateResults:
-    """Stores results on the nodes, and checks without an answer until their retry."""
+    """Stores results on the nodes, and keeps checks without an answer until their retry."""
 
     def __init__(self, index: NodeIndex, timers: Timers[Timer]) -> None:
-        """Start empty."""
+        """Start without results."""
         self._index = index
         self._timers = timers
         self._unanswered: dict[int, PredicateCheck] = {}
@@ -37,7 +37,7 @@ class PredicateResults:
     def keep(self, check: PredicateCheck, refused: Mapping[NodeId, str]) -> list[Node]:
         """Store the results for nodes that have not changed since the check was opened.
 
-        Return the nodes that an earlier answer refused, and that the RM accepts now.
+        Returns the nodes that an earlier answer refused, and that the RM accepts now.
         """
         name = (check.ask_class, check.allocate)
         taken_back = []
@@ -79,7 +79,7 @@ class PredicateResults:
         """Make room for another result, at constant amortized cost.
 
         Results of classes without pending asks are dropped first. A result that stops a pending ask is
-        retained: without it the RM would be asked again and again (spec § 8.4).
+        retained: otherwise the RM would be asked repeatedly (spec § 8.4).
         """
         count = len(results)
         # Scan at 256, 512, 1024 and so on, not for every result.

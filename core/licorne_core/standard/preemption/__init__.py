@@ -26,10 +26,10 @@ Modules, the lowest first:
     handlers        carries out decisions and answers of the RM
     reports         the progress of preemption for an ask, in explanations
 
-Up to `remedy` all modules read the live books and never change them. `handlers` has the RM stop the
-victims, books them as preempting (`books.book_preempting`) and notes the losses of their leaves
-(`Losses.add`). Records of stops belong to the kernel (`ledger/stops.py`), as drains and quota changes
-make them too, and so do noticed victims (`scheduling/stays.py`).
+Up to `remedy` all modules read the live books and never change them. `handlers` has the RM stop the victims,
+books them as preempting (`books.book_preempting`) and notes the losses of their leaves (`Losses.add`).
+Records of stops belong to the kernel (`ledger/stops.py`), because drains and quota changes create them too,
+and so do noticed victims (`scheduling/stays.py`).
 
 Caches are updated by the versions of nodes and the counters of leaves, so no caller has to report changes.
 """

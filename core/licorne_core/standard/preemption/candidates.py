@@ -63,7 +63,7 @@ class Candidates:
     def __init__(
         self, index: VictimIndex, leaf: Queue, claim: Claim, fence: Fence, wanted: Items, now: float
     ) -> None:
-        """Search for an ask of the leaf with this claim."""
+        """Prepare a search for an ask of the leaf with this claim."""
         self._index = index
         self.leaves = VictimLeaves(index, leaf, claim, fence, wanted, now)
         self.names = tuple([name for name, _ in wanted])
@@ -80,11 +80,11 @@ class Candidates:
 
     @property
     def looked_at(self) -> int:
-        """Number of examined allocations, leaves and members of gangs in units."""
+        """Number of examined allocations, leaves and gang members."""
         return self.judged + self.leaves.judged + self.units.looked_at
 
     def on_node(self, node: Node) -> list[Candidate]:
-        """Candidates on a node, in rank order."""
+        """Candidates on a node, in order of rank."""
         found = list(self.on_node_by_age(node))
         if self._is_sorted:
             found.sort(key=_rank)
@@ -141,20 +141,20 @@ class Candidates:
         return victim_leaf.priority is None or priority <= victim_leaf.priority
 
     def in_order(self) -> Iterator[Candidate]:
-        """All candidates, in rank order."""
+        """All candidates, in order of rank."""
         if self.by_cost:
             candidates = [one for victim_leaf in self.leaves for one in self.of(victim_leaf)]
             return iter(sorted(candidates, key=_rank))
         return merge(*[self.of(victim_leaf) for victim_leaf in self.leaves], key=_rank)
 
     def of(self, victim_leaf: VictimLeaf) -> Iterator[Candidate]:
-        """Candidates of a leaf, in the order of age."""
+        """Candidates of a leaf, in order of age."""
         units = sorted(self._units_of(victim_leaf), key=_rank)
         alone = self._alone_in(victim_leaf)
         return merge(units, alone, key=_rank) if units else alone
 
     def _alone_in(self, victim_leaf: VictimLeaf) -> Iterator[Candidate]:
-        """Candidates of a leaf that are in no unit, in the order of age."""
+        """Candidates of a leaf that are in no unit, in order of age."""
         index = self._index
         for running in index.leaf(victim_leaf.leaf).order:
             if running.may_go:
@@ -174,7 +174,7 @@ class Candidates:
                     yield judged
 
     def judged_in(self, victim_leaf: VictimLeaf) -> Iterator[tuple[Sequence[Request], Out | None]]:
-        """Allocations of a leaf: the groups that are stopped together, and the reason if they may not be."""
+        """Allocations of a leaf: the groups that are stopped together, and the reason why they may not be."""
         seen: set[Unit] = set()
         for app in victim_leaf.leaf.applications.values():
             for request in app.booked():
@@ -197,7 +197,7 @@ class Candidates:
     def judge(
         self, app: Application, request: Request, node: Node, victim_leaf: VictimLeaf
     ) -> Candidate | Out:
-        """Return an allocation of the leaf as a candidate, or the reason that it is none."""
+        """Return an allocation of the leaf as a candidate, or the reason why it is not one."""
         out = self.refusal(request, victim_leaf)
         if out is not None:
             return out
@@ -218,7 +218,7 @@ class Candidates:
         return Candidate(victim, kind_of(request), rank, gives, charges, price=price)
 
     def judge_unit(self, unit: Unit, victim_leaf: VictimLeaf) -> Candidate | Out:
-        """Return a unit as a candidate on all its nodes together; it is judged once in a search."""
+        """Return a unit as a candidate on all its nodes together; it is examined once in a search."""
         known = self._judged_units.get(unit)
         if known is None:
             known = self._judged_units[unit] = self._judge_members(unit, victim_leaf)
@@ -270,7 +270,7 @@ class Candidates:
         )
 
     def refusal(self, request: Request, victim_leaf: VictimLeaf) -> Out | None:
-        """Reason that an allocation of the leaf may not be a victim; None if it may."""
+        """Reason why an allocation of the leaf may not be a victim; None if it may."""
         self.judged += 1
         if request.state not in MAY_GO:
             return Out.NOT_RUNNING
@@ -286,7 +286,7 @@ class Candidates:
         return out
 
     def _restraint(self, request: Request, victim_leaf: VictimLeaf) -> Out | None:
-        """Reason of fair shares, of the ask's priority, or of the leaf's settings, to spare an allocation."""
+        """Reason to spare an allocation: fair shares, the ask's priority or settings of the leaf; or None."""
         if not victim_leaf.is_counted(request.ask.ask_class.resources):
             return Out.OTHER_TYPES
         if victim_leaf.priority is not None and request.priority > victim_leaf.priority:
@@ -302,7 +302,7 @@ class Candidates:
         return None
 
     def seconds_lost(self, request: Request, victim_leaf: VictimLeaf) -> float:
-        """Seconds of work that are lost if the allocation of the leaf is stopped now."""
+        """Seconds of work that are lost if the leaf's allocation is stopped now."""
         return seconds_lost(request, victim_leaf.checkpoint, self.now)
 
 
@@ -316,7 +316,7 @@ def _rank(candidate: Candidate) -> Any:
 
 
 def _loss(items: Items, seconds: float, victim_leaf: VictimLeaf) -> Items:
-    """Loss of the leaf by one victim, in the types of its loss limit, zeros included."""
+    """Loss of the leaf by one victim, in the types of its loss limit, including zeros."""
     if not victim_leaf.may_lose:
         return ()
     lost = dict(loss_of(items, seconds))
@@ -324,7 +324,7 @@ def _loss(items: Items, seconds: float, victim_leaf: VictimLeaf) -> Items:
 
 
 def charges_of(items: Items, lost: Items, victim_leaf: VictimLeaf) -> tuple[tuple[Allowance, str, int], ...]:
-    """Charges of a victim to the allowances of its leaf, without allowances that it does not use."""
+    """Charges of a victim to the allowances of its leaf, except allowances that it does not use."""
     charges = [
         (allowance, name, amount)
         for allowance in victim_leaf.allowances

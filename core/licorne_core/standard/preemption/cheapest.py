@@ -1,4 +1,4 @@
-"""The victims of least lost work, for queues that compare costs (spec § 9.4).
+"""The victims with the least lost work, for queues that compare costs (spec § 9.4).
 
 Losses are sums of amounts times seconds (`loss_price`), so several small victims may cost less than one.
 All sets are tried except those that cannot cost less than the best so far: the missing amounts have a lower
@@ -19,14 +19,14 @@ from licorne_core.standard.preemption.victims import (
 )
 
 Gain = tuple[Candidate, Vector]
-"""A candidate, and the missing amounts that its end frees."""
+"""A candidate, and the part of the missing amounts that its end frees."""
 
 SLACK = 1 - 1e-9
-"""Factor of a bound that is derived from a ratio: despite rounding, the bound is at most the least price."""
+"""Factor of a bound derived from a ratio: despite rounding, the bound is at most the least price."""
 
 
 class CheapestSet:
-    """The legal set with the least price, then the fewest victims, then the first in rank order."""
+    """The legal set with the lowest price, then the fewest victims, then the first in order of rank."""
 
     __slots__ = ("_best", "_chosen", "_gains", "_key", "_left", "_ratios", "_what_if")
 
@@ -54,8 +54,8 @@ class CheapestSet:
         self._ratios.reverse()
 
     def of(self, missing: Vector) -> list[Candidate] | None:
-        """The cheapest set that covers the missing amounts; None for none. After the last step, the best so
-        far.
+        """The cheapest set that covers the missing amounts, or the best at the last step; None if none
+        does.
         """
         self._search(0, missing, NO_PRICE, 0)
         return self._best

@@ -53,7 +53,7 @@ class CoveringSets:
     ) -> None:
         """Search among the candidates for which `allows` is true.
 
-        `at` returns the candidate at an index of the rank order, None after the last. `largest`
+        `at` returns the candidate at an index in order of rank, or None after the last one. `largest`
         returns, by type, the largest amount of one candidate from an index on.
         """
         self._what_if = what_if
@@ -133,7 +133,7 @@ REGULAR: Kinds = frozenset({GROWTH, 0})
 
 
 class OtherNodes:
-    """All candidates of a search in rank order, found lazily."""
+    """All candidates of a search in order of rank, found lazily."""
 
     __slots__ = (
         "_cached_first",
@@ -150,7 +150,7 @@ class OtherNodes:
     """True if victims on other nodes were searched for."""
 
     def __init__(self, candidates: Candidates, what_if: WhatIf) -> None:
-        """Start unsearched."""
+        """Start without a search."""
         self._candidates = candidates
         self._what_if = what_if
         self._known: list[Candidate] = []
@@ -162,7 +162,7 @@ class OtherNodes:
 
     @property
     def most(self) -> Vector:
-        """Upper bound on the amounts of all candidates within the laws, by type of the ask."""
+        """Upper bound on the amounts of all candidates within the laws, by the ask's types."""
         if self._most is None:
             victim_leaves = list(self._candidates.leaves)
             self._most = tuple([_most_of(victim_leaves, name) for name in self._candidates.names])
@@ -170,7 +170,7 @@ class OtherNodes:
 
     @property
     def largest(self) -> Vector:
-        """Largest amount of one candidate, by type of the ask."""
+        """Largest amount of one candidate, by the ask's types."""
         if self._largest is None:
             candidates = self._candidates
             victim_leaves = list(candidates.leaves)
@@ -183,7 +183,7 @@ class OtherNodes:
         return self._largest
 
     def all_but(self, node: Node) -> Iterator[Candidate]:
-        """Candidates on other nodes, in rank order."""
+        """Candidates on other nodes, in order of rank."""
         index = 0
         while (one := self._at(index)) is not None:
             index += 1
@@ -191,7 +191,7 @@ class OtherNodes:
                 yield one
 
     def cached_first(self, node: Node, kinds: Kinds, missing: Vector) -> tuple[Candidate, ...] | None:
-        """Return the result of `first` while no victim is removed. Cached: it is the same for most nodes."""
+        """The result of `first` while no victim is removed; cached, as it is the same for most nodes."""
         if kinds not in self._cached_first:
             found = self.first(missing, None, kinds)
             if self._what_if.steps_left <= 0:
@@ -208,7 +208,7 @@ class OtherNodes:
         return None if found is None else len(found)
 
     def first(self, missing: Vector, node: Node | None, kinds: Kinds) -> tuple[Candidate, ...] | None:
-        """Return the first set without anything on `node` that covers the shortage; None for none."""
+        """Return the first set without victims on `node` that covers the shortage; None if there is none."""
         self.asked = True
         if not covers(self.most, missing):
             return None
@@ -222,7 +222,7 @@ class OtherNodes:
         return sets.first(missing)
 
     def _at(self, index: int) -> Candidate | None:
-        """The candidate at an index of the rank order; None after the last."""
+        """The candidate at an index in order of rank; None after the last one."""
         known = self._known
         if index >= len(known):
             if self._source is None:
@@ -256,7 +256,7 @@ def _most_of(victim_leaves: Iterable[VictimLeaf], name: str) -> int:
 
 
 def gang_amounts(app: Application, request: Request) -> Items:
-    """Amounts of all pending placeholders, in the types of the request; empty unless it is one of them.
+    """Amounts of all pending placeholders, in the types of the request; empty if it is not one of them.
 
     Asks with a promise count in their queues already. The request is counted without its own promise.
     """
@@ -277,7 +277,7 @@ def gang_amounts(app: Application, request: Request) -> Items:
 def may_be_complete(leaves: VictimLeaves, claim: Claim, leaf: Queue, together: Items) -> bool:
     """True if the claim covers these amounts, and victims can free room for all of them.
 
-    The leaves are those inside the fence of all asks together, which may be lower than that of the first.
+    The leaves are those inside the fence of all asks together, which may be lower than the first ask's fence.
     Victims on a node beyond its capacity free room on that node first. So at most all of root's maximum can
     become free.
     """
@@ -296,8 +296,8 @@ def required_node_victims(
 ) -> tuple[Victim, ...]:
     """Return the victims for a pending ask that requires the node, with all of their units.
 
-    Victims are collected until they alone cover the ask. The result is empty if they and the free room do
-    not suffice, or if present victims already free enough room.
+    Victims are collected until they alone cover the ask. The result is empty if they and the free room do not
+    suffice, or if current victims already free enough room.
     """
     wanted = request.ask.ask_class.items
     short = room_shortage(node, wanted)
@@ -367,7 +367,7 @@ class _OnRequired:
     __slots__ = ("_first", "_step", "victims")
 
     def __init__(self, first: Victim, unit: Unit | None) -> None:
-        """An allocation, or its unit."""
+        """Create the victims from an allocation, or from its unit."""
         self.victims = (first,) if unit is None else unit.victims
         self._first = first.request if unit is None else unit.first.request
         self._step = 0 if unit is None else unit.grows

@@ -13,7 +13,7 @@ from licorne_core.standard.preemption.victims import Victim
 
 
 class ToPreempt(NamedTuple):
-    """A decision: stop the victims of one of these plans for the ask; the best plan is first."""
+    """A decision: stop the victims of one of these plans for the ask; the best plan is the first."""
 
     app: Application
     request: Request
@@ -30,7 +30,7 @@ class ToClear(NamedTuple):
 
 
 class Proposal(NamedTuple):
-    """Plans for an ask of a preemption request; the RM is asked about them."""
+    """Plans for an ask of a preemption request, about which the RM is asked."""
 
     app: Application
     wants: PreemptionRequest
@@ -53,18 +53,18 @@ class Proposal(NamedTuple):
 
 
 class PreemptionCall(Call):
-    """A question to the RM: which victims of a proposal are to stop."""
+    """A question to the RM: which victims of a proposal have to be stopped."""
 
     __slots__ = ("proposal",)
 
     def __init__(self, number: int, proposal: Proposal) -> None:
-        """Start unanswered."""
+        """Create the question without an answer."""
         super().__init__(number)
         self.asker = self.proposal = proposal
 
 
 def ask_about(proposal: Proposal, calls: OpenCalls) -> None:
-    """Ask the RM which victims of the proposal are to stop."""
+    """Ask the RM which victims of the proposal have to be stopped."""
     call, request = PreemptionCall(calls.next_number(), proposal), proposal.request
     nodes = [_asked_node(plan) for plan in proposal.plans]
     calls.open(call, AskedPreemption(call.number, request.ask.app_id, request.key, nodes))

@@ -17,7 +17,7 @@ NAME: Final = "preemption"
 
 
 class Preemption(Extension):
-    """Searches for victims as a remedy, and the losses of leaves by victims."""
+    """Searches for victims as a remedy, and records the losses of leaves by victims."""
 
     def __init__(self, name: str, bit: int, context: CheckContext) -> None:
         """Start without searches and losses."""
@@ -38,7 +38,7 @@ class Preemption(Extension):
         self.remedies = {PreemptionRequest: self.remedy}
 
     def configure(self, config: PartitionConfig) -> None:
-        """Switch preemption on or off by the configuration."""
+        """Switch preemption on or off, as configured."""
         self.remedy.enabled = config.preemption_enabled
         self.search.delaying = self.context.delaying
 

@@ -41,7 +41,7 @@ class Beneficiary(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """A plan up to the RM's position; the smallest score is the best."""
+    """A plan with victims up to the position that the RM chose; the smallest score is the best."""
 
     score: Score
     plan: VictimPlan
@@ -49,7 +49,7 @@ class Choice(NamedTuple):
 
 
 def preempt(partition: Partition, found: ToPreempt, now: float, outcome: Outcome) -> None:
-    """Stop the victims of the best plan. If the RM has a predicate for the ask, ask the RM first."""
+    """Stop the victims of the best plan; if the RM has a predicate for the ask, ask the RM first."""
     app, request, plans = found
     if preemption_of(partition.check_context).remedy.asks_rm(request) and _ask(
         partition, app, request, plans
@@ -79,7 +79,7 @@ def _ask(partition: Partition, app: Application, request: Request, plans: tuple[
 
 
 def clear(partition: Partition, found: ToClear, now: float, outcome: Outcome) -> None:
-    """Stop the victims on the only node that the ask may be placed on."""
+    """Stop the victims on the only node on which the ask may be placed."""
     app, request, node, victims = found
     beneficiary = Beneficiary(app, request, node, PreemptionRule.REQUIRED_NODE)
     _stop_for(partition, beneficiary, victims, now, outcome)
@@ -133,7 +133,7 @@ def nodes_judged(
 
 
 def proposal_overdue(partition: Partition, call: Call, now: float, outcome: Outcome) -> None:
-    """Settle an unanswered proposal by the RM's fail mode."""
+    """Handle an unanswered proposal by the RM's fail mode."""
     _note_answer(partition)
     proposal = _proposal_of(call)
     policy = partition.rm.predicates
@@ -152,14 +152,14 @@ def _proposal_of(call: Call) -> Proposal:
 
 
 def _note_answer(partition: Partition) -> None:
-    """Note that a question is closed: if too many were open, another ask may be tried."""
+    """Record that a question is closed: if too many were open, another ask may be tried."""
     remedy = preemption_of(partition.check_context).remedy
     remedy.questions_open.count -= 1
     partition.dirty.mark((remedy,))
 
 
 def _choices(plans: Iterable[VictimPlan], needed: Mapping[NodeId, int]) -> list[Choice]:
-    """Choices that the RM accepts, best first; a position outside the victims is a refusal."""
+    """Choices that the RM accepts, best first; a position outside of the victims is a refusal."""
     choices = []
     for plan in plans:
         upto = needed.get(plan.node.node_id)
@@ -177,9 +177,9 @@ def _settle(
     now: float,
     outcome: Outcome,
 ) -> None:
-    """Carry out the best choice that is still valid; without any, the next nodes are searched.
+    """Apply the best choice that is still valid; if there is none, search the next nodes.
 
-    If the ask was served or has ended since, the next ask is tried at once.
+    If the ask was placed or has ended since, the next ask is tried at once.
     """
     if not _is_current(partition, proposal):
         return
@@ -222,7 +222,7 @@ def _is_allowed(partition: Partition, app: Application, group: AskGroup, now: fl
     context = partition.check_context
     for extension in partition.points.pass_time if app.interests & STOPPABLE else ():
         if app.interests & STOPPABLE & extension.bit:
-            # An obstacle may have expired although its deadline is handled only after the present one.
+            # An obstacle may have expired although its deadline is handled only after the current one.
             extension.pass_time(now, MOST_SETTLED)
     blocker = application_blocker(context, app) or stops_preemption(context, app, group)
     if blocker is None or blocker is context.predicates.owed:
@@ -232,7 +232,7 @@ def _is_allowed(partition: Partition, app: Application, group: AskGroup, now: fl
 
 
 def _is_current(partition: Partition, proposal: Proposal) -> bool:
-    """True if the group of the ask still waits for the answer; this ends the wait."""
+    """True if the group of the ask still waits for the answer; the call ends the wait."""
     wants, app = proposal.wants, proposal.app
     known = partition.applications.get(app.app_id) is app
     if not known or preemption_request_of(wants.group) is not wants:
@@ -274,7 +274,7 @@ def _stop_for(
 
 
 def _keep_node(partition: Partition, beneficiary: Beneficiary, now: float) -> None:
-    """Reserve the node for the beneficiary; release weaker reservations of it, and its own elsewhere.
+    """Reserve the node for the beneficiary; release weaker reservations of the node, and the ask's elsewhere.
 
     Asks that require this node may share it, and so may asks with a promise on it.
     """

@@ -26,7 +26,7 @@ WALK = 8
 """Maximum number of nodes examined to find the first nodes, as a multiple of `FIRST_NODES`."""
 
 RESPECTED = 4.0
-"""Seconds for which a reservation resists asks of higher priority: twice the wait for one."""
+"""Seconds for which a reservation resists asks of higher priority: twice the wait for a reservation."""
 
 
 def room_lacking(
@@ -34,8 +34,8 @@ def room_lacking(
 ) -> Vector | None:
     """Amounts to free on the node, by type of the ask; None if the node cannot host the ask.
 
-    Resources of present victims count as freed, except for those promised to other asks. Victims do not
-    help on a node that has room and that the RM has refused.
+    Resources of current victims count as freed, except those promised to other asks. Victims do not help on a
+    node that has room and that the RM has refused.
     """
     promised = _promised_beside(node, request, applications, now)
     if promised is None:
@@ -57,7 +57,7 @@ def is_free_for(node: Node, request: Request, applications: Mapping[AppId, Appli
 def _promised_beside(
     node: Node, request: Request, applications: Mapping[AppId, Application], now: float
 ) -> Mapping[str, int] | None:
-    """Amounts on the node that are promised to others; None if the node could not be reserved for the ask."""
+    """Amounts on the node promised to others; None if the node could not be reserved for the ask."""
     if not (node.schedulable and not node.claims and node.holds(request.ask.ask_class.items)):
         return None
     for reservation in node.reservations.values():
@@ -68,7 +68,7 @@ def _promised_beside(
 
 
 def is_promised(reservation: Reservation, applications: Mapping[AppId, Application]) -> bool:
-    """True if victims were stopped for the ask of the reservation: it yields to no other."""
+    """True if victims were stopped for the ask of the reservation, which then yields to no other ask."""
     return applications[reservation.app_id].requests[reservation.key].triggered
 
 
@@ -91,7 +91,7 @@ def yields(
 def next_to_yield(
     reserved: Iterable[Reservation], request: Request, applications: Mapping[AppId, Application], now: float
 ) -> float | None:
-    """Time at which the next reservation becomes old enough to yield to the ask; None for none."""
+    """Time at which the next reservation becomes old enough to yield to the ask; None if there is none."""
     times = [
         reservation.time + RESPECTED
         for reservation in reserved
@@ -103,10 +103,10 @@ def next_to_yield(
 
 
 class AskHosts:
-    """The nodes of one search, and the room that each lacks by type of the ask."""
+    """The nodes of one search, and the room that each lacks, by the ask's types."""
 
     looked_at: int
-    """Number of nodes examined, repeated ones included."""
+    """Number of nodes examined, including repeated ones."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class AskHosts:
         first_nodes: int,
         refused: Collection[Node],
     ) -> None:
-        """Start for a pending ask. `refused` nodes get no plan."""
+        """Prepare a search for a pending ask; no plan is for a node in `refused`."""
         self._index = index
         self._counts = counts
         self._candidates = candidates
@@ -137,7 +137,7 @@ class AskHosts:
     def without_victims(self, most: int) -> list[Node] | None:
         """Nodes, at most `most`, that have room left after promises; None if no node will have room.
 
-        The list ends before a node without a reservation: on it the ask only has to wait.
+        The list ends before a node without a reservation: on that node the ask only has to wait.
         """
         found: list[Node] = []
         for node in self.with_room():
@@ -150,7 +150,7 @@ class AskHosts:
         return found or None
 
     def room(self, node: Node, most: int) -> tuple[Vector, int] | None:
-        """Room on the node after promises, once present victims have ended, and the asks that may share it.
+        """Room on the node after promises, once current victims have ended, and the number of asks for it.
 
         At most `most` asks. None if the node cannot host the ask.
         """
@@ -192,7 +192,7 @@ class AskHosts:
         return None if node.results.get((self._request.ask.ask_class, False)) else node
 
     def are_refused(self) -> bool:
-        """True if the RM has refused the nodes. A missing answer is no refusal."""
+        """True if the RM has refused the nodes. A missing answer is not a refusal."""
         if self._refused:
             return True
         if self.any_host():
@@ -206,7 +206,7 @@ class AskHosts:
     def first(self) -> Iterator[tuple[int, Node, Vector]]:
         """Yield the first nodes by id: least number of victims, node, and the room that it lacks.
 
-        Yield none if all nodes are ranked already: then `others` has the best nodes first.
+        Yields nothing if all nodes are ranked already: then `others` yields the best nodes first.
         """
         if self._ranked is not None:
             return
@@ -233,12 +233,12 @@ class AskHosts:
                 yield fewest, node
 
     def least_is_within(self, most: Vector) -> bool:
-        """True if the least room lacking on any node is within `most`, by type."""
+        """True if the minimum of the room lacking on any node is within `most`, by type."""
         least = self._all_ranked().least_lacking()
         return least is not None and covers(most, least)
 
     def lacking(self, node: Node) -> Vector | None:
-        """Room that the node lacks in addition to present victims; None if it cannot host the ask."""
+        """Room that the node lacks in addition to current victims; None if it cannot host the ask."""
         self.looked_at += 1
         return self._lacking(node)
 

@@ -6,7 +6,7 @@ from licorne_core.config.forms import Property, one_of
 from licorne_core.config.kinds import Key
 
 RECLAIM: Final = "reclaim"
-"""Setting of a leaf: True if its asks may preempt up to its fair share, False up to a guarantee only."""
+"""Setting of a leaf: True if its asks may preempt up to its fair share, False if only up to a guarantee."""
 
 _FORM: Final = one_of({"guaranteed": False, "fair-share": True})
 

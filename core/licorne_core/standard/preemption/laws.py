@@ -22,7 +22,7 @@ from licorne_core.values.resources import Items
 
 
 class Law(StrEnum):
-    """Obstacle of a victim search, in the order of the checks."""
+    """Obstacle in a victim search, in the order of the checks."""
 
     NO_GUARANTEE = "no guarantee"
     """No queue from the ask's leaf up guarantees a type of the ask (law 4)."""
@@ -35,7 +35,7 @@ class Law(StrEnum):
     NO_NODE = "no node"
     """No node could be reserved for the ask: all are too small, drained, or reserved for others."""
     WAITS_FOR_RELEASES = "waits for releases"
-    """The ask fits on a node as soon as present victims have ended."""
+    """The ask fits on a node as soon as current victims have ended."""
     NODES_KEPT = "nodes kept"
     """The nodes with victims are reserved for other asks; one of the reservations may be given up."""
     NO_VICTIMS = "no victims"
@@ -47,7 +47,7 @@ class Law(StrEnum):
 
 
 class Out(StrEnum):
-    """Reason that excludes a leaf, or an allocation of a leaf that is not excluded."""
+    """Reason to exclude a leaf, or an allocation of a leaf that is not excluded."""
 
     OWN_QUEUE = "own queue"
     """The leaf shares the ask's guarantee (law 3)."""
@@ -66,7 +66,7 @@ class Out(StrEnum):
     REQUIRED_NODE = "required node"
     """The allocation requires its node."""
     OTHER_TYPES = "other types"
-    """The allocation has no resource type in common with the ask, or not the one that counts for a share."""
+    """The allocation has no resource type in common with the ask, or not the type that counts for a share."""
     HIGHER_PRIORITY = "higher priority"
     """The allocation's priority is above the ask's (law 6)."""
     TOO_YOUNG = "too young"
@@ -85,7 +85,7 @@ class Fence(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """Priorities of the ask and of an allocation, as they count in their meeting queue (law 6)."""
+    """Priorities of the ask and of an allocation, as they are compared in their meeting queue (law 6)."""
 
     queue: QueuePath
     ask: int
@@ -93,7 +93,7 @@ class Comparison(NamedTuple):
 
 
 ANY_PRIORITY = None
-"""Highest priority of victims without a bound."""
+"""Stands for the highest priority of victims if there is no bound."""
 
 
 class Claim(NamedTuple):
@@ -112,7 +112,7 @@ class Claim(NamedTuple):
 
     @property
     def exceeded(self) -> Law:
-        """The obstacle of an ask that is not covered."""
+        """The obstacle of an ask whose amounts the claim does not cover."""
         return Law.OVER_GUARANTEE if self.shares is None else Law.OVER_FAIR_SHARE
 
     @property
@@ -122,7 +122,7 @@ class Claim(NamedTuple):
 
 
 def claims_of(leaf: Queue, wanted: Items, divisions: Divisions) -> list[Claim]:
-    """Claims of an ask of the leaf, in the order of trial: first to guarantees, then to fair shares."""
+    """Claims of an ask of the leaf in the order of trial: first to guarantees, then to fair shares."""
     entitled = entitled_queue(leaf, wanted)
     claims = [] if entitled is None else [Claim(entitled)]
     if leaf.settings.of(RECLAIM):
@@ -144,7 +144,7 @@ def exceeds_max(queue: Queue, wanted: Items) -> bool:
 def fence_of(leaf: Queue, priority: int, wanted: Items, shares: DueShares | None = None) -> Fence:
     """Law 7: the first fence or full queue from the leaf up, or else root, with the priorities.
 
-    With `shares` a queue that would have more than its fair share is full, too.
+    With `shares` a queue that would exceed its fair share counts as full, too.
     """
     priorities: dict[Queue, int] = {}
     for queue in leaf.lineage:
@@ -158,7 +158,7 @@ def fence_of(leaf: Queue, priority: int, wanted: Items, shares: DueShares | None
 
 
 def branch_of(leaf: Queue, fence: Fence) -> tuple[Queue, ...] | None:
-    """Queues from the leaf up to the meeting queue, without it; None outside the fence.
+    """Queues from the leaf up to the meeting queue, without it; None if the leaf is outside the fence.
 
     The *meeting queue* is the lowest one that contains both the leaf and the ask.
     """
@@ -204,7 +204,7 @@ def _meeting(branch: tuple[Queue, ...]) -> Queue:
 
 
 def above_guarantee(queue: Queue) -> dict[str, int]:
-    """Law 2: amounts above guarantee, by guaranteed type; may be negative."""
+    """Law 2: amounts above the guarantee, by guaranteed type; they may be negative."""
     sizes = queue.guaranteed
     if not sizes:
         return {}

@@ -23,11 +23,11 @@ from licorne_core.values.resources import Items
 
 
 class VictimLeaf(NamedTuple):
-    """A leaf with possible victims of the ask, and the bounds on its victims."""
+    """A leaf with possible victims of the ask, and the bounds on these victims."""
 
     leaf: Queue
     priority: int | None
-    """Highest priority of a victim; None for any."""
+    """Highest priority of a victim; None if there is no bound."""
     allowances: tuple[Allowance, ...]
     """Amounts that may be taken from the queues up to the meeting queue: the excess over the guarantee of
     queues with one, and for a claim to a fair share the excess over each share.
@@ -35,13 +35,13 @@ class VictimLeaf(NamedTuple):
     above: tuple[tuple[Queue, Mapping[str, int]], ...]
     """The same amounts before any what-if victim, each with its queue."""
     losses: Allowance
-    """Losses that the leaf may still have in this hour, by type of its loss limit."""
+    """Losses that the leaf may still have in this hour, by the types of its loss limit."""
     may_lose: Mapping[str, int]
     """The same losses, before any what-if victim."""
     counted: tuple[str, ...]
-    """Types that count for the fair shares of these queues; a victim has some of each."""
+    """Types that count for the fair shares of these queues; a victim has an amount of each."""
     checkpoint: float | None
-    """Checkpoint assumed for allocations whose RM reported none, in unix seconds; None for none."""
+    """Checkpoint assumed for allocations whose RM reported none, in unix seconds; None if unknown."""
 
     def is_counted(self, sizes: Mapping[str, int]) -> bool:
         """True if a victim of these sizes is charged to each fair share (law 5)."""
@@ -54,7 +54,7 @@ class VictimLeaves:
     def __init__(
         self, index: VictimIndex, leaf: Queue, claim: Claim, fence: Fence, wanted: Items, now: float
     ) -> None:
-        """Search for an ask of the leaf with this claim."""
+        """Prepare a search for an ask of the leaf with this claim."""
         self._index = index
         self._leaf = leaf
         self._claim = claim
@@ -107,7 +107,7 @@ class VictimLeaves:
         return compared(branch, self._fence, priority)
 
     def next_loss_change(self, leaf: Queue) -> float | None:
-        """Time at which the oldest loss of the leaf expires; None without losses."""
+        """Time at which the oldest loss of the leaf expires; None if it has no losses."""
         return self._index.losses.next_change(leaf.path, self.now)
 
     def _judge_leaf(self, leaf: Queue) -> VictimLeaf | Out:
@@ -151,7 +151,7 @@ class VictimLeaves:
         return known
 
     def _above_share(self, queue: Queue, shares: DueShares) -> Allowance | None:
-        """Allowance of the queue above its fair share; None if it has no more than its share."""
+        """Allowance of the queue above its fair share; None if it does not exceed its share."""
         if queue not in self._excess:
             self._excess[queue] = shares.excess(queue)
         return self._excess[queue]

@@ -1,6 +1,6 @@
 """Losses of leaves by the victims of the last hour, which `preemption.loss.limit` bounds (spec § 9).
 
-A loss is an amount times seconds run. Sums are whole numbers, amounts times milliseconds, so that an
+A loss is an amount times seconds of runtime. Sums are whole numbers, amounts times milliseconds, so that an
 expired loss is subtracted exactly.
 """
 
@@ -14,11 +14,11 @@ from licorne_core.values.resources import EMPTY, Items, charge, refund
 WINDOW = 3600.0
 """Seconds for which a loss counts."""
 UNIT = 1000
-"""Units of time of a loss in a second."""
+"""Number of the units of time of a loss in a second."""
 
 
 def loss_of(items: Items, seconds: float) -> Items:
-    """Loss by stopping an allocation of that size after `seconds`: amounts times milliseconds."""
+    """Loss by stopping an allocation of this size after `seconds`: amounts times milliseconds."""
     run = round(max(0.0, seconds) * UNIT)
     return tuple((name, value * run) for name, value in items)
 
@@ -27,12 +27,12 @@ class Losses:
     """Losses of all leaves of a partition. Times are in unix seconds and never decrease."""
 
     def __init__(self) -> None:
-        """Start empty."""
+        """Start without losses."""
         # By leaf, losses by noticed victims.
         self._pledged: dict[QueuePath, dict[str, int]] = {}
         self._entries: dict[QueuePath, deque[tuple[float, Items]]] = {}
         self._sums: dict[QueuePath, dict[str, int]] = {}
-        # Of all leaves, oldest first. By path, so that a removed leaf expires as well.
+        # Of all leaves, oldest first. Leaves are given by path, so that losses of a removed one expire too.
         self._order: deque[tuple[float, QueuePath]] = deque()
 
     def add(self, leaf: QueuePath, lost: Items, now: float) -> None:
@@ -59,7 +59,7 @@ class Losses:
         return self._sums.get(leaf, EMPTY)
 
     def remaining(self, leaf: Queue, now: float) -> dict[str, int]:
-        """Losses that the leaf may still have in this hour, by type of its loss limit."""
+        """Losses that the leaf may still have in this hour, by the types of its loss limit."""
         limit = leaf.settings.preemption_loss_limit
         if not limit:
             return {}
@@ -67,7 +67,7 @@ class Losses:
         return {name: amount * UNIT - lost.get(name, 0) - pledged.get(name, 0) for name, amount in limit}
 
     def next_change(self, leaf: QueuePath, now: float) -> float | None:
-        """Time at which the oldest loss of the leaf expires; None without losses."""
+        """Time at which the oldest loss of the leaf expires; None if it has no losses."""
         self._expire(now)
         entries = self._entries.get(leaf)
         return entries[0][0] + WINDOW if entries else None

@@ -29,26 +29,26 @@ from licorne_core.standard.preemption.victims import (
 from licorne_core.values.ids import NodeId
 
 Score = tuple[int, Price, int, NodeId]
-"""Kind of victims, their price, their number, node: the smallest is the best."""
+"""Kind of victims, their price, their number, node; the smallest is the best."""
 
 
 class VictimPlan(NamedTuple):
-    """A node for an ask, and the victims for it."""
+    """A node for an ask, and the victims to be stopped for it."""
 
     node: Node
     on_node: tuple[Victim, ...]
-    """Victims on the node, in rank order."""
+    """Victims on the node, in order of rank."""
     other_nodes: tuple[Victim, ...]
-    """Victims on other nodes, in rank order: without their stop, a queue would exceed its maximum, or a
-    unit of a gang would be split."""
+    """Victims on other nodes, in order of rank: unless they are stopped, a queue would exceed its maximum, or
+    a unit of a gang would be split."""
     spare: tuple[Victim, ...] = ()
-    """Further possible victims on the node, in rank order. The RM may choose some of them as well."""
+    """Further possible victims on the node, in order of rank. The RM may choose some of them as well."""
     step: int = 0
     """Number of the first step, if the necessary victims are steps of gangs; else 0."""
     price: Price = NO_PRICE
     """Price of the necessary victims."""
     spare_prices: tuple[Price, ...] = ()
-    """Prices of the spare ones."""
+    """Prices of the spare victims."""
     rule: PreemptionRule = PreemptionRule.GUARANTEE
     """Rule by which the victims are stopped."""
 
@@ -63,18 +63,18 @@ class VictimPlan(NamedTuple):
         return self.on_node + self.spare
 
     def victims_upto(self, upto: int) -> tuple[Victim, ...]:
-        """Offered victims up to the index `upto`, -1 for none, and all victims on other nodes."""
+        """Offered victims up to the index `upto` (-1 for none), and all victims on other nodes."""
         return self.offered[: upto + 1] + self.other_nodes
 
     @property
     def start(self) -> int:
-        """Index of the last necessary victim in `offered`; -1 for none."""
+        """Index of the last necessary victim in `offered`; -1 if there is none."""
         return len(self.on_node) - 1
 
     def score_upto(self, upto: int) -> Score:
         """Sort key with the victims of `victims_upto`; opted-out victims weigh more than originators.
 
-        Steps of gangs are preferred, the highest before all others.
+        Steps of gangs are preferred, the highest step first.
         """
         kind, victims = 0, self.victims_upto(upto)
         for victim in victims:
@@ -89,13 +89,13 @@ SPARE = 32
 """Maximum number of spare victims of a plan."""
 
 SHARES = 10
-"""Divisor of a search's steps: the quotient is the maximum for one node."""
+"""Divisor of the steps of a search; the quotient is the maximum for one node."""
 
 MOST_COMPARED = 64
 """Maximum number of nodes, and of victims on other nodes, whose costs are compared."""
 
 GREEDY_STEPS = 20_000
-"""Additional steps for greedy attempts, once the steps of the search are used up."""
+"""Additional steps for greedy attempts, after the steps of the search are used up."""
 
 ONLY_GROWTH: Kinds = frozenset({GROWTH})
 KINDS: tuple[Kinds, ...] = (
@@ -142,7 +142,7 @@ class Planning:
     def best(self, hosts: AskHosts, most: int, *, with_spare: bool) -> list[VictimPlan]:
         """Return the best plans, best first: at most `most`, each for another node.
 
-        Not for an ask that fits on a node and within the maxima of its queues.
+        Must not be called for an ask that fits on a node and within the maxima of its queues.
         """
         plans: list[Found] = []
         self._share = max(1, self._what_if.steps_left // SHARES)
@@ -165,7 +165,7 @@ class Planning:
         return False
 
     def _try_cheap(self, hosts: AskHosts, plans: list[Found], most: int) -> None:
-        """Try the nodes that need the fewest victims: any of them may have the cheapest set."""
+        """Try the nodes that need the fewest victims, as any of them may have the cheapest set."""
         for fewest, node in islice(hosts.others(), MOST_COMPARED):
             self._try(fewest, node, hosts.lacking(node), plans, most)
             if self._what_if.exhausted and (plans or self._what_if.steps > self._limit):
@@ -230,7 +230,7 @@ class Planning:
         return self._greedily(node, short)
 
     def _on_host(self, node: Node, short: Vector) -> Chosen | None:
-        """Victims for a node: the first success by kinds, then by victims on the node, then on others."""
+        """Victims for a node: the first success by kind, then by victims on the node, then on other nodes."""
         regular, by_cost = ONLY_GROWTH if self._growth else REGULAR, self._candidates.by_cost
         if not (any(short) or by_cost):
             there = self._other_nodes.cached_first(node, regular, self._beyond)
@@ -255,7 +255,7 @@ class Planning:
         return None
 
     def _cheapest(self, here: list[Candidate], node: Node, kinds: Kinds, short: Vector) -> Chosen | None:
-        """The victims of least lost work, on the node and on others; None if there are too many others."""
+        """The victims with the least lost work, on the node and on others; None if others are too many."""
         missing, gains = short, [(one, one.gives) for one in here]
         if not covers(short, self._beyond):
             missing, gains = short + self._beyond, [(one, one.gives + one.total) for one in here]
@@ -270,7 +270,7 @@ class Planning:
         return on_node, [one for one in found if not one.is_on(node)]
 
     def _alone(self, node: Node, short: Vector) -> Candidate | None:
-        """Return the first regular candidate that suffices alone; it precedes all other sets.
+        """Return the first regular candidate that suffices alone; it is before all other sets.
 
         A shortcut: most searches end here, after very few candidates.
         """
@@ -334,7 +334,7 @@ class Planning:
             yield one, no_room + one.gives
 
     def _with_spare(self, found: Found) -> VictimPlan:
-        """Return the plan with spare victims, each legal in addition to all before it."""
+        """Return the plan with spare victims, each of which is legal in addition to all before it."""
         plan, (on_node, other_nodes), _ = found
         taken = [one for one in (*on_node, *other_nodes) if self._what_if.take(one)]
         going = {victim.request for victim in plan.victims}
@@ -353,7 +353,7 @@ class Planning:
 def _without_surplus(
     taken: Sequence[tuple[Candidate, Vector]], missing: Vector
 ) -> list[tuple[Candidate, Vector]]:
-    """Return the necessary victims: those chosen last are restored first."""
+    """Return the necessary victims: the last chosen ones are restored first."""
     surplus = [-need for need in missing]
     for _, gives in taken:
         surplus = [have + amount for have, amount in zip(surplus, gives, strict=True)]

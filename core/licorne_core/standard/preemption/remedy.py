@@ -1,7 +1,7 @@
 """The remedy of preemption: victims are stopped for an ask (spec §§ 9.2, 9.5).
 
-The searches of one turn are bounded, by leaf and by work, so that an ask that preemption cannot help
-does not slow others. A pass never waits for an answer of the RM.
+The searches of one turn are bounded, by leaf and by work, so that an ask that preemption cannot help does not
+delay others. A pass never waits for an answer of the RM.
 """
 
 from itertools import islice
@@ -40,7 +40,7 @@ MOST_SEARCHES = 10
 """Maximum number of searches for the asks of a leaf in one turn (spec § 9.2)."""
 
 MOST_APPLICATIONS, MOST_ASKS = 64, 64
-"""Most further applications of a leaf, the latest ones, and most asks of each that are compared to an ask."""
+"""Maximum number of a leaf's other applications, the latest, and of asks of each, compared to an ask."""
 
 MOST_QUESTIONS = 128
 """Maximum number of asks of a partition with an open question about victims, or about their nodes."""
@@ -61,7 +61,7 @@ REASONS = {
 
 
 class NextTurn(OfThing):
-    """The leaf has used up its searches of this turn."""
+    """Blocks asks of a leaf that has used up its searches of this turn."""
 
     __slots__ = ("_remedy",)
 
@@ -101,7 +101,7 @@ class Preempting(Remedy):
         # Stored again under its own type: compiled, `search` keeps the type that `Remedy` gives it.
         self._victims: PreemptionSearch = search
         self.enabled = False
-        """False if only asks that require a node may preempt (spec § 9.5)."""
+        """True if all asks may preempt; False if only asks that require a node may (spec § 9.5)."""
         self._rm: RmContext = context.rm
         self._blockers: Blockers = context.wakeups.blockers
         self.used = self._searches = dict[Queue, int]()
@@ -110,7 +110,7 @@ class Preempting(Remedy):
         self._blockers.add(self, self.questions_open)
 
     def begin_turn(self) -> list[NextTurn]:
-        """Reset the searches of all leaves; return the blockers of asks that wait for this."""
+        """Reset the searches of all leaves; return the blockers of asks that wait for the reset."""
         self._searches.clear()
         return list(self._blockers.of(NextTurn).values())
 
@@ -129,7 +129,7 @@ class Preempting(Remedy):
         return is_ours and self.enabled and group.ask_class.required_node is None
 
     def decide(self, wants: PreemptionRequest, request: Request, now: float) -> ToPreempt | Blocker | None:
-        """The plans with victims to stop (spec § 9.2), or the blocker; None for a pause."""
+        """The plans with victims to stop (spec § 9.2), or the blocker; None during a pause."""
         context, app = self.context, wants.app
         leaf: Queue = app.leaf
         blocker = stops_preemption(context, app, wants.group) or self._kept(leaf, wants, request, now)
@@ -158,7 +158,7 @@ class Preempting(Remedy):
                 kept = context.wakeups.reserved_node_waits.note(leaf, request, found, now, until)
                 wait_for(context.escalation, wants, kept, now)
                 return kept
-            # A refusal that time may lift is searched again without a change of the books.
+            # A refusal that may end with time is searched again without a change of the books.
             wants.searched_at = version if found.until is None else ANY_VERSION
         pause(context.escalation, wants, now)
         return None
@@ -166,7 +166,7 @@ class Preempting(Remedy):
     def _kept(
         self, leaf: Queue, wants: PreemptionRequest, request: Request, now: float
     ) -> NodesReserved | None:
-        """Blocker for the reserved nodes that this ask or a similar one waits for."""
+        """Blocker for the reserved nodes for which this ask or a similar one waits; None if there is none."""
         kept: NodesReserved | None = wants.waits_for
         if wants.is_waiting(now):
             return kept
@@ -180,7 +180,7 @@ class Preempting(Remedy):
     def _find(
         self, wants: PreemptionRequest, request: Request, now: float
     ) -> tuple[VictimPlan, ...] | SearchRefusal:
-        """Plans for the ask, or the refusal by a law. `now` is in unix seconds."""
+        """Plans for the ask, or the law that refuses them. `now` is in unix seconds."""
         most = MOST_PLANS if self.asks_rm(request) else 1
         in_vain = wants.group.refused_stops
         refused = (*wants.refused, *(() if in_vain is None else in_vain.nodes))
@@ -202,7 +202,7 @@ class Preempting(Remedy):
     def clear(
         self, app: Application, request: Request, found: Blocker | None, now: float
     ) -> ToClear | FullRoot | None:
-        """Victims for an ask that only its required node stops (§ 9.5), or a blocker that prevents the stop.
+        """Victims for an ask that only its required node blocks (§ 9.5), or a blocker that prevents the stop.
 
         A full cluster is no obstacle if enough victims make room in it.
         """
@@ -240,7 +240,7 @@ class Preempting(Remedy):
 
 
 def equals_of(context: CheckContext, app: Application, request: Request, now: float) -> int:
-    """Number of asks of the queue that are like this one and may preempt now, at most `MOST_TOGETHER`.
+    """Number of asks of the queue that equal this one and may preempt now, at most `MOST_TOGETHER`.
 
     Each has to stay within the limits of its user together with the asks counted before it. An ask that the
     RM judges, or that requires exclusive use of its node, shares no room with others.
@@ -273,7 +273,7 @@ def _may_preempt(context: CheckContext, app: Application, group: AskGroup, now: 
     if app.state is AppState.ACCEPTED and any(
         quota.max_applications and not quota.counts(app.app_id) for quota in app.quotas
     ):
-        # Of several applications that do not run yet, perhaps not all may start.
+        # Of several applications that do not run yet, possibly not all may start.
         return False
     if app not in ranked or app.blocker is not None or app.gang.is_whole or group.is_bound:
         return False
@@ -287,7 +287,7 @@ def _may_preempt(context: CheckContext, app: Application, group: AskGroup, now: 
 
 
 def _is_equal(place: AskPlace, to: Request, created: float) -> bool:
-    """True if it is another ask that may preempt with this one, and is old enough."""
+    """True if it is another ask that may preempt together with this one, and is old enough."""
     request = place.request
     return (
         request is not to
@@ -301,12 +301,12 @@ def _is_equal(place: AskPlace, to: Request, created: float) -> bool:
 
 
 def _exceeds_limit(app: Application, items: Items) -> bool:
-    """True if the amounts exceed a bound other than that of a queue."""
+    """True if the amounts exceed a bound other than a queue's."""
     return any(not isinstance(quota, Queue) and excess(quota, items) for quota in app.quotas)
 
 
 def stops_preemption(context: CheckContext, app: Application, group: AskGroup) -> Blocker | None:
-    """Return the blocker that preemption cannot remove; a queue's maximum is none (spec § 9.2)."""
+    """Return the blocker that preemption cannot remove, except for a queue's maximum (spec § 9.2)."""
     blocker = ask_blocker(context, Asking(app, group))
     if not (isinstance(blocker, QuotaShortage) and isinstance(blocker.quota, Queue)):
         return blocker

@@ -74,7 +74,7 @@ def _underway(partition: Partition, request: Request) -> PreemptionCheck | None:
 
 
 def _leaving(partition: Partition, node_id: NodeId | None) -> list[Request]:
-    """Allocations on the node that are being stopped, for whomever."""
+    """Allocations on the node that are being stopped, for any ask."""
     there = () if node_id is None else partition.nodes.by_id[node_id].allocations
     found = [partition.applications[one.ask.app_id].requests[one.ask.key] for one in there]
     return [request for request in found if request.state is RequestState.PREEMPTING]
@@ -109,7 +109,7 @@ def _not_allowed(partition: Partition, app: Application, request: Request) -> Pr
 
 
 def _searched(partition: Partition, request: Request) -> PreemptionCheck:
-    """Report the last search: a new one would take too long for a reader."""
+    """Report the last search, as a new one would take too long for a reader."""
     wants = preemption_request_of(request.group)
     found: SearchRefusal | None = None if wants is None else wants.refusal
     if wants is None or found is None:
@@ -137,7 +137,7 @@ def _searched(partition: Partition, request: Request) -> PreemptionCheck:
 
 
 def _text(found: SearchRefusal) -> str:
-    """The law in the way, with the numbers of the queue whose guarantee or fair share counts."""
+    """The law that prevents preemption, with the numbers of the queue whose guarantee or share counts."""
     settled, share = in_units(found.settled), found.share
     due = f"the {in_units(found.guaranteed)} that it is guaranteed"
     if share is not None:
@@ -151,7 +151,7 @@ def _text(found: SearchRefusal) -> str:
 
 
 def _spared(found: SearchRefusal) -> str:
-    """Comparisons of priorities that protect allocations, below the meeting queue (law 6)."""
+    """Comparisons of priorities that protect allocations, in queues below the meeting queue (law 6)."""
     return "".join(
         f"; in queue {one.queue} it counts as priority {one.ask}, and who is spared there "
         f"as {one.other} or more"

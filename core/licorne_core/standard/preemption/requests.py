@@ -1,7 +1,7 @@
 """The asks that may preempt others, and when victims are searched for again (spec § 9.2).
 
-An ask may preempt others when it is old enough, and a queue's maximum or the lack of a node stops
-it. A failed search is repeated after a while, if the books have changed by then.
+An ask may preempt others when it is old enough, and a queue's maximum or the lack of a node blocks it. A
+failed search is repeated after a while, if the books have changed by then.
 """
 
 from math import inf
@@ -21,8 +21,8 @@ ANY_VERSION = -1
 class PreemptionRequest(AgedAsks):
     """The asks of a group that may preempt others (spec § 9.2).
 
-    After a failed search it is paused for a while. If nodes are reserved for others, it waits for
-    these.
+    After a failed search it is paused for a while. If nodes are reserved for others, it waits for these
+    nodes.
     """
 
     __slots__ = ("is_asking", "refusal", "refused", "searched_at", "searched_for", "waits_for", "waits_until")
@@ -34,21 +34,21 @@ class PreemptionRequest(AgedAsks):
         self.searched_at = ANY_VERSION
         """Version of the last failed search: the same search would fail again."""
         self.searched_for: Request | None = None
-        """The ask that this search was for."""
+        """The ask for which this search was made."""
         self.refusal: SearchRefusal | None = None
-        """Refusal of the last search; None if it succeeded."""
+        """Refusal of the last search; None if the search succeeded."""
         self.refused: dict[Node, None] = {}
         """Nodes refused by the RM since the last search that stopped victims or failed."""
         self.is_asking = False
         """True while the RM is being asked which victims have to be stopped."""
         self.waits_for: NodesReserved | None = None
-        """Blocker for the reserved nodes that it waits for; None for none."""
+        """Blocker for the reserved nodes for which it waits; None if it waits for none."""
         self.waits_until = -inf
-        """End of this wait, in unix seconds."""
+        """End of that wait, in unix seconds."""
         super().__init__(group, now)
 
     def age(self) -> float:
-        """`preemption.delay` of the leaf."""
+        """`preemption.delay` of the leaf, in seconds."""
         delay: float = self.app.leaf.settings.preemption_delay
         return delay
 
@@ -58,7 +58,7 @@ class PreemptionRequest(AgedAsks):
         return waits(place) and request.ask.allow_preempt_other and not request.triggered
 
     def is_paused(self, now: float) -> bool:
-        """True also while the RM is asked about victims."""
+        """True if it is paused, or while the RM is asked about victims."""
         return self.is_asking or super().is_paused(now)
 
     def held_until(self, now: float) -> float | None:
@@ -68,12 +68,12 @@ class PreemptionRequest(AgedAsks):
         return until
 
     def is_waiting(self, now: float) -> bool:
-        """True while the reserved nodes are reserved for which the asks wait."""
+        """True while the nodes for which the asks wait are reserved."""
         kept = self.waits_for
         return kept is not None and now < self.waits_until and not kept.lets_through()
 
     def end_wait(self, now: float) -> bool:
-        """End the wait for reserved nodes, if it has lasted long enough."""
+        """End the wait for reserved nodes, if it has lasted long enough; return True in that case."""
         if self.waits_for is None or now < self.waits_until:
             return False
         self.waits_for = None

@@ -64,10 +64,10 @@ from licorne_core.values.ids import AppId, QueuePath
 from licorne_core.values.resources import Resources
 
 ALLOCATIONS_OF_A_TRY: Final = 8
-"""Allocations whose examination costs as much as one try of an ask."""
+"""Number of allocations whose examination costs as much as one try of an ask."""
 
 STEPS = 20_000
-"""What-if steps of one search."""
+"""Maximum number of what-if steps of one search."""
 _FOR_ANY_CLAIM = (Law.NODES_KEPT, Law.WAITS_FOR_RELEASES)
 """Refusals after which no other claim of the ask is tried: another search follows."""
 NODES = 10
@@ -75,12 +75,12 @@ NODES = 10
 
 
 def alone() -> int:
-    """The number of equal asks where others do not count."""
+    """The number of equal asks if others do not count."""
     return 1
 
 
 class SearchRefusal(NamedTuple):
-    """The reason for finding no plan."""
+    """The reason why there is no plan."""
 
     law: Law
     queue: QueuePath
@@ -103,10 +103,10 @@ class SearchRefusal(NamedTuple):
     Of each meeting queue, the comparison with the lowest priority; the lowest queue first.
     """
     until: float | None = None
-    """Time at which the result may change by itself, in unix seconds; None for never.
+    """Time at which the result may change by itself, in unix seconds; None if it cannot.
 
-    At that time a candidate is old enough, a loss expires, or a reservation yields. It is the time
-    of the search if not all candidates that may become old enough were examined.
+    At that time a candidate is old enough, a loss expires, or a reservation yields. The time is that of the
+    search if not all candidates that may become old enough were examined.
     """
 
 
@@ -203,7 +203,7 @@ class PreemptionSearch(Search):
         refused: Collection[Node],
         equals: Callable[[], int],
     ) -> list[VictimPlan] | SearchRefusal:
-        """As `find`, by one claim of the ask that covers it."""
+        """Do the same as `find`, by one claim of the ask that covers it."""
         leaf: Queue = app.leaf
         wanted = request.ask.ask_class.items
         beyond = quota_shortage(leaf.lineage, wanted)
@@ -249,7 +249,7 @@ class PreemptionSearch(Search):
         equals: int,
         now: float,
     ) -> VictimPlan:
-        """The plan, or a better one that serves as many of the equal asks as possible together."""
+        """The plan, or a better one that helps as many of the equal asks as possible together."""
         leaf: Queue = app.leaf
         wanted = request.ask.ask_class.items
         tables = [self._counts.of(times(wanted, number)) for number in range(1, equals + 1)]
@@ -307,7 +307,7 @@ class PreemptionSearch(Search):
     def any_claim(
         self, app: Application, request: Request, now: float, holds: Callable[[Candidates], bool]
     ) -> bool:
-        """True if the predicate `holds` is true of the candidates by one of the claims that cover the ask."""
+        """True if `holds` is true for the candidates of one of the claims that cover the ask."""
         wanted, found = request.ask.ask_class.items, False
         for claim in claims_of(app.leaf, wanted, self.divisions):
             if not found and claim.covers(wanted):
@@ -333,7 +333,7 @@ class PreemptionSearch(Search):
     ) -> Spared | None:
         """First allocation on the node that the ask could have stopped instead of one of the victims.
 
-        None unless the ask's queue compares costs, as otherwise no alternative was compared.
+        None if the ask's queue does not compare costs, as then no alternative was compared.
         """
         leaf: Queue = app.leaf
         wanted = request.ask.ask_class.items
@@ -352,7 +352,7 @@ class PreemptionSearch(Search):
         return Spared(app_id=other.ask.app_id, key=other.key, lost=lost)
 
     def units(self) -> Units:
-        """The units of gangs at present."""
+        """The current units of gangs."""
         index = self._index
         return Units(index.nodes, index.applications, index.in_units)
 
@@ -372,7 +372,7 @@ MOST_COUNTED = 2_000
 
 
 def earliest(*times: float | None) -> float | None:
-    """The earliest of these times; None for none."""
+    """The earliest of these times; None if all are None."""
     return min([time for time in times if time is not None], default=None)
 
 
@@ -412,7 +412,7 @@ class _Reasons:
     __slots__ = ("_candidates", "_is_cut_off", "_least", "_left", "_times", "out")
 
     def __init__(self, candidates: Candidates) -> None:
-        """Start empty."""
+        """Start with zero counts."""
         self._candidates = candidates
         self._left = MOST_COUNTED
         # True if an allocation that was not examined may become old enough.
@@ -426,22 +426,22 @@ class _Reasons:
         return tuple(sorted(self._least.values(), key=lambda one: -one.queue.count(".")))
 
     def note_priority(self, leaf: Queue, priority: int) -> None:
-        """Note that allocations of this priority in the leaf are protected by it."""
+        """Record that their priority protects allocations of this priority in the leaf."""
         found = self._candidates.leaves.compared(leaf, priority)
         least = self._least.get(found.queue)
         if least is None or found.other < least.other:
             self._least[found.queue] = found
 
     def until(self) -> float | None:
-        """Time at which the first excluded allocation becomes a candidate; None for never.
+        """Time at which the first excluded allocation becomes a candidate; None if none ever does.
 
-        It is now if allocations that were not counted may become candidates at any time.
+        It is the time of the search if allocations that were not counted may become candidates at any time.
         """
         first = min(self._times, default=None)
         return self._candidates.now if first is None and self._is_cut_off else first
 
     def count(self, victim_leaf: VictimLeaf) -> None:
-        """Count the excluded allocations of a leaf, up to the bound."""
+        """Count the excluded allocations of a leaf, up to the maximum."""
         candidates = self._candidates
         minimum = victim_leaf.leaf.settings.preemption_minimum_runtime
         if self._left > 0:

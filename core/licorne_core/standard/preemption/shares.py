@@ -17,7 +17,7 @@ from licorne_core.values.errors import InvariantBroken
 from licorne_core.values.resources import Items
 
 MOST_KEPT: Final = 10_000
-"""Maximum number of queues whose division is kept; beyond it all are dropped, removed queues' too."""
+"""Maximum number of queues with a cached division; after that all are dropped, also of removed queues."""
 
 
 def filled(amount: int, bounds: Sequence[int], weights: Sequence[int]) -> list[int]:
@@ -43,8 +43,8 @@ def filled(amount: int, bounds: Sequence[int], weights: Sequence[int]) -> list[i
 def divided(amount: int, wanted: Sequence[int], due: Sequence[int]) -> list[int]:
     """Parts of an amount for siblings with these wanted and guaranteed amounts.
 
-    Siblings without a guarantee get nothing before those with one have all that they want. If the amount is
-    less than the guarantees, it is divided in proportion to them.
+    Siblings without a guarantee get nothing before the demand of those with one is met. If the amount is less
+    than the guarantees, it is divided in proportion to them.
     """
     first = [min(pair) for pair in zip(wanted, due, strict=True)]
     rest = amount - sum(first)
@@ -63,7 +63,7 @@ class Divisions:
     """What nodes have, divided among queues: a division is kept while no demand below its parent changes."""
 
     def __init__(self, nodes: NodeBook, dirty: Dirty | None) -> None:
-        """Divide what these nodes have; without `dirty` nothing is kept between two searches."""
+        """Divide the resources of these nodes; if `dirty` is None, nothing is cached between searches."""
         self.work = 0
         """Derived parts of the present search."""
         self._nodes = nodes
@@ -72,7 +72,7 @@ class Divisions:
         self._kept: dict[Queue, dict[str, tuple[int, dict[Queue, int]]]] = {}
 
     def refresh(self) -> None:
-        """Drop divisions among queues of another demand."""
+        """Drop divisions among queues whose demand has changed."""
         if self._dirty is None or len(self._kept) > MOST_KEPT:
             self._kept.clear()
         for parent in self._changed():
@@ -82,7 +82,7 @@ class Divisions:
             self._dirty.demands_read = self._dirty.demands.count
 
     def _changed(self) -> set[Queue]:
-        """Parents of queues of which one has another demand than known."""
+        """Parents of queues whose demand has changed."""
         dirty = self._dirty
         changed = (
             [] if dirty is None or dirty.demands is None else list(dirty.demands.since(dirty.demands_read))
@@ -116,7 +116,7 @@ class Divisions:
 
 
 def parts_of(parent: Queue, name: str, amount: int) -> dict[Queue, int]:
-    """Parts of an amount of a type that children have."""
+    """The children's parts of an amount of a type."""
     children = list(parent.children.values())
     wanted = [_wanted(child, name) for child in children]
     due = [guaranteed(child, name) for child in children]
@@ -127,7 +127,7 @@ class DueShares:
     """Fair shares of the types of an ask in one search; derived from the live books as far as needed."""
 
     def __init__(self, names: Iterable[str], divisions: Divisions) -> None:
-        """Start without any; `names` are the types of the ask."""
+        """Start without shares; `names` are the types of the ask."""
         self._names = sorted(names)
         self._divisions = divisions
         divisions.refresh()

@@ -1,7 +1,7 @@
 """Checks whether chosen victims are still to be stopped (spec §§ 9.1, 9.4, 9.5).
 
 Between the choice and the stop, an RM answers and the books change. So the laws by which the victims were
-chosen are checked again, with the books as they were for the choice.
+chosen are checked again, without the ask's promise, as for the choice.
 """
 
 from collections.abc import Callable, Sequence
@@ -54,7 +54,7 @@ def plan_stands(
     victims: Sequence[Victim],
     now: float,
 ) -> tuple[bool, int]:
-    """True if these victims, maybe none, are legal, needed and enough; and the work of the check."""
+    """True if these victims, possibly none, are legal, needed and enough; and the work of the check."""
     work = 0
     if index.nodes.get(plan.node.node_id) is plan.node:
         for claim in claims_of(app.leaf, request.ask.ask_class.items, divisions):
@@ -74,7 +74,7 @@ def _stands_by(
     victims: Sequence[Victim],
     now: float,
 ) -> tuple[bool, int]:
-    """As `plan_stands`, by one claim of the ask."""
+    """Do the same as `plan_stands`, by one claim of the ask."""
     leaf: Queue = app.leaf
     wanted = request.ask.ask_class.items
     if not claim.covers(wanted):
@@ -89,7 +89,7 @@ def _stands_by(
     done: set[Request] = set()
     for victim in victims:
         if victim.request in done:
-            # It was stopped with another member of its unit.
+            # It was stopped together with another member of its unit.
             continue
         candidate = _still_candidate(index, candidates, victim, node, going)
         if candidate is None or not what_if.take(candidate):
@@ -107,7 +107,7 @@ def _stands_by(
 def _still_candidate(
     index: VictimIndex, candidates: Candidates, victim: Victim, room_on: Node, going: set[Request]
 ) -> Candidate | None:
-    """The victim, or its unit, with the room that it frees on a node; None if it is no candidate any more."""
+    """The victim, or its unit, with the room that it frees on a node; None if it is no longer a candidate."""
     app, request, node = victim
     if index.applications.get(app.app_id) is not app:
         return None

@@ -35,7 +35,7 @@ TEXTS = {
 
 
 Needed = Callable[[Partition, PreemptionRecord, Sequence[Request]], bool]
-"""Whether the running members of a unit are still to be stopped, by partition and record."""
+"""Tells whether the running members of a unit are still to be stopped, by partition and record."""
 
 
 class Stop(NamedTuple):
@@ -48,7 +48,7 @@ class Stop(NamedTuple):
     unit: Sequence[Request]
     """The victim, and the members of its gang that are stopped or spared with it."""
     needed: Needed | None
-    """Whether the unit is still to be stopped; None if its promise decides."""
+    """Tells whether the unit is still to be stopped; None if its promise decides."""
     now: float
     outcome: Outcome
 
@@ -76,9 +76,9 @@ def stop_victims(
     outcome: Outcome,
     needed: Needed | None = None,
 ) -> None:
-    """Ask the RM to stop victims, each with its record; gangs in units shrink by them.
+    """Ask the RM to stop victims, each with its record; gangs in units lose these members.
 
-    `needed` decides whether noticed victims are still to be stopped; None for victims of a promise.
+    `needed` decides whether noticed victims are still to be stopped; it is None for victims of a promise.
     """
     units = _units(victims)
     for app, count in Counter(victim.app for victim in victims if victim.request in units).items():

@@ -1,11 +1,11 @@
 """Victims for several equal asks that preempt in the same turn (spec § 9.4).
 
-Each ask has a plan, victims and a promise of its own. But the best plan for one ask alone may cost the next
-ones more: one large victim makes room for all of them, where each ask would stop a small one. So they are
-planned for as one ask of the total size, which may be spread over nodes. The first ask gets its part of that
-plan; the others have the first right to the remaining room, and are planned for in the same way.
+Each ask has a plan, victims and a promise of its own. But the best plan for one ask alone may increase the
+cost for the next ones: one large victim makes room for all of them, where each ask would stop a small one. So
+they are planned for as one ask of the total size, which may be distributed over nodes. The first ask gets its
+part of that plan; the others have the first right to the remaining room, and are planned for in the same way.
 
-The best plan for the first ask alone stands unless a set without it is better for all.
+The best plan for the first ask alone is used unless another set is better for all.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,25 +36,25 @@ MOST_TOGETHER: Final = 4
 """Maximum number of asks that are planned for as one."""
 
 FEW_NODES: Final = 16
-"""Nodes of a partition of which all are compared."""
+"""Number of nodes up to which all nodes of a partition are compared."""
 
 NODES_OF_A_SIZE: Final = 4
-"""Nodes compared in a large partition for each number of asks on a node: those with the fewest victims."""
+"""Nodes compared in a larger partition for each number of asks on a node: those with the fewest victims."""
 
 MOST_LOOKED_AT: Final = 32
 """Maximum number of nodes examined for these: on reserved nodes, most victims are being stopped already."""
 
 STEPS: Final = 2_000
-"""What-if steps of one search for several asks."""
+"""Maximum number of what-if steps of a search for several asks."""
 
 MOST_ELSEWHERE: Final = 64
 """Maximum number of candidates whose nodes are compared as well if a queue exceeds its maximum."""
 
 NEVER: Final = 1 << 30
-"""Number of victims where no number suffices."""
+"""Number of victims that stands for "no number suffices"."""
 
 Least = tuple[int, ...]
-"""Lower bounds on victims by the number of asks, from 0; NEVER without room for that number."""
+"""Lower bounds on victims by number of asks, from 0; NEVER if there is no room for that number."""
 
 
 class Spot:
@@ -66,13 +66,13 @@ class Spot:
         """Set the fields."""
         self.node = node
         self.least = least
-        # Room by type of the ask, once present victims have ended; None if the node can host no ask.
+        # Room by the ask's types, once current victims have ended; None if the node can host no ask.
         self.free = free
         # Maximum number of asks that may share the node.
         self.most = most
 
     def slots(self, freed: Vector, size: Vector) -> int:
-        """Number of asks that fit, if so much is freed in addition."""
+        """Number of asks that fit if these amounts are freed in addition."""
         if self.free is None:
             return 0
         rooms = [
@@ -98,7 +98,7 @@ class Together:
         *,
         is_small: bool,
     ) -> None:
-        """Plan for `number` such asks; `beyond` is their excess over the maxima of their queues.
+        """Plan for `number` asks of this size; `beyond` is their excess over the maxima of their queues.
 
         The spots are in the order of node ids. In a partition that `is_small` any candidate may bring the
         queues below their maxima; in others only those that make room for an ask, as in a full cluster.
@@ -132,7 +132,7 @@ class Together:
         return self._part_of_first(better, beyond)
 
     def _regular(self, node: Node) -> list[Candidate]:
-        """Candidates on the node that may share a plan, in rank order."""
+        """Candidates on the node that may share a plan, in order of rank."""
         known = self._here.get(node)
         if known is None:
             candidates = self._candidates
@@ -142,7 +142,7 @@ class Together:
         return known
 
     def _same(self, plan: VictimPlan) -> list[Candidate] | None:
-        """The victims of the plan as candidates of these asks; None if one is no candidate."""
+        """The victims of the plan as candidates of these asks; None if one is not a candidate."""
         fixed = []
         for victim in plan.victims:
             found = [one for one in self._regular(victim.node) if one.victim.request is victim.request]
@@ -152,7 +152,7 @@ class Together:
         return fixed
 
     def _better_with(self, fixed: Sequence[Candidate]) -> list[Candidate] | None:
-        """A better set than the best so far, with these candidates in it; None for none."""
+        """A set with these candidates that is better than the best so far; None if there is none."""
         self._begin()
         taken = [one for one in fixed if self.what_if.take(one)]
         beyond, price = self._beyond, NO_PRICE
@@ -183,7 +183,7 @@ class Together:
         return bounds[::-1]
 
     def _may_improve(self, victims: int, price: Price) -> bool:
-        """True if a set of this price and number of victims is better than the best so far."""
+        """True if a set with this price and number of victims is better than the best so far."""
         number = len(self._chosen) + victims
         return number < NEVER and (self._key is None or (price, number) < self._key)
 
@@ -250,7 +250,7 @@ class Together:
         return freed
 
     def _part_of_first(self, chosen: Sequence[Candidate], beyond: Vector) -> VictimPlan | None:
-        """The plan for the first ask, with victims of the set: on the first node by id where it fits."""
+        """The plan for the first ask, with victims of the set: on the first node by id on which it fits."""
         for spot in self._spots:
             here = [one for one in chosen if one.victim.node is spot.node]
             freed = (0,) * len(self._size)
@@ -266,7 +266,7 @@ class Together:
 
 
 def _rest(least: Least, after: Least, asks: int, taken: int) -> int:
-    """Lower bound on further victims for so many asks, at a spot with some chosen and at later spots."""
+    """Lower bound on further victims for `asks` asks, at a spot with some chosen and at later spots."""
     return min([max(0, least[here] - taken) + after[asks - here] for here in range(asks + 1)])
 
 
@@ -293,7 +293,7 @@ def spots_for(
     *,
     is_small: bool,
 ) -> list[Spot]:
-    """The nodes to compare, by id; `tables` have the victims for each number of asks from 1.
+    """The nodes to compare, by id; `tables` have the victim counts for each number of asks from 1.
 
     With `elsewhere` they include nodes whose candidates may bring queues below their maxima.
     """
@@ -318,7 +318,7 @@ def spots_for(
 
 
 def is_least(plan: VictimPlan, tables: Sequence[VictimCounts]) -> bool:
-    """True if no nodes need fewer victims for all asks than the plan's number for each of them.
+    """True if no nodes need fewer victims for all asks than the plan's number times the asks.
 
     Even then the plan may use victims that the other asks need. Among few nodes this is searched for.
     """
@@ -331,7 +331,7 @@ def is_least(plan: VictimPlan, tables: Sequence[VictimCounts]) -> bool:
 
 
 def _plan(node: Node, on_node: list[Candidate], chosen: Sequence[Candidate], beyond: Vector) -> VictimPlan:
-    """The plan with these on the node, and others of the set as far as queues exceed their maxima."""
+    """The plan with these on the node, and other victims of the set as far as queues exceed their maxima."""
     for one in on_node:
         beyond = less(beyond, one.total)
     part = [*on_node]

@@ -21,7 +21,7 @@ _PARTS = "parts"
 
 
 class Units:
-    """The units of all gangs of a partition in one search; found lazily."""
+    """The units of all gangs of a partition in one search; they are found lazily."""
 
     __slots__ = ("_applications", "_by_app", "_by_leaf", "_growing", "_in_units", "_nodes", "looked_at")
 
@@ -49,7 +49,7 @@ class Units:
         return known
 
     def growing(self) -> dict[Application, dict[Node, int]]:
-        """The gangs that have grown, each with the nodes of its steps, and the highest step on them."""
+        """The gangs that have grown, each with the nodes of its steps and the highest step on each node."""
         if self._growing is None:
             self._growing = {}
             for app_id in self._in_units:
@@ -64,7 +64,7 @@ class Units:
         return self._growing
 
     def in_leaf(self, leaf: Queue) -> Sequence[Application]:
-        """The gangs in units of a leaf."""
+        """The gangs in units in a leaf."""
         if self._by_leaf is None:
             self._by_leaf = {}
             for app_id in self._in_units:
@@ -73,7 +73,7 @@ class Units:
         return self._by_leaf.get(leaf, ())
 
     def unit(self, app: Application, request: Request) -> Unit | None:
-        """The unit of a member of a gang in units; None for others."""
+        """The unit of a member of a gang in units; None for other requests."""
         return None if app.gang.units is None else self.of(app).get(request)
 
     def with_others(self, app: Application, request: Request) -> tuple[Victim, ...]:

@@ -1,8 +1,8 @@
 """Least numbers of victims by node, for asks of one size, cached between searches.
 
-All allocations count as victims, except those of leaves that law 5 protects from every ask. The counts
-save a search nearly all nodes: once it has a plan, only nodes with smaller counts matter. The room
-that nodes lack often shows that no plan exists, or that the ask only has to wait.
+All allocations count as victims, except those of leaves that law 5 protects from every ask. The counts save a
+search nearly all nodes: once it has a plan, only nodes with smaller counts matter. The room that nodes lack
+often shows that there is no plan, or that the ask only has to wait.
 """
 
 from collections.abc import Iterator
@@ -19,11 +19,11 @@ from licorne_core.values.resources import EMPTY, Items
 from licorne_core.values.sorted_parts import SortedParts
 
 SHAPES = 64
-"""Maximum number of sizes of asks with cached counts. The size used longest ago is dropped first."""
+"""Maximum number of ask sizes with cached counts. The size used longest ago is dropped first."""
 
 
 class CountsBySize:
-    """The victim counts of the sizes of the latest searches."""
+    """The victim counts for the sizes of the latest searches."""
 
     __slots__ = ("_by_size", "_index", "_part")
 
@@ -50,7 +50,7 @@ class CountsBySize:
 
 
 class _Known:
-    """Cached data of a node: room lacking, minimum number of victims, leaves excluded from the number."""
+    """Cached data of a node: room lacking, minimum number of victims, and leaves not counted in it."""
 
     __slots__ = ("least", "left_out", "short")
 
@@ -62,7 +62,7 @@ class _Known:
 
 
 class VictimCounts:
-    """The nodes for asks of one size, by their least number of victims.
+    """The nodes for asks of one size, by their minimum number of victims.
 
     A node cannot host the ask if it is too small, drained, or reserved exclusively for another ask. Always
     true after `refresh`: the room that every other node lacks is cached. The node is in the rank of its
@@ -123,13 +123,13 @@ class VictimCounts:
         return self._measure_unread()
 
     def in_order(self) -> Iterator[tuple[int, Node]]:
-        """Least number of victims, and node: the smallest number first, then by id."""
+        """Minimum number of victims, and node: the smallest number first, then by id."""
         for least in sorted(self._ranks):
             for node in self._in_rank(least):
                 yield least, node
 
     def least(self, node_id: NodeId) -> int | None:
-        """Least number of victims on the node; None if no number suffices."""
+        """Minimum number of victims on the node; None if no number suffices."""
         known = self._known.get(node_id)
         return None if known is None else known.least
 
@@ -138,7 +138,7 @@ class VictimCounts:
         return self._in_rank(0)
 
     def least_lacking(self) -> Vector | None:
-        """Least room that any node lacks, by type of the ask; None without nodes."""
+        """Minimum of the room that any node lacks, by the ask's types; None if there are no nodes."""
         least = [amounts.first() for amounts in self._amounts]
         known = tuple([amount for amount in least if amount is not None])
         return known if len(known) == len(least) else None
@@ -178,7 +178,7 @@ class VictimCounts:
         return measured
 
     def _measure(self, node: Node) -> None:
-        """Derive the room that the node lacks, and its least number of victims."""
+        """Derive the room that the node lacks, and its minimum number of victims."""
         left_out: dict[Queue, None] = {}
         short = self._lacking(node)
         least = None if short is None else self._fewest(node, short, left_out)

@@ -36,11 +36,11 @@ class NodeContents(NamedTuple):
 
 
 MOST_LEAVES = 10_000
-"""Bound on leaves with a cached order. All orders are dropped beyond, those of removed leaves included."""
+"""Maximum number of leaves with a cached order; after that all are dropped, also of removed leaves."""
 
 
 MOST_REMOVED = 64
-"""Removed nodes that stay in a cache at most, in addition to an eighth of the present ones."""
+"""Maximum number of removed nodes in a cache, in addition to an eighth of the current ones."""
 
 
 def removed_of(known: Collection[NodeId], nodes: Mapping[NodeId, Node]) -> list[NodeId]:
@@ -78,7 +78,7 @@ class VictimIndex:
         self.applications = applications
         self.reserved = reserved
         self.losses = losses
-        # All nodes, some removed ones among them, and the birth number of the newest.
+        # All nodes, including some removed ones, and the birth number of the newest node.
         self._ids: SortedParts[NodeId] = SortedParts()
         self._listed: set[NodeId] = set()
         self._newest = 0
@@ -192,9 +192,9 @@ def promised_on(node: Node, applications: Mapping[AppId, Application]) -> Mappin
     """Amounts promised to asks that have the node reserved; None if no further ask may use it.
 
     Further asks may use the room that the promises leave. But an ask that requires the node, or whose
-    reservation is exclusive, has it alone; and noticed victims may still be spared, which leaves no room. An
-    ask with a predicate has the node alone too: the RM judges the node as it is and, as it is not notified of
-    promises, would name more victims than needed.
+    reservation is exclusive, shares the node with no other; and noticed victims may still be spared, which
+    leaves no room. An ask with a predicate does not share the node either: the RM judges the node as it is
+    and, as it is not notified of promises, would name more victims than needed.
     """
     promised: dict[str, int] = {}
     for reservation in node.reservations.values():
@@ -217,7 +217,7 @@ def any_noticed(node: Node, applications: Mapping[AppId, Application]) -> bool:
 
 
 def room_shortage(node: Node, wanted: Items, promised: Mapping[str, int] = EMPTY) -> Vector:
-    """Amounts to free on the node, by type of the ask, in addition to present victims.
+    """Amounts to free on the node, by the ask's types, in addition to current victims.
 
     `promised` are the amounts on it that were promised to other asks.
     """

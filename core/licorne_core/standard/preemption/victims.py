@@ -22,27 +22,27 @@ from licorne_core.values.resources import Items, charge
 OPTED_OUT = 2
 ORIGINATOR = 1
 GROWTH = -1
-"""Kind of a step of a gang in units, of regular victims; it is stopped before all others."""
+"""Kind of a gang step with only regular victims; it is stopped before all others."""
 
 Age = tuple[int, float, str, str]
-"""Kind, negated time of the ask, application, key. Unique in a partition."""
+"""Kind, negated time of the ask, application, key; unique in a partition."""
 
 Cost = tuple[int, int, int, bool, float, str, str]
-"""Kind, priority, lost work, whether the checkpoint is assumed, then as in `Age`."""
+"""Kind, priority, lost work, True if the checkpoint is assumed, then as in `Age`."""
 
 Price = tuple[int, int]
-"""Priority and lost work of victims, compared in this order; NO_PRICE where costs are not compared."""
+"""Priority and lost work of victims, compared in this order; NO_PRICE if costs are not compared."""
 
 NO_PRICE: Price = (-(2**31), 0)
 
 PARTS = 10**9
-"""Parts of the cluster in which lost work is counted."""
+"""Number of parts of the cluster in which lost work is counted."""
 
 MOST_LOST = 1e30
 """Maximum lost work of one victim."""
 
 COST_TAG = "licorne/preemption-cost"
-"""Tag of an ask with the cost of one second of lost work: 0 or more, by default 1."""
+"""Tag of an ask with the cost of one second of lost work: 0 or more; the default is 1."""
 
 
 def kind_of(request: Request) -> int:
@@ -67,7 +67,7 @@ def costs_of(request: Request, lost: int) -> Cost:
 def loss_price(request: Request, seconds: float, size: Mapping[str, int]) -> int:
     """Lost work of this many seconds: the request's share of the cluster `size`, times seconds and cost.
 
-    In whole numbers, so that totals do not depend on their order.
+    The result is a whole number, so that totals do not depend on their order.
     """
     items = request.ask.ask_class.items
     part = sum([value / size[name] for name, value in items if size.get(name)])
@@ -110,7 +110,7 @@ class Victim(NamedTuple):
 
 
 class Unit:
-    """Members of one gang that are stopped together: a step, or the whole gang. By identity."""
+    """Members of one gang that are stopped together: a step, or the whole gang. Compared by identity."""
 
     __slots__ = ("_by_node", "first", "grows", "kind", "parts", "step", "victims", "whole")
 
@@ -121,7 +121,7 @@ class Unit:
         step: int = 0,
         whole: "Unit | None" = None,
     ) -> None:
-        """Set the fields; a step has the `whole` gang."""
+        """Set the fields; a step gets the `whole` gang."""
         self.victims = victims
         self.whole = whole
         # The youngest member, by which the unit is ranked.
@@ -135,8 +135,7 @@ class Unit:
             self.kind |= kind_of(victim.request)
         # Number of the step; 0 for the whole gang.
         self.step = step
-        # The step if all its members are regular, else 0. Such steps are stopped first, from the highest
-        # down.
+        # The step if all its members are regular, else 0. Such steps are stopped first, the highest first.
         self.grows = 0 if self.kind else step
         # Charges for the parts of the gang.
         self.parts = parts
@@ -146,7 +145,7 @@ class Unit:
         return self._by_node.get(node, ())
 
     def ranked_by(self, request: Request) -> tuple[Request, ...]:
-        """All members if this request ranks the unit; else none."""
+        """All members if the unit's rank is that of this request; else none."""
         return tuple([victim.request for victim in self.victims]) if self.first.request is request else ()
 
 
@@ -189,24 +188,24 @@ class Candidate:
         self.charges = charges
 
     def is_on(self, node: Node) -> bool:
-        """True if it, or a member of its unit, is on the node."""
+        """True if the candidate, or a member of its unit, is on the node."""
         return self.victim.node is node if self.unit is None else bool(self.unit.on(node))
 
 
 class WhatIf:
-    """What-if books: victims are removed from allowances and restored, in a bounded number of steps."""
+    """What-if books: victims are removed from allowances and restored, in a limited number of steps."""
 
     __slots__ = ("_most", "gave_up", "steps", "steps_left")
 
     steps_left: int
-    """Steps left for the present attempt."""
+    """Steps left for the current attempt."""
     steps: int
     """Steps so far, of all attempts."""
     gave_up: bool
     """True if the last attempt used up its steps."""
 
     def __init__(self, most: int) -> None:
-        """Allow `most` steps, branch from those of greedy attempts."""
+        """Allow `most` steps, in addition to those of greedy attempts."""
         self._most = most
         self.steps_left = most
         self.steps = 0
@@ -249,12 +248,12 @@ def covers(vector: Vector, missing: Vector) -> bool:
 
 
 def less(missing: Vector, given: Vector) -> Vector:
-    """Amounts still missing after `given`; never below zero."""
+    """Amounts still missing after `given`; never negative."""
     return tuple([need - have if need > have else 0 for need, have in zip(missing, given, strict=True)])
 
 
 def amounts_of(victims: Sequence[Victim]) -> Items:
-    """Amounts of these victims together."""
+    """Total amounts of these victims."""
     if len(victims) == 1:
         return victims[0].request.ask.ask_class.items
     total: dict[str, int] = {}
@@ -276,7 +275,7 @@ class Running(NamedTuple):
 
     @property
     def may_go(self) -> bool:
-        """True if the allocation is confirmed, and not being stopped."""
+        """True if the allocation is confirmed, and is not being stopped."""
         request = self.request
         return request.allocation is self.allocation and request.state in MAY_GO
 
@@ -284,15 +283,15 @@ class Running(NamedTuple):
 class LeafAllocations:
     """Cached allocations of a leaf by age.
 
-    Always true after `refresh`: `order` has all possible victims of the leaf, in rank order. It may
-    have other booked allocations too, and a few that have ended. `largest` is the largest amount of
-    one allocation in `order`, by type.
+    Always true after `refresh`: `order` has all possible victims of the leaf, in order of rank. It may also
+    have other booked allocations, and a few ended ones. `largest` is the largest amount of one allocation in
+    `order`, by type.
     """
 
     __slots__ = ("_added", "_known", "_leaf", "_median", "_released", "_seen", "largest", "order")
 
     def __init__(self, leaf: Queue) -> None:
-        """Start empty."""
+        """Start without allocations."""
         self._leaf = leaf
         self.order: list[Running] = []
         self.largest: dict[str, int] = {}
@@ -348,7 +347,7 @@ class LeafAllocations:
             raise InvariantBroken(f"P5: {self._leaf!r}: {len(here)} may go, {len(kept)} are kept")
 
     def _new_in(self, app: Application) -> Iterator[Running]:
-        """Yield booked allocations of the application that are not in `order`, latest first."""
+        """Yield booked allocations of the application that are not in `order`, the latest first."""
         for request in reversed(app.requests.values()):
             if request.state in BOOKED:
                 allocation = request.allocation

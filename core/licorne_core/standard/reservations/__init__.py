@@ -2,7 +2,7 @@
 
 In: asks that fit no open node. Out: reservations, which the ledger books (`ledger/reserving.py`), and the
 asks that are placed before all others. `remedy.py` finds the node, `stage.py` places the ask, and `review.py`
-finds reservations without use.
+finds unused reservations.
 """
 
 from typing import Final

@@ -26,7 +26,7 @@ def _reserve(partition: Partition, decision: ToReserve, now: float, _: Outcome) 
 
 
 def _give_up(partition: Partition, found: ToGiveUp, now: float, _: Outcome) -> None:
-    """Carry out the result of a review, and schedule another one if it may find more."""
+    """Apply the result of a review, and schedule another one if it may find more."""
     yielded, nodes = review_of(partition).yielded, partition.nodes.by_id
     if found.findings is not None:
         for node in yielded:

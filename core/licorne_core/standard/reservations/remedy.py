@@ -31,7 +31,7 @@ class Reserving(Remedy):
         return self.context.may_hold and (over is None or over is self.context.tree.root)
 
     def decide(self, wants: ReservationRequest, request: Request, now: float) -> ToReserve | Blocker | None:
-        """The node to reserve, or the blocker. None while an earlier remedy is not paused."""
+        """The node to reserve, or the blocker. None while an earlier remedy has not been paused."""
         context, app, ask_class = self.context, wants.app, wants.group.ask_class
         for other in wants.group.remedy_requests.values():
             if other.step < wants.step and now >= other.paused_until:
@@ -50,9 +50,8 @@ class Reserving(Remedy):
         return ToReserve(app, request, found, is_full) if isinstance(found, Node) else found
 
     def _starves(self, ask_class: AskClass) -> bool:
-        """True if smaller asks would use all room that becomes free in a full cluster, for ever.
+        """True if smaller asks would use all room that becomes free in a full cluster, forever.
 
-        This happens to asks of which no node can hold two. A smaller ask starts when a single allocation
-        ends.
+        This affects asks of which no node can hold two. A smaller ask starts when a single allocation ends.
         """
         return ask_class.required_node is None and self.context.node_book.is_large(ask_class.items)

@@ -6,21 +6,21 @@ the reservation
 
 * is *idle*: its ask could not be placed even on the empty node. A maximum, a limit, the state of its
   application or a refusal of the RM has been an obstacle for as long as `reservation.idle.timeout`;
-* *gives way*: its ask would take its queue above the guarantee, and the node has room for a *rival*: an
-  ask that stays within its own queue's guarantee and that only the nodes stop. A rival without room
-  stays one until the next review, and ends the first such reservation whose node has room by then.
-  The node is not reserved again before the next review, as the rival may come later in the order than
-  asks that would reserve the node.
+* *gives way*: its ask would take its queue above the guarantee, and the node has room for a *rival*: an ask
+  that stays within its own queue's guarantee and that only the nodes stop. A rival without room remains a
+  rival until the next review, and ends the first such reservation whose node has room by then. The node is
+  not reserved again before the next review, as the rival may come later in the order than asks that would
+  reserve the node.
 
-The priority pass serves no ask above its queue's guarantee on a node where a rival fits. The rival of
-highest priority, and of these the oldest one, is served instead. The reservation stays.
+The priority pass places no ask above its queue's guarantee on a node where a rival fits. It places the rival
+of highest priority instead, and of these the oldest one. The reservation stays.
 
 A node that is given up is open. The ask is pending under its old rank, and may have another node
 reserved as soon as only the nodes stop it. A reservation with a promise never gives way, as victims
 were stopped for it (spec § 9.4.8).
 
 A review covers a bounded number of reservations, and of groups of the backlog. The next review continues
-behind them. So the time until each reservation and each group is reviewed depends only on their numbers.
+after them. So the time until each reservation and each group is reviewed depends only on their numbers.
 """
 
 from typing import NamedTuple
@@ -63,7 +63,7 @@ class ReviewFinding(NamedTuple):
 class ToGiveUp(NamedTuple):
     """A decision: reservations that lose their nodes.
 
-    `idle` ones could not use their nodes, `yielded` ones give way.
+    `idle` reservations could not use their nodes; `yielded` ones give way.
     """
 
     idle: list[Reservation]
@@ -78,22 +78,22 @@ class Review(Stage):
     def __init__(self, context: CheckContext) -> None:
         """Start without a due review."""
         self.due: list[float] = []
-        """Time from which a review is due, in unix seconds; empty if none is."""
+        """Time from which a review is due, in unix seconds; empty if none is due."""
         super().__init__(context, Position.BEHIND, self.due)
         self.yielded: dict[Node, None] = {}
-        """Nodes that the last review took from asks: they are not reserved before the next one."""
+        """Nodes that the last review took from asks, and that are not reserved before the next one."""
         self._rivals: dict[AskClass, list[AskGroup]] = {}
         self.search = Search(COMPARISONS_OF_A_TRY)
         """`work` counts comparisons of nodes with asks."""
         context.effort.count(self.search)
 
     def call(self, now: float) -> None:
-        """Make a review due at unix seconds `now`."""
+        """Make a review due at `now`, in unix seconds."""
         self.due[:] = (now,)
         self.context.wakeups.waiting.runnable = True
 
     def decide(self, now: float) -> ToGiveUp:
-        """Review some reservations at unix seconds `now`; return those to release."""
+        """Review some reservations at `now`, in unix seconds; return those to release."""
         self.due.clear()
         reserved = self.context.wakeups.reserved
         findings: dict[Reservation, ReviewFinding] = {}
@@ -138,7 +138,7 @@ class Review(Stage):
         return holder
 
     def _rival_on(self, node: Node, reservation: Reservation) -> Holder | None:
-        """The first rival that fits on the node; None for none."""
+        """The first rival that fits on the node; None if there is none."""
         is_own = reservation.node_id == node.node_id
         first: AskGroup | None = None
         for group in self.context.wakeups.backlog.first_groups(MOST_GROUPS):
@@ -150,7 +150,7 @@ class Review(Stage):
         return None if first is None else Holder(first.app.leaf, first.app, first.first().request)
 
     def _first_in_order(self, node: Node, reservation: Reservation, holder: Holder) -> Holder:
-        """The first ask in order among the holder and asks of its size that the node takes."""
+        """The first ask in order among the holder and asks of its size for which the node has room."""
         items = holder.request.ask.ask_class.items
         types, is_own = self.context.dirty.ranks.types, reservation.node_id == node.node_id
         found, best = holder, place_in_order(holder.app, holder.request.place[:3], types)
@@ -190,7 +190,7 @@ class Review(Stage):
         return now if reservation.idle_since is None else reservation.idle_since
 
     def _is_refused(self, reservation: Reservation, request: Request) -> bool:
-        """True if the RM has refused the node to the ask, and all victims there have ended."""
+        """True if the RM has refused the node to the ask, and all victims on the node have ended."""
         node_id, promise = reservation.node_id, request.promise
         if node_id is None or not self.context.nodes[node_id].is_refused(request.ask.ask_class):
             return False
@@ -212,7 +212,7 @@ class Review(Stage):
         return dict(sorted(found.items(), key=lambda item: _class_key(item[0])))
 
     def _is_rival(self, group: AskGroup, *, strict: bool = False) -> bool:
-        """True if the group is a rival: pending asks within the guarantee that are blocked by nodes alone.
+        """True if the group is a rival: pending asks within the guarantee that are blocked only by nodes.
 
         The group found no node at its last try, which may be long ago. With `strict` the cluster as a whole
         must have room for an ask.
@@ -225,7 +225,7 @@ class Review(Stage):
         return self._is_free(group, strict=strict)
 
     def _is_free(self, group: AskGroup, *, strict: bool) -> bool:
-        """True if only the nodes stop the group now; without `strict`, a full cluster may stop it too."""
+        """True if only the nodes block the group now; unless `strict`, a full cluster may block it too."""
         app: Application = group.app
         if not app.is_ranked:
             return False
@@ -236,7 +236,7 @@ class Review(Stage):
 
 
 class Overdue(Stage):
-    """A review that has waited for the end of a pass for too long."""
+    """A review that has waited too long for the end of a pass."""
 
     def __init__(self, review: Review) -> None:
         """Begin the turn with this review."""
@@ -244,7 +244,7 @@ class Overdue(Stage):
         self._review = review
 
     def decide(self, now: float) -> ToGiveUp | None:
-        """The review, if it is overdue; else None."""
+        """The result of the review if it is overdue; else None."""
         return self._review.decide(now) if now >= self._review.due[0] + OVERDUE else None
 
 
@@ -262,7 +262,7 @@ def _class_key(ask_class: AskClass) -> tuple[Items, str]:
 
 
 def holder_blocker(context: CheckContext, holder: Holder) -> Blocker | None:
-    """First blocker of a reserved ask, apart from the nodes.
+    """First blocker of a reserved ask other than its nodes.
 
     A full cluster does not count, as an empty node would make room in it; nor do unanswered checks,
     which are answered or time out soon.

@@ -18,12 +18,12 @@ class Reserved(Stage):
     """Reserved asks: they are placed, or victims are stopped on the node that they require."""
 
     def __init__(self, context: CheckContext, review: Review) -> None:
-        """Operate in the partition of the context; `review` decides which reservations give way."""
+        """Serve the partition of the context; `review` decides which reservations give way."""
         super().__init__(context, Position.RESERVED, context.wakeups.reserved.ready)
         self._review = review
 
     def decide(self, now: float) -> Candidate | ToClear | ToGiveUp | None:
-        """First reserved ask that can be placed, on its node or on another one."""
+        """First reserved ask that can be placed on its node or on another one, or an action for one."""
         context = self.context
         types = context.dirty.ranks.types
         reserved = context.wakeups.reserved
