@@ -29,6 +29,13 @@ PASSING = (
         nth=3,
     ),
     Defect(
+        "last-messages-are-dropped",
+        "_Record.counts",
+        swap("self . _gone_at + LAST_SECONDS", "self._gone_at"),
+        "a stream that its owner has ended in order ends as if the owner had failed",
+        STREAMS,
+    ),
+    Defect(
         "window-without-a-bound",
         "PackedCall.send",
         never("_room"),

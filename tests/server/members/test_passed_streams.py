@@ -12,10 +12,11 @@ from licorne.si.v1 import si_pb2 as si
 from licorne.v1 import session_pb2 as sp
 from licorne_core.values.ids import RmId
 from licorne_server.assembly.server import Server
-from licorne_server.services.members import packing
+from licorne_server.services.members import packing, passing
 from licorne_server.store.coordination.secret import METADATA
 from licorne_server.transport.loop import unfinished
 from support.members import Seat
+from support.patience import PATIENCE
 from support.peers.members import SECRET, Deployment, members
 from support.peers.shim import Call, RawSession, Shim, ask, connected, eventually, new_allocations, node
 from support.peers.tls import Bearing, connected_as, tls
@@ -102,6 +103,25 @@ async def test_idle_streams_end_when_the_owner_changes(two: Deployment, shim: Sh
     two.give("rm", "a")
     for call in calls:
         assert (await call.ending())[0] is UNAVAILABLE
+
+
+@pytest.mark.parametrize(("seconds", "code"), [(PATIENCE, grpc.StatusCode.OK), (0.0, UNAVAILABLE)])
+async def test_the_last_messages_of_an_owner_that_is_gone_count_for_a_while(
+    two: Deployment, shim: Shim, monkeypatch: pytest.MonkeyPatch, seconds: float, code: grpc.StatusCode
+) -> None:
+    """A member ends its calls in order before it leaves; its last messages may arrive later."""
+    monkeypatch.setattr(passing, "LAST_SECONDS", seconds)
+    allocations, _, _ = await opened(shim)
+    ownership = two.servers["a"].ownership
+    assert isinstance(ownership, Seat)
+    ownership.table = without_b = Deployment()
+    without_b.add(two.member("a"))
+    without_b.rms = dict(two.rms)
+    if seconds:
+        await shim.ask(allocations, ask("last", vcore=1))
+        assert set(await new_allocations(allocations, 1)) == {"last"}
+        await allocations.half_close()
+    assert (await allocations.ending())[0] is code
 
 
 async def drained(call: Call) -> tuple[grpc.StatusCode, str, list[Any]]:

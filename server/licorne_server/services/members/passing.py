@@ -1,13 +1,15 @@
 """Calls that this member passes on to others, over one stream to each.
 
-A passed call belongs to the epoch of its RM's record. When the record names another owner, or
-its owner is gone, the call ends with UNAVAILABLE, and later messages of the former owner are dropped.
-Clients of `si.v1` check no epochs: this member does it for them, as it sees both records.
+A passed call belongs to the epoch of its RM's record. When the record names another owner, the call ends
+with UNAVAILABLE, and later messages of the former owner are dropped. When its owner is gone, this happens
+`LAST_SECONDS` later: a member that stops ends its calls in order, and the record may be read before its last
+messages. Clients of `si.v1` check no epochs: this member does it for them, as it sees both records.
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from math import inf
 from typing import Any
 
 import grpc
@@ -31,6 +33,9 @@ CONNECT_SECONDS = 5.0
 
 CHECK_SECONDS = 0.25
 """Seconds between two checks of the records of the RMs whose calls are passed on."""
+
+LAST_SECONDS = 3.0
+"""Seconds in which the last messages of an owner that is gone still count, unless there is another one."""
 
 STALL_SECONDS = 30.0
 """Seconds without progress after which the reader of a passed call is cut off."""
@@ -153,10 +158,11 @@ class _Record:
         found = snapshot.rms.get(rm_id)
         self._epoch = 0 if found is None else found.epoch
         self._is_seen = False
-        self.counts(snapshot)
+        self._gone_at = inf
+        self.counts(snapshot, 0.0)
 
-    def counts(self, snapshot: Snapshot) -> bool:
-        """True as long as the snapshot names no other owner."""
+    def counts(self, snapshot: Snapshot, now: float) -> bool:
+        """True as long as the snapshot names no other owner; `now` is in the loop's time."""
         found = snapshot.rms.get(self.rm_id)
         if found is None:
             return True
@@ -166,7 +172,10 @@ class _Record:
                 return found.epoch <= self._epoch
             self._is_seen = True
         # An owner that claims the RM again raises the epoch, and ends the earlier calls by itself.
-        return found.owner == self._owner and self._owner in snapshot.members
+        if found.owner != self._owner:
+            return False
+        self._gone_at = inf if self._owner in snapshot.members else min(self._gone_at, now)
+        return now < self._gone_at + LAST_SECONDS
 
 
 class Passing:
@@ -261,7 +270,7 @@ class Passing:
             CallError: see `call`.
         """
         with self._passed(await self._begin(member, method, context, rm_id), member, rm_id) as call:
-            record = self._records[call]
+            record, now = self._records[call], asyncio.get_running_loop().time
 
             async def up() -> None:
                 message: bytes | None = first
@@ -275,7 +284,7 @@ class Passing:
 
             async def down() -> None:
                 while (message := await call.receive()) is not None:
-                    if not record.counts(self._ownership.snapshot()):
+                    if not record.counts(self._ownership.snapshot(), now()):
                         _lose(call, rm_id)
                         break
                     await stream.write(message)
@@ -337,9 +346,9 @@ class Passing:
                 log.exception("owners of passed calls not followed")
 
     async def _look(self) -> None:
-        snapshot = self._ownership.snapshot()
+        snapshot, now = self._ownership.snapshot(), asyncio.get_running_loop().time()
         for call, record in tuple(self._records.items()):
-            if not record.counts(snapshot):
+            if not record.counts(snapshot, now):
                 _lose(call, record.rm_id)
         for member_id in self._connections.keys() - snapshot.members.keys():
             if self._connections[member_id].is_idle:
