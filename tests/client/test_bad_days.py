@@ -22,7 +22,7 @@ from licorne import (
 from licorne.si.v1 import si_pb2 as si
 from licorne.v1.session_pb2 import Drain, Goodbye, UpdateRequest
 from support.patience import PATIENCE
-from support.peers.scripted import ScriptedStream, scripted
+from support.peers.scripted import ScriptedStream, scripted, served
 
 QUICK = RetryConfig(initial=0.01, maximum=0.02)
 
@@ -226,12 +226,10 @@ async def test_a_drain_notice_is_obeyed() -> None:
     ends: list[float] = []
     loop = asyncio.get_running_loop()
 
+    @served
     async def drains(stream: ScriptedStream) -> None:
-        await stream.welcome()
-        await stream.replay()
         drain = Drain(reason="upgrade", retry_after_milliseconds=300)
         await stream.write(number=2, drain=drain)
-        await stream.until_goodbye()
         await stream.write(number=3, goodbye=Goodbye())
         ends.append(loop.time())
 

@@ -12,7 +12,7 @@ from licorne.callbacks import MAX_REASON, Callbacks
 from licorne.v1 import session_pb2 as pb
 from licorne.v1.session_pb2 import PredicateAnswer, Predicates, UpdateRequest
 from support.patience import PATIENCE
-from support.peers.scripted import ScriptedStream, listening, scripted
+from support.peers.scripted import ScriptedStream, listening, scripted, served
 from support.peers.shim import eventually
 
 
@@ -132,15 +132,13 @@ async def test_predicate_checks_are_answered(function: Callable[[PredicateCheck]
     """Plain and async functions decide alike; nodes outside the check are left out."""
     done = asyncio.Event()
 
+    @served
     async def script(stream: ScriptedStream) -> None:
-        await stream.welcome()
-        await stream.replay()
         await stream.write(number=2, predicate_checks=listed(asking(7)))
         request = await stream.read()
         assert answered(request) == {"n2": "no gpu"}
         assert answers_in(request)[0].id == 7
         done.set()
-        await stream.until_goodbye()
 
     async with scripted(script) as target, listening(target, predicates=function):
         await eventually(done.is_set)
@@ -151,13 +149,11 @@ async def test_reasons_of_any_length_can_be_sent() -> None:
     done = asyncio.Event()
     text = "é" * 1_000_000
 
+    @served
     async def script(stream: ScriptedStream) -> None:
-        await stream.welcome()
-        await stream.replay()
         await stream.write(number=2, predicate_checks=listed(asking()))
         assert answered(await stream.read()) == {"n1": text[:MAX_REASON], "n2": text[:MAX_REASON]}
         done.set()
-        await stream.until_goodbye()
 
     def verbose(check: PredicateCheck) -> Mapping[str, str]:
         return dict.fromkeys(check.nodes, text)
@@ -175,9 +171,8 @@ async def test_a_check_says_all_there_is_to_know() -> None:
         asked.append(check)
         return {}
 
+    @served
     async def script(stream: ScriptedStream) -> None:
-        await stream.welcome()
-        await stream.replay()
         await stream.write(number=2, predicate_checks=listed(asking()))
         gone = asking(2)
         gone.allocation_key = "gone"
@@ -187,7 +182,6 @@ async def test_a_check_says_all_there_is_to_know() -> None:
             answers += answers_in(await stream.read())
         assert answers == [PredicateAnswer(id=1), PredicateAnswer(id=2)]
         done.set()
-        await stream.until_goodbye()
 
     ask = Ask(key="k", application_id="a", resources={"vcore": 1}, tags={"gpu": "yes"})
     async with scripted(script) as target, listening(target, predicates=note) as rm:
@@ -217,9 +211,8 @@ async def test_a_slow_function_holds_up_nothing_else() -> None:
         hold.wait(PATIENCE)
         return {}
 
+    @served
     async def script(stream: ScriptedStream) -> None:
-        await stream.welcome()
-        await stream.replay()
         await stream.write(number=2, predicate_checks=listed(asking()))
         request = await stream.read()
         assert request is not None
@@ -227,7 +220,6 @@ async def test_a_slow_function_holds_up_nothing_else() -> None:
         hold.set()
         assert answered(await stream.read()) == {}
         done.set()
-        await stream.until_goodbye()
 
     try:
         async with scripted(script) as target, listening(target, predicates=wait) as rm:
@@ -253,16 +245,14 @@ async def test_what_fails_or_takes_too_long_is_not_answered() -> None:
 
     done = asyncio.Event()
 
+    @served
     async def script(stream: ScriptedStream) -> None:
-        await stream.welcome()
-        await stream.replay()
         for number in (1, 2, 3):
             check = asking(number, deadline_milliseconds=20)
             await stream.write(number=number + 1, predicate_checks=listed(check))
         await stream.write(number=5, predicate_checks=listed(asking(4)))
         assert answers_in(await stream.read()) == [PredicateAnswer(id=4)]
         done.set()
-        await stream.until_goodbye()
 
     async with scripted(script) as target, listening(target, predicates=judge) as rm:
         await rm.ready()

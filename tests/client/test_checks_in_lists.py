@@ -14,7 +14,7 @@ from licorne.session import Stamp, Stats
 from licorne.v1 import session_pb2 as pb
 from licorne.v1.session_pb2 import PredicateAnswer
 from support.patience import PATIENCE
-from support.peers.scripted import ScriptedStream, listening, scripted
+from support.peers.scripted import ScriptedStream, listening, scripted, served
 from support.peers.shim import eventually
 
 MANY = 2_500
@@ -82,9 +82,8 @@ async def test_a_plain_function_judges_a_list_in_order() -> None:
         judged.append(asked.id)
         return odd_ones(asked)
 
+    @served
     async def script(stream: ScriptedStream) -> None:
-        await stream.welcome()
-        await stream.replay()
         for number, begin in enumerate(range(1, MANY, 500), 2):
             checks = [wire(place) for place in range(begin, begin + 500)]
             await stream.write(number=number, predicate_checks=pb.PredicateChecks(checks=checks))
@@ -94,7 +93,6 @@ async def test_a_plain_function_judges_a_list_in_order() -> None:
         # Far fewer messages than answers, however slow the machine is.
         assert messages < MANY / 2
         done.set()
-        await stream.until_goodbye()
 
     async with scripted(script) as target, listening(target, predicates=judge) as rm:
         await eventually(done.is_set)
@@ -114,15 +112,13 @@ async def test_async_functions_judge_a_list_at_once() -> None:
         await go_on.wait()
         return odd_ones(asked)
 
+    @served
     async def script(stream: ScriptedStream) -> None:
-        await stream.welcome()
-        await stream.replay()
         checks = [wire(number) for number in range(1, 101)]
         await stream.write(number=2, predicate_checks=pb.PredicateChecks(checks=checks))
         answers, _ = await read_answers(stream, 100)
         assert sorted(answer.id for answer in answers) == list(range(1, 101))
         done.set()
-        await stream.until_goodbye()
 
     async with scripted(script) as target, listening(target, predicates=judge):
         await eventually(done.is_set)

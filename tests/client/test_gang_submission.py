@@ -18,7 +18,17 @@ from licorne import (
 from licorne.cache import Cache
 from licorne.si.v1 import si_pb2 as si
 from licorne.v1.session_pb2 import UpdateRequest
-from support.peers.scripted import FIRST, GANG, KEYS, LEADER, WORKERS, ScriptedStream, listening, scripted
+from support.peers.scripted import (
+    FIRST,
+    GANG,
+    KEYS,
+    LEADER,
+    WORKERS,
+    ScriptedStream,
+    listening,
+    scripted,
+    served,
+)
 from support.peers.shim import eventually
 
 
@@ -134,9 +144,8 @@ async def test_the_placeholders_follow_their_application_on_the_wire() -> None:
     """Placeholders follow their application in separate requests, and the client confirms ends itself."""
     requests: list[UpdateRequest] = []
 
+    @served
     async def script(stream: ScriptedStream) -> None:
-        await stream.welcome()
-        await stream.replay()
         while len(requests) < 3:
             requests.append(await stream.read() or UpdateRequest())
         accepted = si.ApplicationResponse(accepted=[si.AcceptedApplication(applicationID="a")])
@@ -146,7 +155,6 @@ async def test_the_placeholders_follow_their_application_on_the_wire() -> None:
         release = si.AllocationRelease(allocationKey=FIRST, terminationType=si.TIMEOUT)
         await stream.write(number=4, allocations=si.AllocationResponse(released=[release]))
         requests.append(await stream.read() or UpdateRequest())
-        await stream.until_goodbye()
 
     async with scripted(script) as target, listening(target) as rm:
         await rm.ready()

@@ -8,7 +8,7 @@ from licorne import Ask, Client
 from licorne.outgoing import BUSY, MAX_BYTES, JoinWindow, Outgoing
 from licorne.si.v1 import si_pb2 as si
 from licorne.v1.session_pb2 import PredicateAnswer, StateDump, UpdateRequest
-from support.peers.scripted import ScriptedStream, listening, scripted
+from support.peers.scripted import ScriptedStream, listening, scripted, served
 from support.peers.shim import eventually
 
 AGES = 1e6
@@ -143,12 +143,10 @@ async def test_held_items_are_sent_before_the_goodbye(monkeypatch: pytest.Monkey
     many = [f"k{number}" for number in range(BUSY)]
     heard: list[list[str]] = []
 
+    @served
     async def script(stream: ScriptedStream) -> None:
-        await stream.welcome()
-        await stream.replay()
         heard.append(keys(await stream.read()))
         heard.append(keys(await stream.read()))
-        await stream.until_goodbye()
 
     async with scripted(script) as target, listening(target, join_window=AGES) as rm:
         await rm.ready()
@@ -163,12 +161,10 @@ async def test_held_items_are_sent_when_the_window_is_over() -> None:
     """They are sent without another event."""
     got: list[str] = []
 
+    @served
     async def script(stream: ScriptedStream) -> None:
-        await stream.welcome()
-        await stream.replay()
         while len(got) < 3 * BUSY:
             got.extend(keys(await stream.read()))
-        await stream.until_goodbye()
 
     async with scripted(script) as target, listening(target) as rm:
         await rm.ready()

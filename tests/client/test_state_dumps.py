@@ -9,7 +9,7 @@ import pytest
 from licorne import Client
 from licorne.v1.session_pb2 import StateDump, StateDumpWanted
 from support.patience import PATIENCE
-from support.peers.scripted import ScriptedStream, listening, scripted
+from support.peers.scripted import ScriptedStream, listening, scripted, served
 from support.peers.shim import LOOPBACK, eventually, serving
 
 
@@ -80,9 +80,8 @@ async def test_a_state_that_takes_too_long_is_not_sent() -> None:
             await asyncio.Event().wait()
         return asked
 
+    @served
     async def script(stream: ScriptedStream) -> None:
-        await stream.welcome()
-        await stream.replay()
         hurried = StateDumpWanted(id=1, deadline_milliseconds=1)
         await stream.write(number=2, state_dump_wanted=hurried)
         await eventually(lambda: asked)
@@ -91,7 +90,6 @@ async def test_a_state_that_takes_too_long_is_not_sent() -> None:
         request = await stream.read()
         assert request is not None
         answers.append(request.state_dump)
-        await stream.until_goodbye()
 
     async with scripted(script) as target, listening(target, on_state_dump=state):
         await eventually(lambda: answers)

@@ -12,7 +12,7 @@ from licorne.v1.session_pb2 import ContainerStates, Events
 from licorne.v1.state_pb2 import ListEventsRequest
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_server.services import session
-from support.peers.scripted import ScriptedStream, listening, scripted
+from support.peers.scripted import ScriptedStream, listening, scripted, served
 from support.peers.shim import connected, eventually, serving
 
 
@@ -26,9 +26,8 @@ async def test_container_states_are_told_in_order() -> None:
         if len(heard) == 1:
             raise RuntimeError("out of order")
 
+    @served
     async def script(stream: ScriptedStream) -> None:
-        await stream.welcome()
-        await stream.replay()
         for number in (2, 3, 3):
             state = si.UpdateContainerSchedulingStateRequest(
                 applicationID="a",
@@ -38,7 +37,6 @@ async def test_container_states_are_told_in_order() -> None:
             )
             told = ContainerStates(states=[state])
             await stream.write(number=number, container_states=told)
-        await stream.until_goodbye()
 
     async with scripted(script) as target, listening(target, on_container_states=note):
         await eventually(lambda: len(heard) == 2)
@@ -67,12 +65,10 @@ async def test_events_come_with_their_ids() -> None:
     """Each record has its own id, even after a gap, and its fields by the names of the wire."""
     heard: list[EventRecord] = []
 
+    @served
     async def script(stream: ScriptedStream) -> None:
-        await stream.welcome()
-        await stream.replay()
         await stream.write(number=2, events=events(0, 2))
         await stream.write(number=3, events=events(7, 1))
-        await stream.until_goodbye()
 
     async with scripted(script) as target, listening(target, on_events=heard.extend):
         await eventually(lambda: len(heard) == 3)
@@ -96,11 +92,9 @@ async def test_names_of_a_newer_server_are_numbers() -> None:
     newer = events(0, 1)
     newer.records[0].eventChangeDetail = 999  # type: ignore[assignment]
 
+    @served
     async def script(stream: ScriptedStream) -> None:
-        await stream.welcome()
-        await stream.replay()
         await stream.write(number=2, events=newer)
-        await stream.until_goodbye()
 
     async with scripted(script) as target, listening(target, on_events=heard.extend):
         await eventually(lambda: heard)

@@ -10,7 +10,7 @@ from licorne.cache import Cache
 from licorne.callbacks import Callbacks, preemption_answer, preemption_check
 from licorne.v1 import session_pb2 as pb
 from licorne.v1.session_pb2 import UpdateRequest
-from support.peers.scripted import ScriptedStream, listening, scripted
+from support.peers.scripted import ScriptedStream, listening, scripted, served
 from support.peers.shim import eventually
 
 
@@ -70,13 +70,11 @@ async def test_a_check_is_answered_by_the_function() -> None:
         seen.append(check)
         return {"n1": 1, "elsewhere": 7} if check.id == 2 else {"n2": -1}
 
+    @served
     async def script(stream: ScriptedStream) -> None:
-        await stream.welcome()
-        await stream.replay()
         for number in (2, 3):
             await stream.write(number=number, preemption_checks=listed(asking(number)))
             got.append(answered(await stream.read()))
-        await stream.until_goodbye()
 
     async with scripted(script) as target:
         client = Client(target, rm_id="rm1", predicates=fits, judge_victims=judge)
@@ -117,15 +115,13 @@ async def test_plain_functions_of_both_kinds_share_a_thread() -> None:
         threads.append(threading.get_ident())
         return {}
 
+    @served
     async def script(stream: ScriptedStream) -> None:
-        await stream.welcome()
-        await stream.replay()
         check = pb.PredicateCheck(id=1, node_ids=["n1"], deadline_milliseconds=10_000)
         await stream.write(number=2, predicate_checks=pb.PredicateChecks(checks=[check]))
         await stream.write(number=3, preemption_checks=listed(asking(2)))
         while len(got) < 2:
             got.append(await stream.read() or UpdateRequest())
-        await stream.until_goodbye()
 
     async with (
         scripted(script) as target,

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import wraps
 from typing import Any
 
 import grpc
@@ -155,8 +156,19 @@ async def listening(target: str, **fields: Any) -> AsyncIterator[Client]:
     await listener
 
 
+def served(play: Script) -> Script:
+    """The script between a whole replay and the goodbye of the client."""
+
+    @wraps(play)
+    async def script(stream: ScriptedStream) -> None:
+        await stream.welcome()
+        await stream.replay()
+        await play(stream)
+        await stream.until_goodbye()
+
+    return script
+
+
+@served
 async def welcomes(stream: ScriptedStream) -> None:
     """Serve the client to its goodbye."""
-    await stream.welcome()
-    await stream.replay()
-    await stream.until_goodbye()
