@@ -1,15 +1,18 @@
-"""`State` and `Admin` have every call of their services, with every field of the requests."""
+"""`State` and `Admin` have every call of their services; a session handles every response."""
 
 import ast
 import inspect
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from google.protobuf.descriptor import ServiceDescriptor
 
+from licorne import stream
 from licorne.admin_client import AdminCalls
 from licorne.state_client import StateCalls
 from licorne.v1 import admin_pb2, state_pb2
+from licorne.v1.session_pb2 import UpdateResponse
 
 # How much an answer has is up to the client: it asks for page after page.
 PAGING = {"page_size", "page_token"}
@@ -51,3 +54,15 @@ def test_every_field_of_a_request_is_said(service: ServiceDescriptor, client: ty
         method.input_type.name: set(method.input_type.fields_by_name) - PAGING for method in service.methods
     }
     assert said == wanted
+
+
+OF_THE_SESSION = {"welcome", "heartbeat", "ack"}
+"""Messages of which only the envelope matters once the session is open."""
+
+
+def test_every_message_of_a_response_is_handled() -> None:
+    """Each message of an UpdateResponse is named in the client's handler of responses."""
+    source = Path(stream.__file__).read_text(encoding="utf-8")
+    named = {node.value for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Constant)}
+    messages = {field.name for field in UpdateResponse.DESCRIPTOR.oneofs_by_name["message"].fields}
+    assert messages - OF_THE_SESSION <= named

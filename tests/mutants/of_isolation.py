@@ -84,7 +84,7 @@ ISOLATION = (
         "IPV6_PREFIX",
         swap("64", "128"),
         "one host has a share for each of its IPv6 addresses",
-        ("test_peers",),
+        ("test_peer_quotas",),
     ),
     Defect(
         "silent-for-ever",

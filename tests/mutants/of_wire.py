@@ -25,7 +25,7 @@ WIRE = (
         "AskReader.read",
         without("isprintable"),
         "the second ask of a kind may have control characters in its key",
-        ("test_convert_corners",),
+        ("test_convert",),
     ),
     Defect(
         "number-of-the-first",
@@ -107,7 +107,7 @@ WIRE = (
         "AskReader._parse",
         swap('not rest . startswith ( b"\\x0a" )', "True"),
         "an ask with two keys has those that follow take its second one",
-        ("test_convert_corners",),
+        ("test_convert",),
     ),
     Defect(
         "states-of-any-length",

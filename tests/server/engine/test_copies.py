@@ -23,7 +23,7 @@ from licorne_server.process.fair import TimeSlices
 from licorne_server.wire.errors import CallError, Defect, Stopped, failed_precondition
 from support.core.builders import node, nodes, remove_apps
 from support.patience import PATIENCE
-from support.peers.shim import Shim, ask, eventually, new_allocations
+from support.peers.shim import Shim, ask, connected, eventually, new_allocations, serving
 
 RM = RmId("rm")
 FREE = Pauses(0.0, lambda: 0)
@@ -351,3 +351,28 @@ async def test_many_plans_of_one_peer_are_refused_with_a_hint(
     for plan in plans:
         plan.cancel()
     await asyncio.wait(plans)
+
+
+@pytest.fixture
+def untold() -> Iterator[None]:
+    """The system forgets a child as soon as it has ended."""
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    yield
+    signal.signal(signal.SIGCHLD, before)
+
+
+@pytest.mark.usefixtures("untold")
+async def test_a_copy_that_the_system_has_forgotten_has_answered() -> None:
+    """A copy that has exited by the time at which it is to be ended has answered."""
+
+    def hand_on(scheduler: Scheduler, now: float, spent: Spent) -> bytes:
+        pid = os.getpid()
+        if os.fork():
+            os._exit(0)
+        while Path(f"/proc/{pid}").exists():
+            os.sched_yield()
+        return b"told"
+
+    async with serving() as server, connected(server) as channel:
+        await Shim(channel).set_up()
+        assert await server.copies.ask("me", RmId("rm"), hand_on, lambda: None) == b"told"

@@ -1,4 +1,4 @@
-"""Quotas of one peer count by its token: callers on one host do not share them."""
+"""Peers: by address or token, with quotas of their own, and open files of both ports."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -19,6 +19,7 @@ from licorne.v1.state_pb2 import WatchEventsRequest
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_core.config import DEFAULT_CONFIG
 from licorne_server.assembly.server import Server
+from licorne_server.process.bounds import RESERVE, PeerBounds, peer_of
 from licorne_server.store.configurations.thread import Origin
 from support.patience import PATIENCE
 from support.peers.shim import LOOPBACK, connected, serving
@@ -93,3 +94,32 @@ async def test_watchers_of_one_token_count_together(server: Server, channel: grp
         watch = StateStub(bearing(channel, MINE)).WatchEvents(WatchEventsRequest(rm_id="mine"))
         with pytest.raises(grpc.aio.AioRpcError, match="at most 1 for peer"):
             await watch.read()
+
+
+@pytest.mark.parametrize(
+    ("host", "peer"),
+    [
+        ("10.0.0.1", "10.0.0.1"),
+        ("::ffff:10.0.0.1", "10.0.0.1"),
+        ("2001:db8::1", "2001:db8::/64"),
+        ("2001:db8::ffff:1", "2001:db8::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("unix:/run/x", "unix:/run/x"),
+    ],
+)
+def test_addresses_of_one_network_are_one_peer(host: str, peer: str) -> None:
+    """All addresses of an IPv6 network share one quota."""
+    assert peer_of(host) == peer
+
+
+@pytest.mark.parametrize(
+    ("limit", "affordable"),
+    [(256, (16, 32)), (1024, (688, 128)), (1 << 20, (4096, 256))],
+)
+def test_files_are_divided_between_the_ports(
+    monkeypatch: pytest.MonkeyPatch, limit: int, affordable: tuple[int, int]
+) -> None:
+    """Under any limit of open files both ports together leave a reserve."""
+    monkeypatch.setattr("resource.getrlimit", lambda _: (limit, limit))
+    assert PeerBounds().affordable() == affordable
+    assert sum(affordable) <= limit - RESERVE

@@ -8,13 +8,14 @@ import pytest
 
 from licorne.si.v1 import si_pb2 as si
 from licorne.v1 import session_pb2 as sp
-from licorne_core.messages.commands import Command, RegisterRm, RemoveRm
+from licorne_core.messages.commands import Command, RefuseNewWork, RegisterRm, RemoveRm
 from licorne_core.messages.effects import Effect
 from licorne_core.values.ids import RmId
+from licorne_core.values.rm_caps import MemoryShortage
 from licorne_server.assembly.server import Server
 from licorne_server.services import exchange
 from support.patience import PATIENCE
-from support.peers.shim import Call, RawSession, Shim, ask, connected, node, serving
+from support.peers.shim import Call, RawSession, Shim, application, ask, connected, node, serving
 
 ASK = si.AllocationRequest(allocations=[ask("k")])
 
@@ -330,3 +331,133 @@ async def test_registration_leaves_nothing_of_a_request_under_way(
     assert (await call.ending())[0] is grpc.StatusCode.ABORTED
     [report] = server.scheduler.views.partitions()
     assert report.nodes == 0
+
+
+NAMELESS = si.NodeRequest(nodes=[node("", vcore=1)])
+
+
+async def test_who_has_heard_more_than_was_sent_starts_anew(server: Server, session: RawSession) -> None:
+    """A resumption that acknowledges an unsent response is of another history: a replay is needed."""
+    call, first = await session.begin()
+    await session.replay(call)
+    rm = server.rms.find("rm")
+    assert rm is not None
+    sent = rm.session.sent
+    await session.send(call, goodbye=sp.Goodbye())
+    await call.ending()
+    token = first.welcome.resume_token
+    again, second = await session.begin(token=token, acknowledged=sent + 1)
+    assert not second.welcome.resumed
+    assert second.session == first.session + 1
+    assert (await session.replay(again)).complete
+
+
+async def test_who_has_heard_all_that_was_sent_resumes(server: Server, session: RawSession) -> None:
+    """An acknowledgement of the very last response is no fault."""
+    call, first = await session.begin()
+    await session.replay(call)
+    rm = server.rms.find("rm")
+    assert rm is not None
+    await session.send(call, goodbye=sp.Goodbye())
+    await call.ending()
+    token = first.welcome.resume_token
+    _, second = await session.begin(token=token, acknowledged=rm.session.sent)
+    assert second.welcome.resumed
+
+
+async def test_what_was_refused_before_the_replay_does_not_count_in_it(session: RawSession) -> None:
+    """A node that is lost in a replay is missed, whatever was refused at the door before."""
+    call, _ = await session.begin()
+    await session.send(call, nodes=NAMELESS)
+    await session.send(call, replay_begin=sp.ReplayBegin())
+    await session.send(call, replay_end=sp.ReplayEnd(nodes=1))
+    result = (await session.until(call, "replay_result")).replay_result
+    assert not result.complete
+    assert result.reason == "arrived: 0 of 1 nodes"
+
+
+async def test_a_second_replay_counts_its_own_refusals(session: RawSession) -> None:
+    """Refusals in an earlier replay of the session are not subtracted from the next."""
+    call, _ = await session.begin()
+    await session.send(call, replay_begin=sp.ReplayBegin())
+    await session.send(call, nodes=NAMELESS)
+    await session.send(call, replay_end=sp.ReplayEnd(nodes=2))
+    assert not (await session.until(call, "replay_result")).replay_result.complete
+    assert (await session.replay(call, nodes=2)).complete
+
+
+async def test_refused_applications_and_asks_do_not_count_as_lost(session: RawSession) -> None:
+    """Items without an id are refused in-band, and the replay that holds them is complete."""
+    call, _ = await session.begin()
+    await session.send(call, replay_begin=sp.ReplayBegin())
+    new = [application("app"), application("")]
+    await session.send(call, applications=si.ApplicationRequest(new=new))
+    asks = si.AllocationRequest(allocations=[si.Allocation(applicationID="app")])
+    await session.send(call, allocations=asks)
+    await session.send(call, replay_end=sp.ReplayEnd(applications=2, allocations=1))
+    assert (await session.until(call, "replay_result")).replay_result.complete
+
+
+REFUSED_HELLOS: dict[str, tuple[dict[str, Any], str, str]] = {
+    "no registration": (
+        {"registration": None},
+        "FAILED_PRECONDITION",
+        "the session cannot be resumed, and the hello has no registration",
+    ),
+    "a wrong token": ({"registration": None, "token": "x"}, "FAILED_PRECONDITION", "the session cannot be"),
+    "another protocol": (
+        {"protocol": 2},
+        "FAILED_PRECONDITION",
+        "protocol 2 is not spoken here, 1 is",
+    ),
+    "no instance": ({"instance": 0}, "INVALID_ARGUMENT", "instance is 0: it must rise"),
+    "another rmID": (
+        {"registration": si.RegisterResourceManagerRequest(rmID="other")},
+        "INVALID_ARGUMENT",
+        "registration of RM failed: rmID is other, but the hello's rm_id is rm",
+    ),
+    "a bad configuration": (
+        {"registration": si.RegisterResourceManagerRequest(config="partitions: 7")},
+        "INVALID_ARGUMENT",
+        "registration of RM failed: 1:13: partitions:",
+    ),
+}
+
+
+@pytest.mark.parametrize("which", REFUSED_HELLOS)
+async def test_refused_hello_leaves_the_open_stream_alone(session: RawSession, which: str) -> None:
+    """Whatever the refusal of a newer instance, it gets the reason, and the open session continues."""
+    fields, code, reason = REFUSED_HELLOS[which]
+    call, _ = await session.begin(instance=1)
+    await session.replay(call)
+    refused = await session.hello(**({"instance": 2} | fields))
+    status, text = await refused.ending()
+    assert status.name == code
+    assert text.startswith(reason)
+    await session.send(call, allocations=ASK)
+    assert await placed_keys(call, session) == ["k"]
+
+
+@pytest.mark.parametrize(
+    ("rm_id", "problem"), [("", "rmID is empty"), ("[a]", "rmID must not hold '[' or ']': [a]")]
+)
+async def test_rm_without_a_proper_id_is_refused(session: RawSession, rm_id: str, problem: str) -> None:
+    """The id is judged as in RegisterResourceManager."""
+    call = session.open()
+    registration = si.RegisterResourceManagerRequest()
+    hello = sp.Hello(rm_id=rm_id, protocol=1, instance=1, registration=registration)
+    await call.send(sp.UpdateRequest(hello=hello))
+    code, text = await call.ending()
+    assert (code.name, text) == ("INVALID_ARGUMENT", f"registration of RM failed: {problem}")
+
+
+async def test_hello_without_memory_leaves_the_open_stream_alone(server: Server, session: RawSession) -> None:
+    """The same holds if the core refuses the registration."""
+    call, _ = await session.begin(instance=1)
+    await session.replay(call)
+    await server.engine.submit(RefuseNewWork(shortage=MemoryShortage.ALL, reason="all is taken"))
+    refused = await session.hello(instance=2)
+    assert (await refused.ending())[1].startswith("registration of RM failed: rmID: all is taken")
+    await server.engine.submit(RefuseNewWork(shortage=MemoryShortage.NONE, reason=""))
+    await session.send(call, allocations=ASK)
+    assert await placed_keys(call, session) == ["k"]
