@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from licorne import Application, Ask, PredicateCheck, Rejected, TaskGroup
+from licorne import Application, Ask, Rejected, TaskGroup
 from licorne.cache import Cache
 from licorne.wire import allocation, application
 from licorne_server.testing import FakeRM, serve
-from support.core.steps import last, listed
+from support.core.steps import listed
 
 NOW = 1_700_000_000
 TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
@@ -187,13 +187,15 @@ async def test_the_test_kit_takes_the_fields() -> None:
         gang = (TaskGroup(name="g", members=2, resources={"vcore": 1000}),)
         rack, pairs = "preferred=rack", "size=2,level=rack"
         await rm.submit("app", runtime=60, start_by=NOW, task_groups=gang, topology=rack, gang_slice=pairs)
-        await rm.ask("app", runtime=5, start_by=NOW + 1)
+        own = {"required_node": "node-1", "predicate_class": "gpu", "traceparent": TRACE}
+        await rm.ask("app", runtime=5, start_by=NOW + 1, **own)
         await rm.allocated(3)
         partition = server.views.partitions()[0].name
         running = [one[0].ask for one in listed(server.views.allocations(partition, "app"))]
         assert [ask.placeholder for ask in running].count(True) == 2
         [tags] = [ask.tags for ask in running if ask.key == "app-1"]
         assert (tags["licorne/runtime"], tags["licorne/start-by"]) == ("5", str(NOW + 1))
+        assert {name: tags[TAGS[name]] for name in own} == own
 
 
 async def test_the_test_kit_has_elastic_gangs() -> None:
@@ -203,52 +205,3 @@ async def test_the_test_kit_has_elastic_gangs() -> None:
         await rm.submit("app", gang_min=2, gang_max=6, gang_step=4)
         keys = await rm.ask("app", 7, task_group="workers", vcore=1000)
         assert sorted(await rm.allocated(6)) == keys[:6]
-
-
-async def test_a_required_node_is_kept_to() -> None:
-    """The ask waits for its node although another has room, and the server names the node."""
-    async with serve() as server, FakeRM(server.target) as rm:
-        await rm.add_nodes(2, vcore=1000)
-        await rm.submit("app")
-        await rm.ask("app", required_node="node-2", vcore=1000)
-        await rm.allocated(1)
-        await rm.ask("app", required_node="node-2", vcore=1000)
-        await rm.ask("app", required_node="node-1", vcore=1000)
-        assert await rm.allocated(2) == {"app-1": "node-2", "app-3": "node-1"}
-        partition = server.views.partitions()[0].name
-        waiting = last(server.views.asks(partition, "app"))
-        assert (waiting.ask.key, waiting.ask.ask_class.required_node) == ("app-2", "node-2")
-
-
-async def test_the_class_is_what_asks_are_judged_by() -> None:
-    """The predicates of the test kit get the class, and asks of one class share the RM's answers."""
-    judged: set[str] = set()
-
-    def refuse(name: str, node: str) -> str | None:
-        judged.add(name)
-        return "no gpu" if name == "gpu" else None
-
-    async with serve() as server, FakeRM(server.target, predicates=refuse) as rm:
-        await rm.add_nodes(1, vcore=9000)
-        await rm.submit("app")
-        await rm.ask("app", 3, predicate_class="gpu", vcore=1000)
-        await rm.ask("app", predicate_class="cpu", vcore=1000)
-        assert await rm.allocated(1) == {"app-4": "node-1"}
-        assert judged == {"gpu", "cpu"}
-        partition = server.views.partitions()[0].name
-        classes = {item.ask.ask_class for item in listed(server.views.asks(partition, "app"))}
-        assert len(classes) == 1
-
-
-async def test_checks_have_the_fields() -> None:
-    """A predicate check shows the ask with the fields as they were given."""
-    checks: list[PredicateCheck] = []
-    async with serve() as server, FakeRM(server.target, predicates=lambda _, node: None) as rm:
-        checks = rm.checks
-        await rm.add_nodes(1)
-        await rm.submit("app")
-        await rm.ask("app", traceparent=TRACE, predicate_class="gpu")
-        await rm.allocated(1)
-    [check] = checks
-    assert check.ask is not None
-    assert (check.ask.traceparent, check.ask.predicate_class) == (TRACE, "gpu")

@@ -6,13 +6,11 @@ import grpc
 import pytest
 
 from licorne import (
-    Ask,
     Client,
     Drained,
     Event,
     LicorneError,
     Node,
-    NodeAccepted,
     ProtocolError,
     Reconnected,
     RetryConfig,
@@ -103,23 +101,6 @@ async def test_a_server_that_speaks_something_else_is_no_server() -> None:
             await asyncio.wait_for(rm.ready(), PATIENCE)
 
 
-async def test_a_redirect_is_followed() -> None:
-    """The client follows a redirect to the RM's server."""
-
-    async def work(stream: ScriptedStream) -> None:
-        await stream.welcome()
-        await stream.replay()
-        await stream.until_goodbye()
-
-    async with scripted(work) as other:
-
-        async def redirect(stream: ScriptedStream) -> None:
-            await stream.welcome(redirect=other)
-
-        async with scripted(redirect) as target, client(target) as rm:
-            await asyncio.wait_for(rm.ready(), PATIENCE)
-
-
 async def test_an_incomplete_replay_is_made_anew() -> None:
     """If a part of a replay is lost, the client registers again and replays the whole state."""
     replays: list[list[str | None]] = []
@@ -168,57 +149,6 @@ async def test_a_stream_that_broke_in_the_replay_is_not_resumed() -> None:
     async with scripted(breaks, work) as target, client(target) as rm:
         await rm.add_nodes(nodes)
         await asyncio.wait_for(rm.ready(), PATIENCE)
-
-
-async def test_a_resumption_repeats_what_was_not_dealt_with() -> None:
-    """The hello acknowledges processed answers; requests that the server lacks are sent again."""
-
-    async def breaks(stream: ScriptedStream) -> None:
-        await stream.welcome()
-        await stream.replay()
-        await stream.write(number=2, nodes=accepted("n1"))
-        request = await stream.read()
-        assert request is not None
-        assert request.number == 4
-        await stream.abort(grpc.StatusCode.UNAVAILABLE, "gone")
-
-    async def work(stream: ScriptedStream) -> None:
-        hello = await stream.welcome(resumed=True)
-        assert hello.hello.resume_token == "token"
-        assert hello.hello.acknowledged in (1, 2)
-        await stream.write(number=2, nodes=accepted("n1"))
-        request = await stream.read()
-        assert request is not None
-        assert request.number == 4
-        assert request.allocations.allocations[0].allocationKey == "k1"
-        await stream.write(number=3, nodes=accepted("n2"))
-        await stream.until_goodbye()
-
-    async with scripted(breaks, work) as target, client(target) as rm:
-        await rm.add_nodes([Node(node_id=name, capacity={}) for name in ("n1", "n2")])
-        await asyncio.wait_for(rm.ready(), PATIENCE)
-        assert await first_event(rm) == NodeAccepted("n1")
-        await rm.ask([Ask(key="k1", application_id="app", resources={"vcore": 1})])
-        assert await first_event(rm) == Reconnected(resumed=True)
-        assert await first_event(rm) == NodeAccepted("n2")
-
-
-async def test_answers_of_the_past_are_dropped() -> None:
-    """An answer with a lower epoch or session than the welcome has no effect."""
-
-    async def work(stream: ScriptedStream) -> None:
-        stream.epoch, stream.session = 5, 3
-        await stream.welcome()
-        await stream.replay()
-        await stream.write(number=2, epoch=4, session=9, nodes=accepted("n1"))
-        await stream.write(number=2, session=2, nodes=accepted("n1"))
-        await stream.write(number=2, nodes=accepted("n2"))
-        await stream.until_goodbye()
-
-    async with scripted(work) as target, client(target) as rm:
-        await rm.add_nodes([Node(node_id=name, capacity={}) for name in ("n1", "n2")])
-        await asyncio.wait_for(rm.ready(), PATIENCE)
-        assert await first_event(rm) == NodeAccepted("n2")
 
 
 async def test_a_drain_notice_is_obeyed() -> None:

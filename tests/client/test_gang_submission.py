@@ -4,32 +4,9 @@ from typing import Any
 
 import pytest
 
-from licorne import (
-    Allocation,
-    Application,
-    Ask,
-    Client,
-    Node,
-    Rejected,
-    TaskGroup,
-    placeholder_key,
-    placeholders,
-)
+from licorne import Allocation, Application, Ask, Client, Rejected, TaskGroup, placeholder_key, placeholders
 from licorne.cache import Cache
-from licorne.si.v1 import si_pb2 as si
-from licorne.v1.session_pb2 import UpdateRequest
-from support.peers.scripted import (
-    FIRST,
-    GANG,
-    KEYS,
-    LEADER,
-    WORKERS,
-    ScriptedStream,
-    listening,
-    scripted,
-    served,
-)
-from support.peers.shim import eventually
+from support.peers.scripted import FIRST, GANG, KEYS, LEADER, WORKERS
 
 
 def test_a_gang_is_submitted_with_the_sum_and_the_asks_of_its_placeholders() -> None:
@@ -138,35 +115,6 @@ def test_placeholders_by_hand_stay_possible() -> None:
     ask = Ask(key="p", application_id="a", resources={"vcore": 500}, placeholder=True, task_group="w")
     [message] = cache.ask([ask], 100)
     assert (message.placeholder, message.taskGroupName) == (True, "w")
-
-
-async def test_the_placeholders_follow_their_application_on_the_wire() -> None:
-    """Placeholders follow their application in separate requests, and the client confirms ends itself."""
-    requests: list[UpdateRequest] = []
-
-    @served
-    async def script(stream: ScriptedStream) -> None:
-        while len(requests) < 3:
-            requests.append(await stream.read() or UpdateRequest())
-        accepted = si.ApplicationResponse(accepted=[si.AcceptedApplication(applicationID="a")])
-        await stream.write(number=2, applications=accepted)
-        new = si.AllocationResponse(new=[si.Allocation(allocationKey=FIRST, nodeID="n1")])
-        await stream.write(number=3, allocations=new)
-        release = si.AllocationRelease(allocationKey=FIRST, terminationType=si.TIMEOUT)
-        await stream.write(number=4, allocations=si.AllocationResponse(released=[release]))
-        requests.append(await stream.read() or UpdateRequest())
-
-    async with scripted(script) as target, listening(target) as rm:
-        await rm.ready()
-        await rm.add_nodes([Node(node_id="n1", capacity={"vcore": 9000})])
-        await rm.submit_applications([GANG])
-        await eventually(lambda: len(requests) == 4)
-    _, first, second, third = requests
-    assert [new.applicationID for new in first.applications.new] == ["a"]
-    assert [item.allocationKey for item in second.allocations.allocations] == KEYS
-    [confirmation] = third.allocations.releases.allocationsToRelease
-    assert (confirmation.allocationKey, confirmation.applicationID) == (FIRST, "a")
-    assert confirmation.terminationType == si.TIMEOUT
 
 
 @pytest.mark.parametrize(

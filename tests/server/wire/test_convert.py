@@ -27,7 +27,6 @@ from licorne_server.wire.responses import AllocationEncoder, Kind, Payload, nano
 from support.peers.shim import ask, resource
 
 RM = RmId("rm")
-NOW = 1_700_000_000.25
 PARTITION = PartitionName("[rm]default")
 NAME = st.text(st.characters(categories=["L", "N", "P"]), min_size=1, max_size=150)
 # Zero is the same as absent in an ask: classes that differ in zeros only are one class.

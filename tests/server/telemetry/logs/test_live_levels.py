@@ -61,25 +61,3 @@ async def test_a_live_level_changes_the_output() -> None:
     (turn,) = [line for line in told if line["event"] == "turn"]
     assert (turn["partition"], turn["allocated"]) == ("[rm]default", 1)
     assert turn["logger"] == "core.scheduler.turns"
-
-
-@pytest.mark.slow
-async def test_what_an_operator_asks_for_is_told_at_any_level() -> None:
-    """Operator actions are logged at level `error` too."""
-    with pipe() as (read, write):
-        log = Log(read.fileno())
-        async with ServerProcess("--log-level", "error", stderr=write.fileno()) as server:
-            write.close()
-            async with grpc.aio.insecure_channel(server.target) as channel:
-                admin: Any = AdminStub(channel)
-                await Shim(channel).register()
-                await admin.SetLogLevel(pb.SetLogLevelRequest(logger="core", level="error"))
-                with pytest.raises(grpc.aio.AioRpcError):
-                    await admin.SetLogLevel(pb.SetLogLevelRequest(logger="core.typo", level="info"))
-            assert await server.stop() == 0
-        lines = log.entries()
-    names = ("event", "level", "asked_logger", "asked_level", "outcome")
-    assert [tuple(line[name] for name in names) for line in lines] == [
-        ("asked for", "info", "core", "error", "done"),
-        ("asked for", "info", "core.typo", "info", "INVALID_ARGUMENT"),
-    ]
