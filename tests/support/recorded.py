@@ -39,8 +39,8 @@ def compare(name: str, said: Iterable[str], *, rewrite: bool) -> None:
 class Answers:
     """JSON in the order of keys, with a line for each value that fits into one.
 
-    Records are a table below their keys, equal neighbours in a list are counted, and what was in an earlier
-    answer names the first line that gave it, with its place there.
+    Records are a table below their keys, keys of one empty value stand behind it, equal neighbours in a list
+    are counted, and what was in an earlier answer names the first line that gave it, with its place there.
     """
 
     def __init__(self) -> None:
@@ -71,9 +71,11 @@ class Answers:
         deeper = indent + " "
         if isinstance(value, dict):
             first, last = "{", "}"
-            inside = [
+            empty, rest = empty_ones(value)
+            inside = [f"{shown}: {', '.join(keys)}" for shown, keys in sorted(empty.items())]
+            inside += [
                 f"{json.dumps(key)}: {self._lines(item, deeper, f'{place} {key}')}"
-                for key, item in sorted(value.items())
+                for key, item in sorted(rest.items())
             ]
         elif (keys := keys_of(value)) and max(map(len, rows := rows_of(value, keys))) <= WIDTH_OF_ROWS:
             return "\n".join([f"[{{{', '.join(keys)}}},", *(deeper + row for row in rows), f"{indent}]"])
@@ -85,6 +87,17 @@ class Answers:
             ]
         lines = ",\n".join(deeper + item for item in inside)
         return f"{first}\n{lines}\n{indent}{last}"
+
+
+def empty_ones(value: dict[str, Any]) -> tuple[dict[str, list[str]], dict[str, Any]]:
+    """The keys of each empty value that several keys have, and the other items."""
+    empty: dict[str, list[str]] = {}
+    for key, item in sorted(value.items()):
+        if not item:
+            empty.setdefault(json.dumps(item), []).append(key)
+    several = {shown: keys for shown, keys in empty.items() if len(keys) > 1}
+    left_out = {key for keys in several.values() for key in keys}
+    return several, {key: item for key, item in value.items() if key not in left_out}
 
 
 def keys_of(values: list[Any]) -> list[str]:

@@ -94,12 +94,23 @@ async def test_metrics_are_the_recorded_ones(site: Site, place: str, name: str, 
     """Each metric has its name, type and help once; its samples have their labels and values."""
     SCENES[place](site)
     _, _, body = await site.ask("/metrics")
-    said, is_left_out, is_whole = [], False, name == "metrics"
+    said, is_left_out, is_whole, heading = [], False, name == "metrics", ""
     for line in body.decode().splitlines():
         if line.startswith("# HELP "):
             is_left_out = line.removeprefix("# HELP ").startswith(OF_THE_LIBRARY)
+            heading = line
+            continue
         is_empty = line.endswith(" 0") and ("_bucket{" in line or not is_whole)
         is_heading = line.startswith("#") and not is_whole
         if not (is_left_out or is_empty or is_heading or line.startswith(UNSTEADY)):
-            said.append(line)
+            said.append(headed(line, heading))
     compare(name, said, rewrite=rewrite)
+
+
+def headed(line: str, heading: str) -> str:
+    """The type of a metric together with its help; any other line as it is."""
+    if not line.startswith("# TYPE "):
+        return line
+    metric, kind = line.removeprefix("# TYPE ").split(" ")
+    assert heading.startswith(f"# HELP {metric} ")
+    return heading.replace(f"# HELP {metric}", f"# {metric} ({kind}):")
