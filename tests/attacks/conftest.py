@@ -1,4 +1,4 @@
-"""A server in a process of its own, and the work that has to continue beside every attack on it."""
+"""A server in a process of its own, and the work that continues beside every attack on it."""
 
 from collections.abc import AsyncIterator, Callable, Coroutine
 from itertools import count
@@ -35,7 +35,7 @@ async def others_are_served() -> Check:
             allocations, _, _ = await shim.set_up()
             await shim.ask(allocations, ask("k"))
             assert len(await new_allocations(allocations, 1)) == 1
-        # What the kernel had no room for is sent again after up to 20 s.
+        # Packets for which the kernel had no room are sent again after up to 20 s.
         timeout = aiohttp.ClientTimeout(total=PATIENCE)
         async with aiohttp.ClientSession(timeout=timeout) as client:
             for probe in ("livez", "readyz"):

@@ -1,4 +1,4 @@
-"""Hundreds of thousands of frames that belong to no call: the connection is cut, others continue."""
+"""Hundreds of thousands of frames outside of calls: the connection is cut, and others continue."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -54,7 +54,7 @@ async def attacker(server: ServerProcess) -> AsyncIterator[RawHttp2]:
         pytest.param(frame(UNKNOWN), id="unknown"),
     ],
 )
-async def test_flood_of_frames_is_cut(
+async def test_a_flood_of_frames_is_cut(
     server: ServerProcess, attacker: RawHttp2, others_are_served: Check, unit: bytes
 ) -> None:
     """A connection that sends nothing but control frames is closed, and others are served."""
@@ -67,7 +67,7 @@ async def test_flood_of_frames_is_cut(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("at_once", [1, 50, AT_ONCE])
-async def test_flood_of_pings_is_cut(
+async def test_a_flood_of_pings_is_cut(
     server: ServerProcess, attacker: RawHttp2, others_are_served: Check, at_once: int
 ) -> None:
     """A connection that sends only pings is closed soon, however many are sent at once."""
@@ -79,7 +79,7 @@ async def test_flood_of_pings_is_cut(
 
 
 @pytest.mark.slow
-async def test_keep_alive_of_clients_is_no_flood(server: ServerProcess, attacker: RawHttp2) -> None:
+async def test_keep_alive_pings_are_no_flood(server: ServerProcess, attacker: RawHttp2) -> None:
     """Two pings in a row are answered, and the connection stays open."""
     for _ in range(2):
         await attacker.dealt_with()
@@ -87,7 +87,7 @@ async def test_keep_alive_of_clients_is_no_flood(server: ServerProcess, attacker
 
 
 @pytest.mark.slow
-async def test_flood_of_resets_is_cut(
+async def test_a_flood_of_resets_is_cut(
     server: ServerProcess, attacker: RawHttp2, others_are_served: Check
 ) -> None:
     """A connection that opens streams and resets them at once is closed."""

@@ -31,7 +31,7 @@ async def connect(stack: AsyncExitStack, address: str, source: str) -> Streams:
 @pytest.mark.slow
 @pytest.mark.parametrize("source", ["127.0.0.1", "127.0.0.2"])
 async def test_connections_of_one_host_leave_places_for_probes(others_are_served: Check, source: str) -> None:
-    """A host that opens more connections than the server has files locks out nobody, not even itself."""
+    """A host that opens more connections than the server has files blocks no client, not even itself."""
     async with (
         ServerProcess(http="127.0.0.1:0", files=320) as server,
         AsyncExitStack() as stack,
@@ -50,7 +50,7 @@ async def test_connections_of_one_host_leave_places_for_probes(others_are_served
         pytest.param(b"GET /livez HTTP/1.1\r\nHost: localhost\r\nA", id="half a head"),
     ],
 )
-async def test_unfinished_head_is_given_up(beginning: bytes) -> None:
+async def test_an_unfinished_head_is_closed(beginning: bytes) -> None:
     """A connection that does not finish the head of its request in time is closed."""
     bounds = PeerBounds(http_idle=0.05)
     async with serving(http=LOOPBACK, peers=bounds) as server, AsyncExitStack() as stack:
@@ -59,7 +59,7 @@ async def test_unfinished_head_is_given_up(beginning: bytes) -> None:
         assert await asyncio.wait_for(reader.read(), PATIENCE) == b""
 
 
-async def test_reader_of_events_keeps_its_place_while_there_are_idle_ones() -> None:
+async def test_idle_connections_are_closed_before_readers() -> None:
     """Of the host with most connections those without a request in progress are closed first."""
     bounds = PeerBounds(http_connections=8)
     async with serving(http=LOOPBACK, peers=bounds) as server, AsyncExitStack() as stack:

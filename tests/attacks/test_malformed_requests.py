@@ -1,4 +1,4 @@
-"""Malformed bytes, on each transport: the port accepts other clients, or the watchdog reports it as shut."""
+"""Malformed bytes on each transport: the port accepts other clients, or the watchdog reports it."""
 
 import asyncio
 import errno
@@ -45,12 +45,12 @@ MESSAGE = bytes(5)
 
 
 def literal(name: bytes, value: bytes) -> bytes:
-    """A header as it is, of at most 126 bytes each."""
+    """A header without compression, with at most 126 bytes in name and value."""
     return b"\0" + bytes([len(name)]) + name + bytes([len(value)]) + value
 
 
 def call(*more: bytes, stream: int = 1, flags: int = END_HEADERS, **fields: bytes | None) -> bytes:
-    """A call with `more` headers, and other pseudo headers or none (`None`); with one empty message."""
+    """A call with `more` headers, with other pseudo headers or none (`None`), and one empty message."""
     given = {b":" + name.encode(): value for name, value in fields.items()}
     block = b"".join(literal(name, value) for name, value in (FIELDS | given).items() if value is not None)
     said = frame(HEADERS, block + b"".join(more), stream=stream, flags=flags)
@@ -140,13 +140,13 @@ LOOK_SECONDS = 0.005
 
 
 def door_of(server: ServerProcess) -> Door:
-    """The door of its gRPC port."""
+    """The address of its gRPC port."""
     [door] = doors_of(Settings(), server.target, "", "")
     return door
 
 
 async def is_open(server: ServerProcess, door: Door) -> bool:
-    """True once the port has answered by a new connection of the door; false once it refuses them."""
+    """True once the port has answered a new connection; false once it refuses them."""
     host, _, port = server.target.rpartition(":")
     async with asyncio.timeout(PATIENCE):
         while not door.has_answered:
@@ -173,11 +173,11 @@ async def is_served_after(said: bytes, server: ServerProcess) -> bool:
         return False
 
 
-# In a process of their own: once its port is shut, grpc.aio spoils the memory of what has it.
+# In a separate process: after its port was shut, grpc.aio corrupts memory of the process.
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("transport", [GRPC, *([LOOP] if find_spec("licorne_transport") else [])])
-async def test_port_accepts_others_or_is_known_to_be_shut(transport: str, kind: str) -> None:
-    """After any bytes the port accepts clients, on the loop always; else the watchdog reports it shut."""
+async def test_the_port_accepts_others_or_is_reported_as_shut(transport: str, kind: str) -> None:
+    """After any bytes the loop accepts clients; with grpc the watchdog may report the port as shut."""
     shut = []
     async with ForkedServer("--transport", transport) as server:
         for name, said in KINDS[kind].items():

@@ -1,4 +1,4 @@
-"""Unused registrations: they do not block new RMs, and displace no RM in use."""
+"""Unused registrations block no new RM, and displace no RM in use."""
 
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -39,7 +39,7 @@ async def channel(server: Server) -> AsyncIterator[grpc.aio.Channel]:
 
 
 async def refusal(shim: Shim) -> str:
-    """Why the registration is refused; empty if it is not."""
+    """The reason for a refused registration; empty if it was accepted."""
     try:
         await shim.register()
     except grpc.aio.AioRpcError as error:
@@ -48,13 +48,13 @@ async def refusal(shim: Shim) -> str:
 
 
 async def flood(channel: grpc.aio.Channel, count: int, *, first: int = 0) -> int:
-    """Register this number of RMs without streams; return how many were accepted."""
+    """Register this number of RMs without streams; returns the number of accepted ones."""
     outcomes = [await refusal(Shim(channel, f"idle-{first + i}")) for i in range(count)]
     return outcomes.count("")
 
 
 @pytest.mark.slow
-async def test_registrations_without_streams_do_not_close_the_door(
+async def test_registrations_without_streams_block_no_rm(
     server: Server, clock: VirtualClock, channel: grpc.aio.Channel
 ) -> None:
     """After more registrations than places the next RM is still registered and served."""
@@ -72,10 +72,10 @@ async def test_registrations_without_streams_do_not_close_the_door(
     assert server.eviction.forgotten == 1
 
 
-async def test_storm_spares_those_who_are_needed(
+async def test_a_flood_of_registrations_evicts_no_rm_in_use(
     server: Server, clock: VirtualClock, channel: grpc.aio.Channel
 ) -> None:
-    """A connected RM, and a disconnected one with running allocations, outlast any number of others."""
+    """A connected RM, and one with running allocations, outlast any number of others."""
     there, gone = Shim(channel, "there"), Shim(channel, "gone")
     here, _, _ = await there.set_up()
     calls = await gone.set_up()
@@ -94,7 +94,7 @@ async def test_storm_spares_those_who_are_needed(
     assert server.rms.find("gone") is rm
 
 
-async def test_full_of_needed_rms_is_full(
+async def test_a_server_full_of_connected_rms_refuses_others(
     server: Server, clock: VirtualClock, channel: grpc.aio.Channel
 ) -> None:
     """If every RM is connected, a new one is refused, and none is evicted."""
@@ -121,11 +121,11 @@ def bearing(channel: grpc.aio.Channel, name: str) -> Any:
 
 
 def registered(server: Server, letter: str) -> list[str]:
-    """The RMs whose names begin with the letter."""
+    """The registered RMs whose names begin with this letter."""
     return [rm.rm_id for rm in server.rms.all() if rm.rm_id.startswith(letter)]
 
 
-async def test_share_of_one_leaves_places_for_others(tmp_path: Path) -> None:
+async def test_one_identity_leaves_places_for_others(tmp_path: Path) -> None:
     """An identity with many registered RMs leaves places for an RM of another identity."""
     tokens = identity(tmp_path, "greedy", [f"rm-{i}" for i in range(NUMBER)])
     tokens |= identity(tmp_path, "modest", ["modest"])
@@ -139,10 +139,10 @@ async def test_share_of_one_leaves_places_for_others(tmp_path: Path) -> None:
         await Shim(modest, "modest").set_up()
 
 
-async def test_whoever_has_most_makes_room(tmp_path: Path, clock: VirtualClock) -> None:
+async def test_the_peer_with_most_rms_makes_room(tmp_path: Path, clock: VirtualClock) -> None:
     """A new RM replaces one of its own peer, or of the peer with most RMs.
 
-    The few RMs of other peers remain, though they have been disconnected for longer.
+    The few RMs of other peers remain, although they have been disconnected for longer.
     """
     greedy, modest, new = (f"g{i}" for i in range(NUMBER)), ("m1", "m2", "m3"), ("n",)
     tokens = identity(tmp_path, "greedy", list(greedy)) | identity(tmp_path, "modest", modest)
@@ -168,7 +168,7 @@ async def test_whoever_has_most_makes_room(tmp_path: Path, clock: VirtualClock) 
         assert registered(server, "g")[0] == "g2"
 
 
-async def test_an_rm_with_books_keeps_its_place_longer(
+async def test_an_rm_with_asks_is_evicted_last(
     server: Server, clock: VirtualClock, channel: grpc.aio.Channel
 ) -> None:
     """An RM with a pending ask is evicted a minute after its disconnection, and after idle ones."""
@@ -183,7 +183,7 @@ async def test_an_rm_with_books_keeps_its_place_longer(
     assert await refusal(Shim(channel, "first")) == ""
     assert registered(server, "w") == ["waits"]
     await clock.advance(RETURNING)
-    # Those that have nothing are gone for a shorter time, and go first all the same.
+    # Idle RMs were disconnected more recently, and are nevertheless evicted first.
     assert await flood(channel, share - 1, first=100) == share - 1
     assert registered(server, "w") == ["waits"]
     assert await refusal(Shim(channel, "last")) == ""

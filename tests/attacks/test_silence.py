@@ -37,7 +37,7 @@ Opener = Callable[[ServerProcess], Awaitable[RawHttp2]]
 
 @pytest.fixture
 async def opened() -> AsyncIterator[Opener]:
-    """Opens connections from another address than that of the other tests; closes them at last."""
+    """Open connections from an address other than that of the other tests, and close them in the end."""
     async with AsyncExitStack() as stack:
 
         async def connect(server: ServerProcess) -> RawHttp2:
@@ -52,7 +52,7 @@ async def opened() -> AsyncIterator[Opener]:
 async def test_silent_streams_of_one_peer_leave_places_for_others(
     server: ServerProcess, opened: Opener, others_are_served: Check
 ) -> None:
-    """One peer that opens more silent streams than there are places shuts out no other peer."""
+    """A peer that opens more silent streams than there are places blocks no other peer."""
     connections = []
     for _ in range(600 // STREAMS):
         connection = await opened(server)
@@ -60,13 +60,13 @@ async def test_silent_streams_of_one_peer_leave_places_for_others(
         for number in range(STREAMS):
             await connection.call(2 * number + 1)
         connections.append(connection)
-    # A stream that is refused is reset; those that have a place stay open.
+    # A refused stream is reset; the accepted ones stay open.
     await eventually(lambda: sum(item.kinds.count(RESET) for item in connections) > STREAMS)
     await others_are_served(server)
 
 
 @pytest.mark.slow
-async def test_silent_stream_ends(opened: Opener) -> None:
+async def test_a_silent_stream_ends(opened: Opener) -> None:
     """A silent stream is ended after the time of `bounds.first_message`."""
     async with ServerProcess(*settings_file(bounds={"first_message": 0.1})) as server:
         connection = await opened(server)
@@ -76,7 +76,7 @@ async def test_silent_stream_ends(opened: Opener) -> None:
 
 
 async def ends_unfinished(connection: RawHttp2, path: str) -> None:
-    """Make a call whose message does not become whole, and wait until the server has ended it."""
+    """Make a call whose message is never completed, and wait until the server has ended it."""
     await connection.begin()
     opening = frame(HEADERS, header_block(path), stream=1, flags=END_HEADERS)
     await connection.send(opening + frame(DATA, HALF, stream=1))
@@ -85,8 +85,8 @@ async def ends_unfinished(connection: RawHttp2, path: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("transport", TRANSPORTS)
-async def test_unfinished_request_ends(opened: Opener, transport: str) -> None:
-    """A call whose request does not become whole is ended after the time of `bounds.first_message`."""
+async def test_an_unfinished_request_ends(opened: Opener, transport: str) -> None:
+    """A call with an incomplete request is ended after the time of `bounds.first_message`."""
     flags = settings_file(bounds={"first_message": 0.1}, server={"transport": transport})
     async with ServerProcess(*flags) as server:
         for path in (UNARY, WATCH, REFLECTION, "/grpc.health.v1.Health/Check"):
@@ -95,7 +95,7 @@ async def test_unfinished_request_ends(opened: Opener, transport: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("transport", TRANSPORTS)
-async def test_caller_is_known_before_its_request_is_whole(
+async def test_a_call_without_a_token_ends_before_its_request(
     opened: Opener, tmp_path: Path, transport: str
 ) -> None:
     """A call without a token is ended at once, before its request is complete."""
@@ -120,7 +120,7 @@ async def test_caller_is_known_before_its_request_is_whole(
         ),
     ],
 )
-async def test_connection_without_a_call_is_closed(opened: Opener, beginning: bytes) -> None:
+async def test_a_connection_without_a_call_is_closed(opened: Opener, beginning: bytes) -> None:
     """A connection without a call is closed after the time of `bounds.idle`."""
     async with ServerProcess(*settings_file(bounds={"idle": 0.2})) as server:
         connection = await opened(server)
@@ -132,7 +132,7 @@ async def test_connection_without_a_call_is_closed(opened: Opener, beginning: by
 async def test_connections_of_one_host_leave_places_for_others(
     opened: Opener, others_are_served: Check
 ) -> None:
-    """One host that opens far more connections than allowed shuts out no other host."""
+    """A host that opens far more connections than allowed blocks no other host."""
     flags = settings_file(bounds={"max_connections": 32})
     async with ServerProcess(*flags, http="127.0.0.1:0") as server:
         for _ in range(200):
@@ -141,7 +141,7 @@ async def test_connections_of_one_host_leave_places_for_others(
 
 
 @pytest.mark.slow
-async def test_probes_have_descriptors_of_their_own(opened: Opener, others_are_served: Check) -> None:
+async def test_probes_have_file_descriptors(opened: Opener, others_are_served: Check) -> None:
     """With few descriptors, a host that uses all gRPC connections leaves descriptors for probes."""
     async with ServerProcess(http="127.0.0.1:0", files=320) as server:
         for _ in range(400):

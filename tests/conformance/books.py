@@ -1,4 +1,4 @@
-"""The server's report of its books: REST paths, and calls of the service `State`."""
+"""The books of the server, as REST paths and calls of `State` report them."""
 
 import asyncio
 from collections.abc import Mapping
@@ -20,10 +20,9 @@ _METHODS = state_pb2.DESCRIPTOR.services_by_name["State"].methods_by_name
 
 
 async def wait_for(server: ServerProcess, what: Any, wanted: Mapping[str, Any]) -> None:
-    """Poll until the answer is the wanted one. `what` is a path, or a call with its request.
+    """Poll until the answer matches. `what` is a path, or a call with its request.
 
-    Raises:
-        Failed: it never was.
+    Raises:     Failed: the answer never matched.
     """
     found: object = "nothing"
     try:
@@ -60,7 +59,7 @@ async def _ask(server: ServerProcess, what: Any) -> tuple[int, Any]:
 
 
 def _judged(wanted: Mapping[str, Any], status: int, body: Any) -> tuple[bool, object]:
-    """Whether an answer is the wanted one, and the compared value."""
+    """Whether an answer matches, and the compared value."""
     if status != wanted.get("status", 200):
         return False, f"{status}: {body}"
     found = values_at(wanted["at"], body) if "at" in wanted else body

@@ -1,4 +1,4 @@
-"""The languages whose clients are played: how their peers are built and started."""
+"""The languages of the tested clients, and how their peers are built and started."""
 
 import subprocess
 import sys

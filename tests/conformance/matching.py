@@ -1,4 +1,4 @@
-"""Comparison of a scenario's expectations with the events."""
+"""Comparison of events with the expectations of a scenario."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -35,7 +35,7 @@ def matches(pattern: object, value: object) -> bool:
 
 
 def _same_items(wanted: Sequence[object], found: Sequence[object]) -> bool:
-    """Whether every pattern fits an item of its own, without a remainder."""
+    """Whether every pattern matches an item of its own, without a remainder."""
     left = list(found)
     for pattern in wanted:
         fit = next((item for item in left if matches(pattern, item)), None)

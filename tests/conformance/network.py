@@ -1,4 +1,4 @@
-"""The network between a peer and the server: it breaks, freezes, and breaks by lot."""
+"""The network between a peer and the server: it breaks, freezes, and breaks at random."""
 
 import asyncio
 import random
@@ -10,7 +10,7 @@ class Network(Relay):
     """A proxy of one peer that counts the bytes it passes on."""
 
     def __init__(self, upstream: str, seed: int) -> None:
-        """Everything that is drawn by lot follows from the seed."""
+        """Derive everything random from the seed."""
         super().__init__(upstream)
         self._random = random.Random(seed)
         self._between = (0, 0)
@@ -35,7 +35,7 @@ class Network(Relay):
         self._draw()
 
     def calm(self) -> None:
-        """Cut no more connections."""
+        """Cut no further connections."""
         self._to_come = 0
         self._left = None
 

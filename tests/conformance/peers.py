@@ -15,7 +15,7 @@ Event = Mapping[str, Any]
 
 
 class Failed(AssertionError):
-    """A peer, or the server, did not meet the expectation of the scenario."""
+    """The error that a peer, or the server, did not meet an expectation of the scenario."""
 
 
 class Peer:
@@ -48,7 +48,7 @@ class Peer:
         await self._write({"do": "connect", **first})
 
     async def tell(self, command: Mapping[str, Any]) -> Event:
-        """Give a command; return the answer."""
+        """Send a command; returns the answer."""
         self._told += 1
         number = self._told
         await self._write(command)
@@ -75,7 +75,7 @@ class Peer:
             raise Failed(f"{self.name} has ended with exit code {code}")
 
     async def kill(self) -> None:
-        """Whatever it does, it ends."""
+        """End the process in any case."""
         if self._process is None:
             return
         if self._process.returncode is None:
@@ -84,7 +84,7 @@ class Peer:
         assert self._reading is not None
         await self._reading
 
-    # ---- What came ----
+    # ---- Events ----
 
     async def expect(
         self,
@@ -128,7 +128,7 @@ class Peer:
 
     @staticmethod
     def _take(event: Event, left: deque[Event], *, in_order: bool) -> bool:
-        """Remove the first remaining pattern that the event fits."""
+        """Remove the first remaining pattern that the event matches."""
         for pattern in list(left)[:1] if in_order else list(left):
             if matches(pattern, event):
                 left.remove(pattern)
@@ -136,14 +136,14 @@ class Peer:
         return False
 
     def check_absent(self, patterns: Sequence[Event], since: int = 0) -> None:
-        """Raises Failed if an event from that number on fits one of the patterns."""
+        """Raises Failed if an event from that number on matches one of the patterns."""
         for event in self.events[since:]:
             for pattern in patterns:
                 if matches(pattern, event):
                     raise Failed(f"{self.name}: {event} must not come ({pattern})")
 
     def check_once(self, pattern: Event, by: str) -> None:
-        """Raises Failed if two events that fit have the same value of that field."""
+        """Raises Failed if two matching events have the same value of that field."""
         seen = set()
         for event in self.events:
             if matches(pattern, event):
@@ -189,7 +189,7 @@ class Peer:
         what: str | Callable[[], str],
         patience: float = PATIENCE,
     ) -> None:
-        """Wait until something that follows from the peer's output is so."""
+        """Wait until a condition on the peer's output holds."""
         try:
             async with asyncio.timeout(patience):
                 while not is_so():

@@ -1,4 +1,4 @@
-"""Reads the scenario files: `clients/conformance/README.md` describes their format."""
+"""Parser of scenario files, whose format `clients/conformance/README.md` describes."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -66,8 +66,7 @@ class Scenario:
 def read(path: Path) -> Scenario:
     """The scenario in a file.
 
-    Raises:
-        BadScenario: the file does not keep to the format.
+    Raises:     BadScenario: the file violates the format.
     """
     try:
         return parse(path.stem, yaml.safe_load(path.read_text(encoding="utf-8")))
@@ -76,10 +75,9 @@ def read(path: Path) -> Scenario:
 
 
 def parse(name: str, document: Any) -> Scenario:
-    """The scenario in a document that was read already.
+    """The scenario in a parsed document.
 
-    Raises:
-        BadScenario: the document does not keep to the format.
+    Raises:     BadScenario: the document violates the format.
     """
     try:
         _check(isinstance(document, dict), "a mapping was expected")
@@ -143,7 +141,7 @@ def _step(body: Mapping[str, Any], place: str, variables: Mapping[str, int]) -> 
 def _repeated(
     item: Mapping[str, Any], place: str, variables: Mapping[str, int]
 ) -> Iterator[tuple[Mapping[str, int], Mapping[str, Any]]]:
-    """The item once for each number of its `repeat`, with the variables that count for it."""
+    """The item once for each number of its `repeat`, with the variables of that number."""
     if "repeat" not in item:
         yield variables, item
         return
@@ -169,7 +167,7 @@ def _filled(value: Any, place: str, variables: Mapping[str, int]) -> Any:
         case str():
             return _VARIABLE.sub(lambda found: str(variables.get(found[1], found[0])), value)
         case dict():
-            # YAML takes a bare `on`, `off`, `yes` or `no` for a truth value.
+            # YAML reads a bare `on`, `off`, `yes` or `no` as a truth value.
             odd = [key for key in value if not isinstance(key, str)]
             _check(not odd, f"{place}: a key is to be a text, in quotes if need be: {odd}")
             return {key: _filled(below, place, variables) for key, below in value.items()}

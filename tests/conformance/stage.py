@@ -1,4 +1,4 @@
-"""Plays a scenario: a server, a network and a peer for each name, and a method for each verb."""
+"""Player of a scenario: a server, a network and a peer for each name, and a method for each verb."""
 
 import asyncio
 from collections import defaultdict
@@ -54,7 +54,7 @@ class Stage:
         self._scenario = scenario
         self._seed = seed
         self._program = program
-        # A peer that does not say goodbye would hold up the end of the server for so long.
+        # A peer without a goodbye would delay the end of the server by this time.
         drain = 10 * PATIENCE
         self._store = EtcdServer() if scenario.members > 1 else None
         flags = list(MUTUAL if scenario.tls else ())
@@ -133,7 +133,7 @@ class Stage:
                 peer.check_once(pattern, by)
 
     def _peer(self, step: Step) -> Peer:
-        """The peer that a step is about; the first one where the step does not say."""
+        """The peer of a step; the first one if the step names none."""
         name = step.rest.get("peer") or next(iter(self._scenario.peers))
         if name not in self._peers:
             raise Failed(f"{name} is not connected")
@@ -203,7 +203,7 @@ class Stage:
     # ---- Server and network ----
 
     async def _act(self, step: Step) -> None:
-        """Start, kill or stop a server; started again, it listens on the same ports."""
+        """Start, kill or stop a server; a restarted one listens on the same ports."""
         server = self._servers[step.rest.get("member", 1) - 1]
         match step.given:
             case "start":
@@ -221,7 +221,7 @@ class Stage:
                 raise Failed(f"server: one of {', '.join(ACTIONS)} was expected, not {other!r}")
 
     async def _disturb(self, step: Step) -> None:
-        """Break, freeze or thaw the connections of a peer, or cut them by lot until it is calm."""
+        """Break, freeze or thaw the connections of a peer, or cut them at random until it is calm."""
         network = self._network(step)
         match step.given:
             case "break":
@@ -241,7 +241,7 @@ class Stage:
                 raise Failed(f"network: nobody knows {other!r}")
 
     async def _steer(self, step: Step) -> None:
-        """Drain a member, or end that; or wipe the store that the members share."""
+        """Drain a member, or end its drain; or wipe the store that the members share."""
         assert self._store is not None, "a scenario with `members` has a store"
         if step.given == "wipe":
             await asyncio.to_thread(self._store.wipe)
@@ -252,7 +252,7 @@ class Stage:
             await AdminStub(channel).DrainMember(request, wait_for_ready=True, timeout=PATIENCE)
 
     async def _acquaint(self) -> None:
-        """Wait until the members see one another: a single member would serve all RMs, drained or not."""
+        """Wait until the members see each other; a single member would serve all RMs, drained or not."""
         for server in self._servers:
             async with grpc.aio.insecure_channel(server.target) as channel, asyncio.timeout(PATIENCE):
                 while True:

@@ -28,7 +28,7 @@ Program = Callable[[str], Sequence[str]]
 def program(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Program:
     """The command that starts the peer of a language.
 
-    Processes that share the tests share the builds: the first one builds, the others wait.
+    Processes that share the tests share the builds: the first one builds, and the others wait.
     """
     base = tmp_path_factory.getbasetemp()
     folder = (base if worker_id == "master" else base.parent) / "conformance"
@@ -44,6 +44,8 @@ def program(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Program
 
 @pytest.mark.parametrize("language", ["python", pytest.param("go", marks=pytest.mark.needs("go"))])
 @pytest.mark.parametrize(("scenario", "seed"), RUNS)
-async def test_scenario(scenario: Scenario, seed: int, language: str, program: Program) -> None:
+async def test_client_and_server_pass_the_scenario(
+    scenario: Scenario, seed: int, language: str, program: Program
+) -> None:
     """Client and server meet the expectations of the scenario."""
     await Stage(scenario, seed, program(language)).play()

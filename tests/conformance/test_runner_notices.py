@@ -1,4 +1,4 @@
-"""The runner of the scenarios detects faults of a client: peers that only print lines."""
+"""The runner of the scenarios detects faults of a client, by peers that only print lines."""
 
 import json
 import sys
@@ -10,7 +10,7 @@ import pytest
 from conformance.matching import matches, values_at
 from conformance.peers import Failed, Peer
 
-# It reads what it is told first: a peer that has ended by then cannot be told.
+# The peer reads the command first: one that has ended cannot receive it.
 SAYS = "import sys; input(); [print(line, flush=True) for line in sys.argv[1:]]"
 K1 = {"event": "allocated", "key": "k1", "node": "n1"}
 K2 = {"event": "allocated", "key": "k2", "node": "n2"}
@@ -36,16 +36,14 @@ async def saying(*lines: Mapping[str, Any] | str) -> Peer:
         ([K1], {"before": {"key": "k3"}}),
     ],
 )
-async def test_what_does_not_come_fails(
-    wanted: Sequence[Mapping[str, Any]], options: Mapping[str, Any]
-) -> None:
-    """The event is missing, came only once, too late, or in the wrong order."""
+async def test_a_missing_event_fails(wanted: Sequence[Mapping[str, Any]], options: Mapping[str, Any]) -> None:
+    """An event that is missing, came only once, too late, or in the wrong order fails the step."""
     peer = await saying(K1, K2, FINAL)
     with pytest.raises(Failed, match="rm1"):
         await peer.expect(wanted, **options)
 
 
-async def test_a_step_may_wait_longer_or_shorter() -> None:
+async def test_a_step_has_its_own_time() -> None:
     """An event that is missing after the time of the step fails it, and the text has the time."""
     peer = Peer("rm1", lambda _: None)
     await peer.start([sys.executable, "-c", "import sys; sys.stdin.read()"], {})
@@ -56,7 +54,7 @@ async def test_a_step_may_wait_longer_or_shorter() -> None:
         await peer.kill()
 
 
-async def test_what_comes_is_taken_once() -> None:
+async def test_an_event_meets_one_expectation() -> None:
     """Events are found in any order, those between are kept, and none meets two expectations."""
     peer = await saying(K1, FINAL, K2)
     await peer.expect([K2, K1])
@@ -65,7 +63,7 @@ async def test_what_comes_is_taken_once() -> None:
         await peer.expect([{"event": "allocated"}])
 
 
-async def test_what_must_not_come_fails() -> None:
+async def test_a_forbidden_event_fails() -> None:
     """A forbidden event fails, unless it came before it was forbidden."""
     peer = await saying(K1, K2)
     peer.check_absent([{"key": "k1"}], since=1)
@@ -73,22 +71,22 @@ async def test_what_must_not_come_fails() -> None:
         peer.check_absent([{"key": "k2"}], since=1)
 
 
-async def test_what_comes_twice_fails() -> None:
-    """Two allocations of one key are noticed, on different nodes as well."""
+async def test_a_repeated_allocation_fails() -> None:
+    """Two allocations of one key are detected, on different nodes as well."""
     peer = await saying(K1, K2, {**K1, "node": "n2"})
     peer.check_once({"event": "final"}, "error")
     with pytest.raises(Failed, match="came twice"):
         peer.check_once({"event": "allocated"}, "key")
 
 
-async def test_a_peer_that_ends_is_not_waited_for() -> None:
+async def test_an_ended_peer_is_not_waited_for() -> None:
     """Neither an answer nor an event is waited for once the peer has ended."""
     peer = await saying(K1)
     with pytest.raises(Failed, match="has ended"):
         await peer.tell({"do": "nodes", "nodes": []})
 
 
-async def test_a_peer_that_fails_or_babbles_is_noticed() -> None:
+async def test_a_failing_peer_is_detected() -> None:
     """A line that is no JSON is printed, and an exit code other than 0 fails."""
     peer = await saying(K1, "Traceback")
     with pytest.raises(Failed, match="Traceback"):
@@ -117,12 +115,12 @@ async def test_a_peer_that_fails_or_babbles_is_noticed() -> None:
         ({"matches": "^k"}, 1, False),
     ],
 )
-def test_patterns_fit_what_they_describe(pattern: Any, value: Any, *, fits: bool) -> None:
+def test_patterns_match_as_documented(pattern: Any, value: Any, *, fits: bool) -> None:
     """Each form of a pattern matches what the page of the scenarios describes, and nothing else."""
     assert matches(pattern, value) is fits
 
 
-def test_paths_go_through_lists() -> None:
+def test_paths_collect_from_lists() -> None:
     """A path collects from the items of a list, and finds nothing in an empty one."""
     document = {"apps": [{"keys": ["a", "b"]}, {"keys": ["c"]}]}
     assert values_at("apps.keys", document) == ["a", "b", "c"]

@@ -8,12 +8,12 @@ from conformance.scenario import BadScenario, parse
 
 
 def parsed(*steps: Any, **others: Any) -> list[tuple[str, Any]]:
-    """Verb and argument of the steps of a scenario with the peer rm1."""
+    """The verbs and arguments of the steps of a scenario with the peer rm1."""
     document = {"about": "a test", "peers": {"rm1": {}}, "steps": list(steps), **others}
     return [(step.verb, step.given) for step in parse("name", document).steps]
 
 
-def test_what_is_repeated_is_counted() -> None:
+def test_repetitions_are_numbered() -> None:
     """Steps, entries and texts are repeated for each number, with the number in their texts."""
     entries = [{"repeat": {"n": 2}, "event": "allocated", "key": "{w}-{n}-{other}"}]
     assert parsed(
@@ -45,7 +45,7 @@ def test_what_is_repeated_is_counted() -> None:
         ({"do": "mute", True: True}, "name: steps[0]: a key is to be a text"),
     ],
 )
-def test_a_mistake_is_named_with_its_place(step: Any, complaint: str) -> None:
+def test_a_mistake_has_its_place(step: Any, complaint: str) -> None:
     """The message names the wrong step, and the mistake."""
     with pytest.raises(BadScenario) as refused:
         parsed(step)
@@ -64,7 +64,7 @@ def test_a_mistake_is_named_with_its_place(step: Any, complaint: str) -> None:
         ({"sedes": [1]}, "name: unknown: ['sedes']"),
     ],
 )
-def test_a_mistake_around_the_steps_is_named(others: Any, complaint: str) -> None:
+def test_a_mistake_outside_of_steps_is_named(others: Any, complaint: str) -> None:
     """The other keys of a scenario are checked as well."""
     with pytest.raises(BadScenario) as refused:
         parsed({"server": "kill"}, **others)

@@ -1,4 +1,4 @@
-"""Two members: all RMs are served by b, and everybody calls a."""
+"""Two members: b serves all RMs, and all clients call a."""
 
 from collections.abc import AsyncIterator
 
@@ -27,6 +27,6 @@ def server(two: Deployment) -> Server:
 
 @pytest.fixture
 async def channel(two: Deployment) -> AsyncIterator[grpc.aio.Channel]:
-    """A connection to the other."""
+    """A connection to the other member."""
     async with connected(two.servers["a"]) as channel:
         yield channel

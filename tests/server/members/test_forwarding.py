@@ -1,4 +1,4 @@
-"""`State` and `Admin` on a member for the RMs of others."""
+"""`State` and `Admin` on a member, for the RMs of other members."""
 
 import asyncio
 import random
@@ -32,7 +32,7 @@ QUEUES_USED = ("root", "root.ns")
 
 
 class Seen:
-    """One member as its callers see it."""
+    """A member, with a record of the calls to it."""
 
     def __init__(self, channel: Any) -> None:
         """Record the calls of a channel."""
@@ -42,16 +42,16 @@ class Seen:
 
 
 class Town:
-    """Members a, b and c with RMs: `one` on b, `two` on c, none on a."""
+    """Members a, b and c with RMs: `one` on b, `two` on c, and none on a."""
 
     def __init__(self, deployment: Deployment, a: Seen, b: Seen, c: Seen) -> None:
-        """The members with their recorded calls."""
+        """Create the members, with a record of their calls."""
         self.deployment = deployment
         self.a, self.b, self.c = a, b, c
 
 
 async def settle(deployment: Deployment, channel: Any, rm_id: str, home: str) -> None:
-    """Have an RM with a running and a waiting ask served by a member."""
+    """Let a member serve an RM with a running and a waiting ask."""
     deployment.home = home
     shim = Shim(channel, rm_id)
     allocations, _, _ = await shim.set_up()
@@ -61,7 +61,7 @@ async def settle(deployment: Deployment, channel: Any, rm_id: str, home: str) ->
 
 @pytest.fixture
 async def town() -> AsyncIterator[Town]:
-    """All of it, the RMs connected to a."""
+    """All members, with the RMs connected to a."""
     async with (
         members("a", "b", "c") as deployment,
         connected(deployment.servers["a"]) as to_a,
@@ -91,7 +91,7 @@ READS = {
 
 
 @pytest.mark.parametrize("method", READS)
-async def test_reads_of_one_rm_are_those_of_its_owner(town: Town, method: str) -> None:
+async def test_reads_of_an_rm_are_answered_by_its_owner(town: Town, method: str) -> None:
     """A member without the RM, and one with another RM, give the answer of the owner."""
     at_owner = await getattr(town.b.state, method)(READS[method])
     for seen in (town.a, town.c):
@@ -99,7 +99,7 @@ async def test_reads_of_one_rm_are_those_of_its_owner(town: Town, method: str) -
 
 
 def test_every_call_has_its_route() -> None:
-    """The only methods without one are that about the server itself, and those on shared documents."""
+    """All methods have a route, except the one about the server itself and those on shared documents."""
     services = (state.DESCRIPTOR.services_by_name["State"], admin.DESCRIPTOR.services_by_name["Admin"])
     named = {f"/{service.full_name}/{method.name}" for service in services for method in service.methods}
     assert named - ROUTES.keys() == {
@@ -113,7 +113,7 @@ def test_every_call_has_its_route() -> None:
 
 
 def test_budgets_show_the_use_of_all_members() -> None:
-    """The use of each RM is that of its owner, and the total has all of them, each once."""
+    """The use of each RM is that of its owner, and the total has each RM once."""
     here, elsewhere = state.BudgetHolding(rm_id="a", here=True), state.BudgetHolding(rm_id="b")
     here.used["vcore"], elsewhere.slice["vcore"] = 3, 9
     mine = state.Budget(name="all", holdings=[here, elsewhere])
@@ -136,8 +136,8 @@ def test_budgets_show_the_use_of_all_members() -> None:
     ]
 
 
-async def test_reasons_are_those_of_all_members(town: Town) -> None:
-    """Without a partition each member has the totals, once for each RM; with one that of its owner."""
+async def test_reasons_are_summed_over_all_members(town: Town) -> None:
+    """Without a partition each member has the totals, once for each RM; with one those of its owner."""
     for seen in (town.a, town.b, town.c):
         answer = await seen.state.ListReasons(state.ListReasonsRequest())
         [reason] = answer.reasons
@@ -148,8 +148,8 @@ async def test_reasons_are_those_of_all_members(town: Town) -> None:
         assert [one.partition for one in of_one.reasons[0].first_queues] == ["[one]default"]
 
 
-async def test_hours_are_those_of_all_members(town: Town) -> None:
-    """Each RM counts once, on whichever member; one that does not answer makes the sums unknown."""
+async def test_hours_are_summed_over_all_members(town: Town) -> None:
+    """Each RM counts once, on whichever member; a missing member makes the sums unknown."""
     for seen in (town.a, town.b, town.c):
         answer = await seen.state.ListResourceHours(state.ListResourceHoursRequest())
         found = [(row.partition, row.name) for row in answer.rows]
@@ -159,7 +159,7 @@ async def test_hours_are_those_of_all_members(town: Town) -> None:
 
 
 async def test_names_without_an_rm_mean_the_first_rm_of_all_members(town: Town) -> None:
-    """On every member a bare or empty name means the RM whose id is first, and pages continue there."""
+    """A bare or empty name means the RM whose id comes first, and pages continue there."""
     for seen in (town.a, town.b, town.c):
         for name in ("default", ""):
             page = await seen.state.ListQueues(state.ListQueuesRequest(partition=name, page_size=1))
@@ -173,7 +173,7 @@ async def test_names_without_an_rm_mean_the_first_rm_of_all_members(town: Town) 
         assert ours.instance == theirs.instance
 
 
-async def test_lists_of_all_rms_have_those_of_all_members(town: Town) -> None:
+async def test_lists_have_the_rms_of_all_members(town: Town) -> None:
     """RMs and partitions are in the order of RM ids, the same on every member."""
     for seen in (town.a, town.b, town.c):
         rms = await seen.state.ListRms(state.ListRmsRequest())
@@ -203,7 +203,7 @@ async def test_pages_of_all_rms_have_each_rm_once(town: Town) -> None:
 
 
 @pytest.mark.parametrize("seed", range(50))
-def test_merged_pages_leave_nothing_out(seed: int) -> None:
+def test_merged_pages_are_complete(seed: int) -> None:
     """Whatever rows members have, and wherever their pages end, all are included once and in order."""
     draw = random.Random(seed)
     lists = [sorted({f"{draw.randrange(60):02}" for _ in range(draw.randrange(20))}) for _ in range(4)]
@@ -231,8 +231,8 @@ def test_merged_pages_leave_nothing_out(seed: int) -> None:
     assert set(found) <= shown
 
 
-async def test_answers_without_a_member_say_so(town: Town) -> None:
-    """Lists name silent members. Bare names are refused then, as they may mean an RM of theirs."""
+async def test_answers_name_missing_members(town: Town) -> None:
+    """Lists name silent members; bare names are then refused, as they may mean an RM of theirs."""
     await town.deployment.kill("c")
     rms = await town.a.state.ListRms(state.ListRmsRequest())
     assert ([rm.rm_id for rm in rms.rms], rms.missing_members) == (["one"], ["c"])
@@ -253,7 +253,7 @@ async def test_answers_without_a_member_say_so(town: Town) -> None:
 
 
 async def test_operators_reach_every_rm_from_every_member(town: Town) -> None:
-    """Nodes, queues, applications and configurations are changed by their owner, for the real caller."""
+    """The owner changes nodes, queues, applications and configurations in the name of the real caller."""
     node = admin.SetNodeSchedulableRequest(rm_id="one", node_id="n0", schedulable=False)
     assert (await town.a.admin.SetNodeSchedulable(node)).changed
     [seen] = (await town.c.state.ListNodes(state.ListNodesRequest(partition="[one]default"))).nodes
@@ -269,7 +269,7 @@ async def test_operators_reach_every_rm_from_every_member(town: Town) -> None:
     assert (await town.c.admin.StopApplication(stop)).allocations == 1
 
 
-async def test_a_dump_of_one_rm_comes_from_its_owner(town: Town) -> None:
+async def test_a_dump_of_an_rm_is_streamed_from_its_owner(town: Town) -> None:
     """The stream of a dump is passed on whole."""
     request = admin.DumpStateRequest(rm_id="one")
     dumped = b"".join([part.json async for part in town.a.admin.DumpState(request)])
@@ -277,7 +277,7 @@ async def test_a_dump_of_one_rm_comes_from_its_owner(town: Town) -> None:
     assert b'"[two]default"' not in dumped
 
 
-async def test_log_levels_are_set_everywhere(town: Town) -> None:
+async def test_log_levels_are_set_on_all_members(town: Town) -> None:
     """Each member sets the level, and leaves a line that names the caller."""
     with capture_logs() as lines:
         request = admin.SetLogLevelRequest(logger="core.rms", level="debug")
@@ -289,8 +289,8 @@ async def test_log_levels_are_set_everywhere(town: Town) -> None:
     assert noted == ["127.0.0.1"] * 6
 
 
-async def test_all_members_read_their_files_again(tmp_path: Path) -> None:
-    """RMs of all members get the new content of the file, and a refusal of one member is the answer."""
+async def test_all_members_reload_their_files(tmp_path: Path) -> None:
+    """RMs of all members get the new file; a refusal of one member is the answer."""
     file = tmp_path / "queues.yaml"
     file.write_text(QUEUE.format("old"))
     changes: dict[str, Any] = {"config_file": file, "default_config": load(file.read_text())}
@@ -343,7 +343,7 @@ async def test_events_are_watched_from_every_member(town: Town) -> None:
         assert await watch.code() is UNAVAILABLE
 
 
-async def test_a_watcher_that_has_gone_is_gone_at_the_owner(town: Town) -> None:
+async def test_a_cancelled_watch_ends_at_the_owner(town: Town) -> None:
     """A cancelled watch occupies no place at the owner."""
     watch = town.a.state.WatchEvents(state.WatchEventsRequest(rm_id="one"))
     await watch.read()
@@ -353,7 +353,7 @@ async def test_a_watcher_that_has_gone_is_gone_at_the_owner(town: Town) -> None:
     await eventually(lambda: not log.watchers)
 
 
-async def test_rms_see_no_more_of_others_through_another_member(tmp_path: Path) -> None:
+async def test_rms_see_their_own_data_through_another_member(tmp_path: Path) -> None:
     """The owner uses the rights of the caller's token, wherever it was presented; a viewer sees all."""
     files = {name: (tmp_path / name,) for name in ("one", "two", "viewer")}
     for name, [file] in files.items():

@@ -1,4 +1,4 @@
-"""Members with the secret that violate the protocol: their messages cost a line of the log each."""
+"""Members with the secret that violate the protocol: each violation costs one line of the log."""
 
 import random
 from collections.abc import AsyncIterator
@@ -42,8 +42,8 @@ def damaged(seed: int) -> bytes:
     return bytes(raw)
 
 
-async def test_garbage_of_a_member_costs_a_line(two: Deployment, channel: grpc.aio.Channel) -> None:
-    """Frames that are none end the stream with their reason; others are answered. Nothing is a fault here."""
+async def test_invalid_frames_end_the_stream_of_a_member(two: Deployment, channel: grpc.aio.Channel) -> None:
+    """Invalid frames end the stream with their reason, without a defect here; others are answered."""
     with capture_logs() as lines:
         ends = []
         for seed in range(120):
@@ -94,7 +94,7 @@ NO_ANSWER = pb.Frames(
 
 
 @pytest.mark.parametrize(("answer", "why"), [(b"\xff", "Frames: "), (NO_ANSWER, "malformed answer: ")])
-async def test_garbage_as_an_answer_is_none(answer: bytes, why: str) -> None:
+async def test_an_invalid_answer_counts_as_missing(answer: bytes, why: str) -> None:
     """The member counts as one that does not answer, and the log has the reason in a line."""
     async with members("a") as deployment, talking(answer) as address:
         deployment.add(Member(id=MemberId("b"), name="b", address=address))
@@ -108,7 +108,7 @@ async def test_garbage_as_an_answer_is_none(answer: bytes, why: str) -> None:
 
 
 @pytest.mark.parametrize("answer", [b"\xff", NO_ANSWER])
-async def test_garbage_as_the_answer_to_an_act_is_no_fault_here(answer: bytes) -> None:
+async def test_an_invalid_answer_to_an_act_is_reported_as_missing(answer: bytes) -> None:
     """The page reports a missing answer of the member, and the log has one line."""
     async with (
         members("a", http=LOOPBACK) as deployment,

@@ -19,19 +19,19 @@ RM = RmId("rm")
 
 @pytest.fixture
 async def session(server: Server) -> AsyncIterator[RawSession]:
-    """An RM over `Session.Update`, at its owner."""
+    """An RM over `Session.Update` at its owner."""
     async with connected(server) as channel:
         yield RawSession(channel)
 
 
 async def waiting(server: Server, count: int) -> None:
-    """Return when this number of calls wait for the RM's lock, which the test holds."""
+    """Wait until this number of calls wait for the RM's lock, which the test holds."""
     lock = server.rms.lock(RM)
     await eventually(lambda: lock.waiting >= count)
 
 
 async def lost(two: Deployment, server: Server) -> None:
-    """The RM belongs to the other member now, and this one is notified."""
+    """Give the RM to the other member, and notify this one."""
     two.give(RM, "a")
     await server.ownership.on_lost(RM, "it belongs to another member")
 
@@ -51,7 +51,7 @@ async def test_an_rm_lost_before_its_registration_begins_is_not_served(
 async def test_an_rm_lost_during_its_registration_is_dropped(
     two: Deployment, server: Server, session: RawSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Books that were created while the claim ended are dropped, and serve nobody."""
+    """Books that were created while the claim ended are dropped, and no caller is served from them."""
     store, answered, asked = server.ownership.store, asyncio.Event(), asyncio.Event()
     assert store is not None
     read = store.read
@@ -72,7 +72,7 @@ async def test_an_rm_lost_during_its_registration_is_dropped(
     assert server.rms.find(RM) is None
 
 
-async def test_a_refused_registration_takes_no_claim_from_another(
+async def test_a_refused_registration_keeps_the_claim_of_another(
     two: Deployment, server: Server, session: RawSession
 ) -> None:
     """Of two concurrent registrations of an RM, the refused one does not release the RM."""
@@ -89,7 +89,7 @@ async def test_a_refused_registration_takes_no_claim_from_another(
     assert is_owned(server.rms, rm)
 
 
-async def test_no_stream_of_si_v1_joins_books_of_an_earlier_claim(two: Deployment, server: Server) -> None:
+async def test_a_stream_of_si_v1_does_not_join_former_books(two: Deployment, server: Server) -> None:
     """A stream that opens while the RM is being dropped is refused, and can be opened again."""
     async with connected(server) as channel:
         shim = Shim(channel)

@@ -1,4 +1,4 @@
-"""Messages to people and programs about a member that has not answered."""
+"""Output for people and programs when a member has not answered."""
 
 import logging
 from collections.abc import AsyncIterator
@@ -23,7 +23,7 @@ async def lonely(two: Deployment) -> AsyncIterator[Server]:
 
 
 @pytest.mark.parametrize("words", ["rms", "queues", "log-level", "rms elsewhere"])
-async def test_commands_name_them_on_stderr(
+async def test_commands_name_missing_members_on_stderr(
     lonely: Server, words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A command prints the available part, and once the members whose part is missing."""
@@ -33,17 +33,19 @@ async def test_commands_name_them_on_stderr(
 
 
 @pytest.mark.parametrize("words", ["rms", "queues", "explain shop", "config get", "nodes drain node-1"])
-async def test_no_rm_is_only_said_if_all_have_answered(
+async def test_no_rm_is_reported_only_by_all_members(
     two: Deployment, words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """While a member is silent nobody knows whether an RM has registered."""
+    """While a member is silent, nobody can tell that no RM has registered."""
     await two.kill("b")
     shown = await Shell(two.servers["a"].grpc_address, capsys)(*words.split())
     assert "has registered" not in shown.err
     assert "the members that answered have no RM" in shown.err
 
 
-async def test_the_python_client_logs_them(lonely: Server, caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_python_client_logs_missing_members(
+    lonely: Server, caplog: pytest.LogCaptureFixture
+) -> None:
     """Lists are those of the members that answer, with a warning."""
     with caplog.at_level(logging.WARNING, "licorne"):
         async with State(lonely.grpc_address) as state:

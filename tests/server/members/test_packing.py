@@ -1,4 +1,4 @@
-"""Calls packed into one stream: packing, windows, turns and ends, without gRPC."""
+"""Calls packed into one stream: packing, windows, turns and ends, tested without gRPC."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -26,7 +26,7 @@ from support.peers.shim import eventually
 
 
 class Pipe:
-    """One direction of a stream; each message takes some rounds of the loop."""
+    """One direction of a stream, in which each message takes some rounds of the loop."""
 
     def __init__(self) -> None:
         """Start empty."""
@@ -50,10 +50,10 @@ class Pipe:
 
 
 class Ends:
-    """Both ends of one stream: `caller` begins calls, and `opened` has them as seen by the other end."""
+    """Both ends of one stream: `caller` begins calls, and `opened` has them at the other end."""
 
     def __init__(self) -> None:
-        """Connect both."""
+        """Connect both ends."""
         self.there, self.back = Pipe(), Pipe()
         self.opened: list[PackedCall] = []
         self.openings: list[pb.Open] = []
@@ -65,7 +65,7 @@ class Ends:
         self.openings.append(opening)
 
     async def call(self) -> tuple[PackedCall, PackedCall]:
-        """Begin a call; return both ends of it."""
+        """Begin a call; returns both ends of it."""
         count = len(self.opened)
         call = self.caller.open(pb.Open(method="/a.B/C"))
         await eventually(lambda: len(self.opened) > count)
@@ -85,7 +85,7 @@ async def both() -> AsyncIterator[Ends]:
         await asyncio.wait(tasks)
 
 
-async def test_many_small_messages_come_in_few() -> None:
+async def test_many_small_messages_are_packed_into_few() -> None:
     """10,000 messages of one call arrive in order, in less than a twentieth of as many packed ones."""
     async with both() as ends:
         call, served = await ends.call()
@@ -102,8 +102,8 @@ async def test_many_small_messages_come_in_few() -> None:
         assert len(ends.there.sizes) - before < 500
 
 
-async def test_a_lone_message_is_not_delayed() -> None:
-    """A message leaves without a timer if nothing was sent just before."""
+async def test_a_single_message_is_not_delayed() -> None:
+    """A message is sent without a timer if nothing was sent just before."""
     async with both() as ends:
         call, served = await ends.call()
         sent = len(ends.there.sizes)
@@ -114,8 +114,8 @@ async def test_a_lone_message_is_not_delayed() -> None:
         assert await served.receive() == b"x"
 
 
-async def test_a_call_that_nobody_reads_stops_itself_alone() -> None:
-    """With its window full a call waits, while thousands of messages of another pass."""
+async def test_a_call_that_is_not_read_blocks_no_other() -> None:
+    """A call with a full window waits, while thousands of messages of another one arrive."""
     async with both() as ends:
         stopped, unread = await ends.call()
         lively, read = await ends.call()
@@ -138,7 +138,7 @@ async def test_a_call_that_nobody_reads_stops_itself_alone() -> None:
 
 
 async def test_a_message_above_the_window_waits_for_a_late_reader() -> None:
-    """Its first pieces fill the window while nobody reads, and the others follow once somebody does."""
+    """The first pieces of a large message fill the window until a reader takes them; the others follow."""
     large = bytes(range(256)) * 8 * 1024
     async with both() as ends:
         call, served = await ends.call()
@@ -166,8 +166,8 @@ async def test_calls_take_turns() -> None:
         assert max(ends.there.sizes) < PACK + 2 * PIECE
 
 
-async def test_empty_messages_use_the_window_too() -> None:
-    """Messages without a byte cannot pile up without a bound."""
+async def test_empty_messages_use_the_window() -> None:
+    """Messages without a byte cannot accumulate without a bound."""
     async with both() as ends:
         call, served = await ends.call()
 
@@ -187,7 +187,7 @@ async def test_empty_messages_use_the_window_too() -> None:
         assert count == WINDOW // 64
 
 
-async def test_ends_come_behind_the_messages() -> None:
+async def test_ends_follow_the_messages() -> None:
     """All messages before a half-close and before the status are received."""
     async with both() as ends:
         call, served = await ends.call()
@@ -210,7 +210,7 @@ async def test_ends_come_behind_the_messages() -> None:
         ([], "INVALID_ARGUMENT"),
     ],
 )
-async def test_a_status_is_passed_on_as_it_is(details: list[Message], reason: str) -> None:
+async def test_a_status_is_passed_on_unchanged(details: list[Message], reason: str) -> None:
     """Code, text and details are those of the owner, including types unknown here."""
     given = CallError(grpc.StatusCode.INVALID_ARGUMENT, "no", details)
     async with both() as ends:
@@ -223,8 +223,8 @@ async def test_a_status_is_passed_on_as_it_is(details: list[Message], reason: st
     assert answered.value.status() == given.status()
 
 
-async def test_details_that_are_none_are_dropped() -> None:
-    """The code and the text count without them."""
+async def test_invalid_details_are_dropped() -> None:
+    """Code and text are passed on without details that are invalid."""
     async with both() as ends:
         call, served = await ends.call()
         served.finish(5, "nothing", b"\xff")
@@ -234,7 +234,7 @@ async def test_details_that_are_none_are_dropped() -> None:
     assert (answered.value.code, answered.value.details) == (grpc.StatusCode.NOT_FOUND, [])
 
 
-async def test_a_caller_that_has_gone_ends_the_call_at_the_other_end() -> None:
+async def test_a_cancelled_call_ends_at_the_other_end() -> None:
     """The service is notified, and a sender that waits for room continues."""
     async with both() as ends:
         call, served = await ends.call()
@@ -246,7 +246,7 @@ async def test_a_caller_that_has_gone_ends_the_call_at_the_other_end() -> None:
         await sending
 
 
-async def test_a_lost_call_gives_nothing_any_more() -> None:
+async def test_a_lost_call_gives_no_more_messages() -> None:
     """Unread messages from a former owner are dropped."""
     async with both() as ends:
         call, served = await ends.call()
@@ -259,8 +259,8 @@ async def test_a_lost_call_gives_nothing_any_more() -> None:
             call.check()
 
 
-async def test_a_call_that_has_ended_with_all_taken_is_not_lost() -> None:
-    """A change of the owner after the last message does not become an error."""
+async def test_an_ended_call_is_not_lost_by_a_change_of_owner() -> None:
+    """A change of the owner after the last message is read does not become an error."""
     async with both() as ends:
         call, served = await ends.call()
         await served.send(b"last")
@@ -271,8 +271,8 @@ async def test_a_call_that_has_ended_with_all_taken_is_not_lost() -> None:
         call.check()
 
 
-async def test_a_stream_that_is_finished_sends_what_waits() -> None:
-    """All messages and statuses before arrive; calls that are open end with UNAVAILABLE."""
+async def test_a_finished_stream_sends_pending_messages() -> None:
+    """All messages and statuses before the end arrive; open calls end with UNAVAILABLE."""
     async with both() as ends:
         calls = [await ends.call() for _ in range(2)]
         for _, served in calls:
@@ -289,7 +289,7 @@ async def test_a_stream_that_is_finished_sends_what_waits() -> None:
 
 
 async def test_the_end_of_the_stream_ends_its_calls() -> None:
-    """Calls end with UNAVAILABLE at both ends, and none is begun afterwards."""
+    """Calls end with UNAVAILABLE at both ends of an ended stream, and none is begun afterwards."""
     async with both() as ends:
         call, served = await ends.call()
         ends.there.close()

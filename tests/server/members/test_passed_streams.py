@@ -27,21 +27,21 @@ TOKEN = "token-of-rm-aaaaaaaaaaaa"
 
 
 def rm_on(server: Server) -> Any:
-    """The RM as recorded by the server."""
+    """The server's record of the RM."""
     found = server.rms.find("rm")
     assert found is not None
     return found
 
 
 async def opened(shim: Shim) -> tuple[Call, Call, Call]:
-    """The three streams of an RM that is registered, each with its first messages exchanged."""
+    """The three streams of a registered RM, after the first messages of each."""
     calls = await shim.set_up()
     await shim.ask(calls[0], ask("first", vcore=1))
     assert set(await new_allocations(calls[0], 1)) == {"first"}
     return calls
 
 
-async def test_the_owner_knows_the_real_caller(two: Deployment, shim: Shim, server: Server) -> None:
+async def test_the_owner_uses_the_real_caller(two: Deployment, shim: Shim, server: Server) -> None:
     """Quotas and logs of the owner have the host that called the other member, which has no RM."""
     await shim.set_up()
     assert server.rms.peers() == {"rm": "127.0.0.1"}
@@ -50,7 +50,7 @@ async def test_the_owner_knows_the_real_caller(two: Deployment, shim: Shim, serv
 
 
 async def test_a_cancelled_stream_ends_at_the_owner(shim: Shim, server: Server) -> None:
-    """A disconnected caller is also disconnected at the owner, for each of its streams alone."""
+    """A disconnected caller is also disconnected at the owner, for each of its streams separately."""
     allocations, _, _ = await opened(shim)
     rm = rm_on(server)
     assert len(rm.streams) == 3
@@ -58,7 +58,7 @@ async def test_a_cancelled_stream_ends_at_the_owner(shim: Shim, server: Server) 
     await eventually(lambda: len(rm.streams) == 2)
 
 
-async def test_a_half_closed_stream_is_carried_out_to_its_end(shim: Shim, server: Server) -> None:
+async def test_a_half_closed_stream_is_processed_to_its_end(shim: Shim, server: Server) -> None:
     """Asks that were sent before the half-close are placed, and the stream ends with OK."""
     allocations, _, _ = await shim.set_up()
     await shim.ask(allocations, *(ask(f"k{number}", vcore=1) for number in range(10)))
@@ -68,7 +68,7 @@ async def test_a_half_closed_stream_is_carried_out_to_its_end(shim: Shim, server
     assert report.allocations + report.pending_asks == 10
 
 
-async def test_an_rm_of_a_killed_owner_comes_back(two: Deployment, shim: Shim) -> None:
+async def test_an_rm_of_a_killed_owner_is_served_again(two: Deployment, shim: Shim) -> None:
     """Its calls end with UNAVAILABLE until the lease ends, and then the next member serves it."""
     calls = await opened(shim)
     await two.kill("b")
@@ -87,7 +87,7 @@ async def test_an_rm_of_a_killed_owner_comes_back(two: Deployment, shim: Shim) -
 
 
 async def test_effects_of_a_former_owner_are_dropped(two: Deployment, shim: Shim) -> None:
-    """An owner that does not know yet that it was replaced decides, and the RM hears nothing of it."""
+    """The decisions of an owner that does not know yet that it was replaced do not reach the RM."""
     allocations, _, _ = await opened(shim)
     two.give("rm", "a")
     await shim.ask(allocations, ask("k"))
@@ -95,7 +95,7 @@ async def test_effects_of_a_former_owner_are_dropped(two: Deployment, shim: Shim
 
 
 async def test_idle_streams_end_when_the_owner_changes(two: Deployment, shim: Shim) -> None:
-    """A silent stream ends as well; a newer epoch of its owner does not end it."""
+    """A silent stream ends as well, except for a newer epoch of the same owner."""
     calls = await opened(shim)
     two.give("rm", "b")
     await shim.ask(calls[0], ask("k"))
@@ -125,7 +125,7 @@ async def test_the_last_messages_of_an_owner_that_is_gone_count_for_a_while(
 
 
 async def drained(call: Call) -> tuple[grpc.StatusCode, str, list[Any]]:
-    """How a stream ends, and the messages before."""
+    """The end of a stream, and the messages before."""
     messages = []
     try:
         while (message := await call.read()) is not None:
@@ -135,10 +135,10 @@ async def drained(call: Call) -> tuple[grpc.StatusCode, str, list[Any]]:
     return *(await call.ending()), messages
 
 
-async def test_all_that_was_decided_arrives_when_the_passing_member_stops(
+async def test_messages_arrive_when_the_passing_member_stops(
     two: Deployment, shim: Shim, server: Server
 ) -> None:
-    """A member in between that drains ends the streams in order, with all messages of the owner."""
+    """A member that passes streams on ends them in order, after all messages of the owner."""
     allocations, _, _ = await opened(shim)
     await shim.ask(allocations, *(ask(f"k{number}", vcore=1) for number in range(100)))
 
@@ -154,8 +154,8 @@ async def test_all_that_was_decided_arrives_when_the_passing_member_stops(
     await stopping
 
 
-async def test_an_owner_that_stops_ends_passed_streams_in_its_words(shim: Shim, server: Server) -> None:
-    """The status of a drain is passed on by the other member."""
+async def test_the_status_of_a_stopped_owner_is_passed_on(shim: Shim, server: Server) -> None:
+    """The status of a drain at the owner reaches the RM unchanged."""
     calls = await opened(shim)
     stopping = asyncio.create_task(server.stop())
     for call in calls:
@@ -164,8 +164,8 @@ async def test_an_owner_that_stops_ends_passed_streams_in_its_words(shim: Shim, 
 
 
 @pytest.mark.parametrize("first", ["a", "b", "ab", "ba"])
-async def test_a_passed_session_ends_in_order_whoever_stops(tmp_path: Path, first: str) -> None:
-    """A worker that stops asks the RM for its goodbye, and the RM's last request is carried out."""
+async def test_a_passed_session_ends_in_order(tmp_path: Path, first: str) -> None:
+    """A worker that stops asks the RM for its goodbye, and processes its last request."""
     async with members("a", "b", sockets=tmp_path, drain=60.0) as deployment:
         deployment.home = "b"
         async with connected(deployment.servers["a"]) as channel:
@@ -177,7 +177,7 @@ async def test_a_passed_session_ends_in_order_whoever_stops(tmp_path: Path, firs
             stopping = [asyncio.create_task(deployment.servers[name].stop()) for name in first]
             notice = await session.until(call, "drain")
             assert notice.drain.reason == "the server is about to stop"
-            # Each of them has asked by now, and the RM is asked once.
+            # Each worker has asked by now, and the RM was asked once.
             await session.send(call, nodes=si.NodeRequest(nodes=[node("late", vcore=1)]))
             assert [answer.nodeID for answer in (await session.until(call, "nodes")).nodes.accepted] == [
                 "late"
@@ -192,10 +192,10 @@ async def test_a_passed_session_ends_in_order_whoever_stops(tmp_path: Path, firs
             await asyncio.gather(*stopping)
 
 
-async def test_what_was_passed_on_is_never_passed_on_again() -> None:
+async def test_a_passed_call_is_not_passed_on_again() -> None:
     """A passed registration that finds no owner here is UNAVAILABLE."""
     async with members("a", "b", "c") as three, connected(three.servers["a"]) as channel:
-        # b knows more than a does: the RM is owned by c.
+        # b has newer data than a: the RM belongs to c.
         ownership = three.servers["b"].ownership
         assert isinstance(ownership, Seat)
         ownership.table = newer = Deployment()
@@ -210,11 +210,11 @@ async def test_what_was_passed_on_is_never_passed_on_again() -> None:
 
 
 @pytest.mark.slow
-async def test_many_one_item_messages_reach_the_owner_in_few(
+async def test_single_item_messages_are_joined_for_the_owner(
     two: Deployment, shim: Shim, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """10,000 asks in messages of their own reach the owner in less than a half of as many."""
-    # As long as a slow machine needs for a rush.
+    """10,000 asks in messages of their own reach the owner in less than half as many."""
+    # A slow machine needs this time for a burst.
     monkeypatch.setattr(packing, "RUSH_SECONDS", 5.0)
     monkeypatch.setattr(packing, "GATHER_SECONDS", 0.05)
     with capture_logs() as lines:
@@ -233,8 +233,8 @@ async def test_many_one_item_messages_reach_the_owner_in_few(
     assert line["messages_read"] < 5_000
 
 
-async def test_a_stream_that_is_not_read_does_not_stop_another(two: Deployment, shim: Shim) -> None:
-    """While one RM reads none of its allocations, another one passed on beside it gets all of its own."""
+async def test_an_unread_stream_does_not_block_another(two: Deployment, shim: Shim) -> None:
+    """While one RM reads none of its allocations, another passed one gets all of its own."""
     options = [("grpc.http2.lookahead_bytes", 1024), ("grpc.use_local_subchannel_pool", 1)]
     where = two.servers["a"].grpc_address
     async with grpc.aio.insecure_channel(where, options=options) as channel:
@@ -251,10 +251,10 @@ async def test_a_stream_that_is_not_read_does_not_stop_another(two: Deployment, 
 
 
 @pytest.mark.transport
-async def test_messages_of_a_member_are_not_dropped_as_those_of_strangers(
+async def test_messages_of_members_have_no_bound_of_strangers(
     two: Deployment, shim: Shim, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However small the room for incomplete messages of strangers, a member with the secret continues."""
+    """A member with the secret may send incomplete messages beyond the room for strangers."""
     monkeypatch.setattr(unfinished, "EACH", 1000)
     allocations, _, _ = await shim.set_up(vcore=1_000_000)
     await shim.ask(allocations, ask("first", vcore=1))
@@ -265,14 +265,14 @@ async def test_messages_of_a_member_are_not_dropped_as_those_of_strangers(
 
 
 async def test_sessions_are_redirected(session: RawSession, server: Server) -> None:
-    """A session on the wrong member gets the address of the owner."""
+    """A session on another member gets the address of the owner."""
     call, response = await session.begin()
     assert response.welcome.redirect == server.grpc_address
     assert (await call.ending())[0] is grpc.StatusCode.OK
 
 
 @pytest.mark.parametrize("metadata", [(), ((METADATA, "other"),), ((METADATA, SECRET), (METADATA, SECRET))])
-async def test_nobody_passes_calls_on_without_the_secret(
+async def test_calls_are_passed_on_with_the_secret_only(
     channel: grpc.aio.Channel, metadata: tuple[tuple[str, str], ...]
 ) -> None:
     """A stream between members without the one right secret is refused."""
@@ -282,8 +282,8 @@ async def test_nobody_passes_calls_on_without_the_secret(
     assert refused.value.code() is grpc.StatusCode.PERMISSION_DENIED
 
 
-async def test_members_with_different_secrets_do_not_pass_calls_on() -> None:
-    """The RM reads UNAVAILABLE, as the fault is not its own."""
+async def test_members_with_different_secrets_refuse_each_other() -> None:
+    """The RM gets UNAVAILABLE, as the fault is not its own."""
     async with members("a", "b", secrets={"a": "another"}) as deployment:
         deployment.home = "b"
         async with connected(deployment.servers["a"]) as channel:
@@ -293,7 +293,7 @@ async def test_members_with_different_secrets_do_not_pass_calls_on() -> None:
     assert "PERMISSION_DENIED" in (refused.value.details() or "")
 
 
-async def test_tokens_are_checked_where_the_rm_calls(tmp_path: Path) -> None:
+async def test_tokens_are_checked_by_the_first_member(tmp_path: Path) -> None:
     """The owner uses the identity found by the other member, and the token is not passed on."""
     file = tmp_path / "rm"
     file.write_text(f"{TOKEN}\n")
@@ -313,7 +313,7 @@ async def test_tokens_are_checked_where_the_rm_calls(tmp_path: Path) -> None:
         assert peer not in ("", "127.0.0.1")
 
 
-async def test_members_speak_tls_with_their_own_certificates() -> None:
+async def test_members_use_tls_with_their_own_certificates() -> None:
     """With mutual TLS the members' connection has it too, and the RM keeps the name in its certificate."""
     identities = {"rm": frozenset({"spiffe://test/rm"})}
     async with members("a", "b", tls=tls(), rm_identities=identities) as deployment:

@@ -19,8 +19,8 @@ class Slow(Documents):
         return found
 
 
-async def test_members_that_start_together_agree() -> None:
-    """The first to write creates the secret, which is long, and all others use it."""
+async def test_members_that_start_together_share_a_secret() -> None:
+    """The first one to write creates the secret, which is long, and all others use it."""
     store = Slow()
     [secret, *others] = await asyncio.gather(*(deployment_secret(store) for _ in range(5)))
     assert set(others) == {secret}
@@ -30,8 +30,8 @@ async def test_members_that_start_together_agree() -> None:
 
 
 @pytest.mark.parametrize("value", [b"\xff", b"a b", b"x" * 2000])
-async def test_a_document_that_is_no_secret_is_refused(value: bytes) -> None:
-    """A member does not start on a secret that no member has made, nor on one that no metadata takes."""
+async def test_an_invalid_secret_is_refused(value: bytes) -> None:
+    """A member does not start with a document that is no secret, or that no metadata can carry."""
     store = Documents()
     await store.compare_and_set(KEY, value, 0)
     with pytest.raises(StoreError, match="is no secret"):
@@ -49,7 +49,7 @@ async def test_a_document_that_is_no_secret_is_refused(value: bytes) -> None:
         (["abc", "abc"], False),
     ],
 )
-def test_exactly_one_right_secret_counts(given: list[str | bytes], *, right: bool) -> None:
-    """Nothing, something else, and the same twice are refused; before the secret is read everything is."""
+def test_only_the_exact_secret_is_accepted(given: list[str | bytes], *, right: bool) -> None:
+    """Nothing, another secret, and two secrets are refused; so is everything before the secret is read."""
     assert Secret("abc").is_in([(METADATA, value) for value in given]) is right
     assert not Secret().is_in([(METADATA, "")])

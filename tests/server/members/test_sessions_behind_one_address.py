@@ -1,11 +1,11 @@
-"""The tests of sessions once more, on a worker that does not serve their RM and cannot redirect them."""
+"""The tests of sessions, on a worker that neither serves their RM nor can redirect them."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-# The folder of tests, not that of the product.
+# The folder of the tests, not that of the product.
 from server.rms.test_session import *  # noqa: F403, TID251
 from support.peers.members import Deployment, members
 

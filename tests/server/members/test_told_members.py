@@ -1,4 +1,4 @@
-"""Addresses of other members for an RM, so that it survives the loss of its own."""
+"""The addresses of other members, which let an RM survive the loss of its own member."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -20,7 +20,7 @@ def member(name: str, address: str = "", **fields: object) -> Member:
 
 
 def snapshot(*all_of_them: Member) -> Snapshot:
-    """A deployment of these members."""
+    """A deployment with these members."""
     return Snapshot(members={one.id: one for one in all_of_them})
 
 
@@ -33,7 +33,7 @@ async def two() -> AsyncIterator[tuple[Deployment, RawSession]]:
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Members read the list of members often."""
+    """Let members read the list of members often."""
     monkeypatch.setattr(member_calls, "LOOK_SECONDS", 0.01)
 
 
@@ -46,14 +46,14 @@ async def news(call: Call) -> sp.UpdateResponse:
 
 
 async def test_a_welcome_has_the_addresses_of_the_other_members() -> None:
-    """They are those that the members advertise, without the welcoming one."""
+    """A welcome has the addresses that the other members advertise."""
     async with two() as (deployment, session):
         _, response = await session.begin()
         assert list(response.welcome.other_members) == [deployment.member("b").address]
 
 
-async def test_a_server_that_is_alone_tells_of_nobody() -> None:
-    """The list is empty, as it is for a worker, whose fellows have the same address."""
+async def test_a_single_server_sends_no_members() -> None:
+    """The list is empty, as for a worker, because all workers have the same address."""
     async with members("a") as deployment, connected(deployment.servers["a"]) as channel:
         _, response = await RawSession(channel).begin()
     assert not response.welcome.other_members
@@ -61,7 +61,7 @@ async def test_a_server_that_is_alone_tells_of_nobody() -> None:
     assert not told_to(RmId("rm"), workers, MemberId("a"))
 
 
-async def test_a_change_of_the_members_is_told_on_the_session() -> None:
+async def test_changes_of_members_are_sent_over_the_session() -> None:
     """Added and removed members are sent in numbered messages, each with the whole list."""
     async with two() as (deployment, session):
         call, _ = await session.begin()
@@ -75,7 +75,7 @@ async def test_a_change_of_the_members_is_told_on_the_session() -> None:
         assert second.number > first.number > 0
 
 
-async def test_the_last_list_that_is_read_after_a_resumption_is_the_present_one() -> None:
+async def test_the_list_after_a_resumption_is_the_present_one() -> None:
     """A list that is sent again after the welcome is followed by the later changes."""
     async with two() as (deployment, session):
         call, response = await session.begin()
@@ -86,7 +86,7 @@ async def test_the_last_list_that_is_read_after_a_resumption_is_the_present_one(
         call.call.cancel()
         server = deployment.servers["a"]
         await eventually(lambda: not server.rms.get("rm", "").connected)
-        # Nobody looks again: the resumption alone has to tell.
+        # No other read follows, so the resumption itself has to send the list.
         for task in server._member_calls._following:
             task.cancel()
         deployment.lose("c")
@@ -99,7 +99,7 @@ async def test_the_last_list_that_is_read_after_a_resumption_is_the_present_one(
         assert list(last.other_members.addresses) == [home]
 
 
-def test_what_an_rm_is_told_is_bounded() -> None:
+def test_the_list_of_members_is_bounded() -> None:
     """However many members there are, and whatever they advertise, the list is short."""
     longest = "x" * (LONGEST_TOLD - 2) + ":1"
     many = [member(f"m{number}") for number in range(3 * MOST_TOLD)]
@@ -109,8 +109,8 @@ def test_what_an_rm_is_told_is_bounded() -> None:
     assert found == (longest,)
 
 
-def test_rms_of_one_member_do_not_all_dial_the_same_one_next() -> None:
-    """The likely next owner of an RM is first, and a draining member last."""
+def test_rms_of_one_member_dial_different_ones_next() -> None:
+    """The likely next owner of an RM comes first, and a draining member last."""
     others = [member(name) for name in "bcd"]
     at = snapshot(member("a"), *others, member("e", draining=True), member("again", "a:1"))
     firsts = set()

@@ -1,4 +1,4 @@
-"""Tests of the transport need its compiled half, except for those of parts in plain Python."""
+"""Tests of the transport, which need its compiled half, except for those of parts in plain Python."""
 
 from importlib.util import find_spec
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Calls over connections of the loop: their kinds, their ends, and possible input."""
+"""Calls over connections of the loop: their kinds, ends, and input."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -25,24 +25,24 @@ async def echo(request: bytes, context: Any) -> bytes:
 
 
 async def parts(request: bytes, context: Any) -> AsyncIterator[bytes]:
-    """One message in, each of its bytes out."""
+    """One message in, and a message out for each of its bytes."""
     for byte in request:
         yield bytes([byte])
 
 
 async def joined(requests: AsyncIterator[bytes], context: Any) -> bytes:
-    """Many messages in, one out."""
+    """Many messages in, and one out."""
     return b"".join([request async for request in requests])
 
 
 async def answers(requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
-    """Each message back at once."""
+    """Return each message at once."""
     async for request in requests:
         yield request
 
 
 async def by_hand(_: Any, context: Any) -> None:
-    """Each message back at once, through the context."""
+    """Return each message at once, through the context."""
     await context.send_initial_metadata((("first", "1"),))
     while (message := await context.read()) is not grpc.aio.EOF:
         await context.write(message)
@@ -58,7 +58,7 @@ KINDS: dict[str, Any] = {
 
 
 class Hanging:
-    """A call that never ends by itself, and notes how it has ended."""
+    """A call that never ends by itself, and records its end."""
 
     def __init__(self) -> None:
         """Start without a call."""
@@ -67,7 +67,7 @@ class Hanging:
         self.handlers: dict[str, Any] = {"Hang": grpc.stream_stream_rpc_method_handler(self.serve)}
 
     async def serve(self, _: Any, context: Any) -> None:
-        """Hang."""
+        """Wait for ever."""
         self.begun.set()
         try:
             await asyncio.Event().wait()
@@ -77,7 +77,7 @@ class Hanging:
 
 
 def ending(end: Callable[[Any], Any]) -> dict[str, Any]:
-    """A method that ends in a given way."""
+    """A method that ends in the given way."""
 
     async def serve(_: Any, context: Any) -> None:
         await end(context)
@@ -85,8 +85,8 @@ def ending(end: Callable[[Any], Any]) -> dict[str, Any]:
     return {"End": grpc.stream_stream_rpc_method_handler(serve)}
 
 
-async def test_all_kinds_of_calls() -> None:
-    """Calls with one message or many in both directions keep the order of messages, up to 4 MiB each."""
+async def test_all_kinds_of_calls_keep_the_order_of_messages() -> None:
+    """Calls with one message or many in each direction keep the order of messages of up to 4 MiB."""
     numbers = [b"%d" % number for number in range(2_000)]
     large = bytes(4 * MIB - 1)
     async with serving(KINDS) as (_, address), calling(address) as channel:
@@ -100,7 +100,7 @@ async def test_all_kinds_of_calls() -> None:
             assert (("first", "1") in tuple(await call.initial_metadata())) is (method == "ByHand")
 
 
-async def test_status_arrives_whole() -> None:
+async def test_a_status_arrives_with_its_text_and_metadata() -> None:
     """A status has its text in any script, and its metadata; unknown errors are sent as a type."""
 
     async def abort(context: Any) -> None:
@@ -137,7 +137,7 @@ async def test_unknown_method_is_unimplemented() -> None:
         assert await channel.unary_unary("/test/Echo")(b"on") == b"on"
 
 
-async def test_deadline_ends_a_call() -> None:
+async def test_a_call_ends_at_its_deadline() -> None:
     """A handler that hangs beyond the deadline is cancelled, and its client gets the status."""
     hanging = Hanging()
     async with serving(hanging.handlers) as (_, address), frames_to(address) as frames:
@@ -148,7 +148,7 @@ async def test_deadline_ends_a_call() -> None:
         await hanging.cancelled.wait()
 
 
-async def test_timeout_that_is_none_ends_a_call() -> None:
+async def test_an_invalid_timeout_ends_its_call() -> None:
     """A call whose timeout violates the rules of gRPC ends with INTERNAL; the connection continues."""
     async with serving(KINDS) as (_, address), frames_to(address) as frames:
         frames.send(opening(1, "Echo", more=literal("grpc-timeout", b"soon")))
@@ -159,7 +159,7 @@ async def test_timeout_that_is_none_ends_a_call() -> None:
 
 
 @pytest.mark.parametrize("loses", [False, True])
-async def test_client_that_goes_cancels_its_calls(loses: bool) -> None:
+async def test_a_client_that_leaves_cancels_its_calls(loses: bool) -> None:
     """A call that its client cancels, or whose connection is lost, is cancelled at the server."""
     hanging = Hanging()
     async with serving(hanging.handlers) as (_, address), frames_to(address) as frames:
@@ -172,7 +172,7 @@ async def test_client_that_goes_cancels_its_calls(loses: bool) -> None:
         await hanging.cancelled.wait()
 
 
-async def test_generator_ends_with_its_call() -> None:
+async def test_a_generator_is_closed_with_its_call() -> None:
     """A suspended generator is closed when its client disconnects, not when memory is freed."""
     begun, closed = asyncio.Event(), asyncio.Event()
 
@@ -215,8 +215,8 @@ async def test_compressed_messages_are_read(compression: grpc.Compression) -> No
         await other.done_writing()
 
 
-async def test_broken_messages_end_their_call() -> None:
-    """A call with garbage for a message ends with a status of its own; the connection continues."""
+async def test_an_invalid_message_ends_its_call() -> None:
+    """A call with an invalid message ends with a status of its own; the connection continues."""
     unknown = literal("grpc-encoding", b"br")
     cases = (
         (b"", packed(b"", flag=7), CODE.INTERNAL),
@@ -255,7 +255,7 @@ async def test_other_requests_are_refused() -> None:
         assert (end.stream, end.flags & END_STREAM) == (5, END_STREAM)
 
 
-async def test_small_frames_to_ended_calls_do_not_add_up() -> None:
+async def test_small_frames_to_ended_calls_are_not_summed() -> None:
     """A client that keeps writing to ended calls keeps its connection."""
     async with serving(KINDS) as (_, address), frames_to(address) as frames:
         for stream in range(1, 81, 2):
@@ -265,12 +265,12 @@ async def test_small_frames_to_ended_calls_do_not_add_up() -> None:
             await frames.dealt_with()
 
 
-# A machine may have no IPv6.
+# A machine without IPv6.
 HOSTS = ["127.0.0.1", "0.0.0.0", "unix", *([] if Address(host="::1", port=0).refusal() else ["::1"])]
 
 
 @pytest.mark.parametrize("host", HOSTS)
-async def test_peers_have_the_names_of_grpc(host: str, tmp_path: Path) -> None:
+async def test_peers_have_the_same_names_as_in_grpc(host: str, tmp_path: Path) -> None:
     """A caller's address reads as in grpc.aio: by IPv4, by IPv6, on all interfaces, on a Unix socket."""
 
     async def peer(request: bytes, context: Any) -> bytes:

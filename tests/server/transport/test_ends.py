@@ -1,4 +1,4 @@
-"""A connection that ends while it waits for its turn does nothing more."""
+"""A connection that ends while it waits for its turn does no more work."""
 
 import asyncio
 import gc
@@ -24,7 +24,7 @@ BROKEN = frame(SETTINGS, b"no settings")
 
 
 class Owner:
-    """Has one connection, whose calls never end; the one with that number fails."""
+    """The owner of one connection, whose calls never end; the one with this number fails."""
 
     max_message = 4 * 1024 * 1024
     max_streams = STREAMS
@@ -38,7 +38,7 @@ class Owner:
         self._fails = fails
 
     def opened(self, connection: Connection) -> bool:
-        """Accept it."""
+        """Accept the connection."""
         return True
 
     def closed(self, connection: Connection) -> None:
@@ -46,14 +46,14 @@ class Owner:
         self.has_gone = True
 
     def begin(self, call: Call, seconds: float | None) -> None:
-        """Keep it."""
+        """Keep the call."""
         self.calls.append(call)
         if len(self.calls) == self._fails:
             raise RuntimeError("so")
 
 
 class Wire(asyncio.Transport):
-    """A socket that reports its end to its protocol, once, in the next turn; then its peer closes."""
+    """A socket that reports its end to its protocol once, in the next turn; then its peer closes."""
 
     def __init__(self, protocol: Connection) -> None:
         """Open."""
@@ -79,17 +79,17 @@ class Wire(asyncio.Transport):
         return self._is_closing
 
     def write(self, data: Any) -> None:
-        """Keep it."""
+        """Keep the data."""
         self.written += data
 
     def pause_reading(self) -> None:
-        """Nothing is read by itself."""
+        """Do nothing, because nothing is read by itself."""
 
     resume_reading = pause_reading
 
 
 async def passes() -> int:
-    """Run the loop; return how often it had other work."""
+    """Run the loop; returns the number of rounds with other work."""
     loop = asyncio.get_running_loop()
     call_soon, calls = loop.call_soon, 0
 
@@ -118,13 +118,13 @@ def waiting(owner: Owner) -> Connection:
 
 
 def stops(connection: Connection) -> None:
-    """The server stops."""
+    """Stop the server."""
     connection.shut_down()
     connection.close()
 
 
 def goes_on_sending(connection: Connection) -> None:
-    """The server aborts, and data arrives all the same."""
+    """Abort at the server, and let data arrive afterwards."""
     connection.abort()
     connection.data_received(b"more")
 
@@ -142,8 +142,8 @@ WAYS: dict[str, Callable[[Connection], None]] = {
 
 @pytest.mark.parametrize("others", [0, 1], ids=["in its turn", "behind others"])
 @pytest.mark.parametrize("how", WAYS)
-async def test_loop_sleeps_once_a_connection_has_ended(how: str, others: int) -> None:
-    """A connection that ends while it waits for its turn has nothing to do, counts nowhere and is freed."""
+async def test_an_ended_connection_has_no_more_turns(how: str, others: int) -> None:
+    """A connection that ends while it waits for its turn has no work, counts nowhere and is freed."""
     owner = Owner(fails=6 if "carried out" in how else 0)
     connection = waiting(owner)
     for _ in range(others):
@@ -153,7 +153,7 @@ async def test_loop_sleeps_once_a_connection_has_ended(how: str, others: int) ->
     assert owner.has_gone
     assert not connection.is_waiting
     assert owner.unfinished.total == 0
-    # What ends late, such as a call that was about to begin, makes it go on no more.
+    # A call that was about to begin, for instance, does not give the connection another turn.
     for call in owner.calls:
         call.end(None)
     connection.streams.count_unfinished()
@@ -169,21 +169,21 @@ async def test_loop_sleeps_once_a_connection_has_ended(how: str, others: int) ->
 
 
 class Once:
-    """Another connection, with one step of so much work."""
+    """Another connection, with one step of much work."""
 
     is_waiting = False
 
     def __init__(self, work: int) -> None:
-        """Start with the work undone."""
+        """Start with the step to do."""
         self._work = work
 
     def go_on(self) -> int:
-        """Do it."""
+        """Do the step."""
         return self._work
 
 
-async def test_what_is_to_be_sent_is_sent_before_the_end() -> None:
-    """A response that was handed over is sent when the connection is closed, if its peer pauses, too."""
+async def test_responses_are_sent_before_the_end() -> None:
+    """A response that was handed over is sent when the connection is closed, even to a paused peer."""
     owner = Owner()
     connection = Connection(owner, memoryview(bytearray(1024)))
     wire = Wire(connection)

@@ -1,4 +1,4 @@
-"""A client that does not read stops its own writer, and nobody else."""
+"""A client that does not read blocks its own writer only."""
 
 import asyncio
 import struct
@@ -30,10 +30,10 @@ ECHO: Any = grpc.unary_unary_rpc_method_handler(echo)
 
 
 class Held:
-    """A call that reads nothing until it is released, and then all."""
+    """A call that reads nothing until it is released, and then all messages."""
 
     def __init__(self) -> None:
-        """Hold back."""
+        """Start unreleased."""
         self.goes_on = asyncio.Event()
         self.read: list[bytes] = []
         self.handlers: dict[str, Any] = {
@@ -61,7 +61,7 @@ class Sender:
         self.sent = 0
 
     async def send(self) -> int:
-        """Send until there is no room, or nothing is left; return the total sent."""
+        """Send until there is no room, or nothing is left; returns the total."""
         while self._rest and self._room:
             part, self._rest = self._rest[: self._room], self._rest[self._room :]
             self.sent += len(part)
@@ -91,8 +91,8 @@ class Sender:
 
 
 @pytest.mark.parametrize("size", [10, 1_000, 100_000])
-async def test_call_that_is_not_read_stops_its_client_alone(size: int) -> None:
-    """Its client can send a window and one message; other calls continue; nothing is lost when it is read."""
+async def test_an_unread_call_blocks_its_own_client_only(size: int) -> None:
+    """Its client can send a window and one message; other calls continue; all of it is read later."""
     held = Held()
     count = 2 * STREAM_WINDOW // (size + 5)
     async with serving(held.handlers) as (_, address), frames_to(address) as frames:
@@ -113,10 +113,10 @@ async def test_call_that_is_not_read_stops_its_client_alone(size: int) -> None:
 
 
 class Writing:
-    """A call that writes messages as fast as it may, and counts them."""
+    """A call that writes messages as fast as it can, and counts them."""
 
     def __init__(self, message: bytes, count: int) -> None:
-        """Write the message so often."""
+        """Write the message this number of times."""
         self.written = 0
         self._message = message
         self._count = count
@@ -132,7 +132,7 @@ class Writing:
             self.written += 1
 
     async def stops(self) -> int:
-        """Wait until nothing more is written for a while; returns the bytes so far."""
+        """Wait until no more is written for a while; returns the bytes so far."""
         before = -1
         while before != self.written:
             before = self.written
@@ -142,8 +142,8 @@ class Writing:
 
 
 @pytest.mark.parametrize("size", [100, 10_000, 100_000])
-async def test_client_without_window_stops_its_handler(size: int) -> None:
-    """A client that gives no new window gets a bounded number of bytes; with one it gets all of them."""
+async def test_a_client_without_a_window_blocks_its_handler(size: int) -> None:
+    """A client that gives no window gets a bounded number of bytes, and all of them with one."""
     window = 65_535
     writing = Writing(b"x" * size, 2 * MIB // size)
     async with serving(writing.handlers) as (_, address), frames_to(address) as frames:
@@ -158,8 +158,8 @@ async def test_client_without_window_stops_its_handler(size: int) -> None:
         assert got_bytes == (size + 5) * (2 * MIB // size)
 
 
-async def test_client_that_does_not_read_its_socket_stops_its_handler() -> None:
-    """A client that reads nothing gets the content of the sockets, and the rest when it reads."""
+async def test_a_client_that_does_not_read_its_socket_blocks_its_handler() -> None:
+    """A client that reads nothing gets the content of the sockets, and the rest once it reads."""
     count = 64
     writing = Writing(bytes(MIB), count)
     async with serving(writing.handlers) as (_, address), frames_to(address, UNLIMITED) as frames:
@@ -171,8 +171,8 @@ async def test_client_that_does_not_read_its_socket_stops_its_handler() -> None:
         assert sum(len(got.payload) for got in found if got.kind == DATA) == count * (MIB + 5)
 
 
-async def test_decompression_takes_turns() -> None:
-    """A call with many small messages that are large when decompressed does not monopolize the loop."""
+async def test_decompression_lets_other_work_run() -> None:
+    """A call with many small messages that are large when decompressed does not block the loop."""
 
     async def serve(_: Any, context: Any) -> None:
         before = turns()
@@ -189,7 +189,7 @@ async def test_decompression_takes_turns() -> None:
     ):
         message = packed(zlib.compress(bytes(MIB)), flag=1)
         frames.send(opening(1, "Read", more=literal("grpc-encoding", b"deflate")))
-        # All are there before the first is read.
+        # All messages have arrived before the first is read.
         frames.send(data(1, message * 20, ends=True))
         found = await frames.until(lambda got: got.ends)
         [answer] = [got.payload for got in found if got.kind == DATA]

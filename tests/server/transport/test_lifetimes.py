@@ -93,14 +93,14 @@ async def closed(connection: RawHttp2) -> list[int]:
     return connection.kinds
 
 
-async def test_peer_that_answers_stays() -> None:
-    """A silent peer is pinged again and again as long as it answers."""
+async def test_a_peer_that_answers_pings_is_kept() -> None:
+    """A silent peer is pinged repeatedly, and kept as long as it answers."""
     async with serving({}, keepalive_time_ms=50) as (_, address), raw_connection(address) as connection:
         await eventually(lambda: connection.kinds.count(PING) >= 3)
         assert not connection.closed.is_set()
 
 
-async def test_peer_that_does_not_answer_is_closed() -> None:
+async def test_a_peer_that_does_not_answer_pings_is_closed() -> None:
     """A peer that is silent and does not answer is closed, and its call cancelled."""
     calls = Calls()
     async with (
@@ -113,11 +113,11 @@ async def test_peer_that_does_not_answer_is_closed() -> None:
 
 
 async def test_idle_connections_are_closed() -> None:
-    """A connection without calls gets GOAWAY; one with a call is kept, and gets it after the call."""
+    """A connection without calls gets GOAWAY, and one with a call gets it after the call."""
     calls = Calls()
     async with serving(calls.handlers, max_connection_idle_ms=300) as (_, address):
         busy = await RawHttp2.open(address)
-        # In one piece: between two the connection would be idle.
+        # In one message, because the connection would be idle between two.
         await busy.send(GREETING + opening(1, "Wait") + data(1, packed(b"")))
         async with raw_connection(address) as idle:
             assert GOAWAY in await closed(idle)
@@ -128,8 +128,8 @@ async def test_idle_connections_are_closed() -> None:
         await busy.close()
 
 
-async def test_idle_peer_that_does_not_go_is_closed() -> None:
-    """A peer without calls that talks, but does not answer, is closed too."""
+async def test_an_idle_peer_that_ignores_goaway_is_closed() -> None:
+    """A peer without calls that sends data, but does not answer pings, is closed too."""
     async with (
         serving({}, max_connection_idle_ms=50, keepalive_timeout_ms=50) as (_, address),
         frames_to(address) as frames,
@@ -153,7 +153,7 @@ async def test_calls_under_way_end_within_the_grace() -> None:
         call = channel.unary_unary("/test/Wait")(large)
         await calls.begun.wait()
         async with frames_to(address) as frames:
-            # One that does not care what the server says of new calls.
+            # This client ignores that the server refuses new calls.
             frames.send(opening(1, "Wait"), data(1, packed(b""), ends=True))
             await frames.dealt_with()
             stopping = asyncio.create_task(transport.stop(PATIENCE))
@@ -170,7 +170,7 @@ async def test_calls_under_way_end_within_the_grace() -> None:
 
 
 @pytest.mark.parametrize("is_secure", [False, True], ids=["plain", "tls"])
-async def test_peer_that_talks_to_the_end_gets_the_whole_answer(is_secure: bool) -> None:
+async def test_a_peer_that_sends_to_the_end_gets_the_whole_answer(is_secure: bool) -> None:
     """Data that a peer sends while it receives a large last answer does not cut the answer."""
     calls = Calls()
     request = packed(bytes(3 * 1024 * 1024))
@@ -197,7 +197,7 @@ async def test_peer_that_talks_to_the_end_gets_the_whole_answer(is_secure: bool)
                     [*_, one] = await frames.until(lambda got: got.kind == DATA)
                     got += len(one.payload)
                     frames.send(frame(WINDOW, (1).to_bytes(4)))
-                    # The server reads it, or closes the connection.
+                    # The server reads the data, or closes the connection.
                     await asyncio.sleep(0)
         assert got == len(request)
         [status] = [each for each in await frames.to_the_end() if each.ends]
@@ -207,8 +207,8 @@ async def test_peer_that_talks_to_the_end_gets_the_whole_answer(is_secure: bool)
 
 
 @pytest.mark.parametrize("more", [0, 8 * 1024 * 1024], ids=["silent", "flooding"])
-async def test_peer_that_does_not_close_an_ended_connection_is_closed(more: int) -> None:
-    """It has the time of an answer to a ping; one that keeps sending has less."""
+async def test_a_peer_that_keeps_an_ended_connection_is_closed(more: int) -> None:
+    """It has the time of an answer to a ping; a peer that keeps sending has less."""
     patience = 3_600_000 if more else 50
     async with (
         serving({}, keepalive_timeout_ms=patience, keepalive_time_ms=50) as (transport, address),
@@ -220,8 +220,8 @@ async def test_peer_that_does_not_close_an_ended_connection_is_closed(more: int)
 
 
 @pytest.mark.parametrize("grace", [None, 0.05])
-async def test_stop_ends_what_does_not_end_by_itself(grace: float | None) -> None:
-    """Without grace, or after it, calls end with a status; one that does not end delays nobody."""
+async def test_a_stop_cancels_calls_that_do_not_end(grace: float | None) -> None:
+    """Without grace, or after it, calls end with a status; one that does not end delays no other."""
     calls = Calls()
     async with serving(calls.handlers) as (transport, address), calling(address) as channel:
         call = channel.unary_unary("/test/Wait")(b"")
@@ -255,7 +255,7 @@ async def test_connections_are_bounded() -> None:
 
 
 @pytest.mark.parametrize("said", [b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", b"\x16\x03\x01" + bytes(300), b"PRI"])
-async def test_garbage_is_closed(said: bytes) -> None:
+async def test_an_invalid_beginning_is_closed(said: bytes) -> None:
     """A connection that does not begin like HTTP/2, or not in time, is closed."""
     async with serving({}, server_handshake_timeout_ms=50) as (_, address):
         connection = await RawHttp2.open(address)
@@ -284,7 +284,7 @@ ENDS: dict[str, Callable[[], tuple[bytes, bytes]]] = {
 
 @pytest.mark.usefixtures("collector_off")
 @pytest.mark.parametrize("how", ENDS)
-async def test_nothing_is_left_of_a_call(how: str) -> None:
+async def test_an_ended_call_is_freed(how: str) -> None:
     """However a call ends, it is freed without the garbage collector, and then its connection is."""
     calls = Calls()
     begin, end = ENDS[how]()

@@ -38,7 +38,7 @@ MIB = 1024 * 1024
     ],
 )
 def test_timeouts_have_a_unit(value: str, seconds: float) -> None:
-    """A timeout is up to eight digits and a unit."""
+    """A valid timeout has up to eight digits and a unit."""
     assert timeout(value) == pytest.approx(seconds)
 
 
@@ -46,13 +46,13 @@ def test_timeouts_have_a_unit(value: str, seconds: float) -> None:
     "value", ["", "S", "1", "1h", "-1S", "+1S", "1.5S", "123456789S", "1 S", "²S", "1SS"]
 )
 def test_other_timeouts_are_refused(value: str) -> None:
-    """Nothing else is a timeout."""
+    """Any other text is refused as a timeout."""
     with pytest.raises(MetadataError, match="grpc-timeout is not a time"):
         timeout(value)
 
 
 @given(st.binary(), st.booleans())
-def test_binary_values_come_with_and_without_padding(value: bytes, pads: bool) -> None:
+def test_padding_of_binary_values_is_optional(value: bytes, pads: bool) -> None:
     """A binary value is read with and without padding, and sent without."""
     text = base64.b64encode(value).decode()
     given_text = text if pads else text.rstrip("=")
@@ -61,19 +61,19 @@ def test_binary_values_come_with_and_without_padding(value: bytes, pads: bool) -
 
 
 def test_a_binary_header_may_have_several_values() -> None:
-    """Values joined by a proxy are separated again."""
+    """Values that a proxy has joined are separated again."""
     assert received([("k-bin", "AA,AQ==")]) == (("k-bin", b"\0"), ("k-bin", b"\1"))
 
 
 @pytest.mark.parametrize("value", ["A", "A?==", "\ufffd\ufffd", "A A=", "ÄÖÜ="])
-def test_other_binary_values_are_refused(value: str) -> None:
+def test_invalid_binary_values_are_refused(value: str) -> None:
     """A value that is not in base64 is refused by name, whatever its characters."""
     with pytest.raises(MetadataError, match="k-bin is not in base64"):
         received([("k-bin", value)])
 
 
 @given(st.text() | st.text(" %a\n"))
-def test_message_of_a_status_is_any_text(text: str) -> None:
+def test_the_message_of_a_status_may_be_any_text(text: str) -> None:
     """The message of a status is visible ASCII without spaces at its ends, and decodes to the text."""
     pairs = dict(trailers(Status(grpc.StatusCode.ABORTED, text, (("k", "v"),))))
     message = pairs.get("grpc-message", "")
@@ -84,7 +84,7 @@ def test_message_of_a_status_is_any_text(text: str) -> None:
     assert unquote(message) == text
 
 
-def test_half_a_character_does_not_spoil_a_status() -> None:
+def test_a_status_with_invalid_characters_is_sent() -> None:
     """A text that UTF-8 cannot encode, such as the name of a file, is sent as far as possible."""
     assert dict(trailers(Status(grpc.StatusCode.INTERNAL, "a\udc80b")))["grpc-message"] == "a?b"
 
@@ -103,7 +103,7 @@ def test_messages_are_decompressed(message: bytes) -> None:
 
 
 @pytest.mark.parametrize("compress", [gzip.compress, zlib.compress])
-def test_bombs_are_not_decompressed(compress: type[bytes]) -> None:
+def test_decompression_is_bounded(compress: type[bytes]) -> None:
     """A message that is too large when decompressed is refused after the allowed number of bytes."""
     bomb = compress(bytes(64 * MIB))
     encoding = "gzip" if compress is gzip.compress else "deflate"

@@ -1,4 +1,4 @@
-"""Rounds of the loop: the work of all connections together in one."""
+"""Rounds of the loop: the work of all connections together in one round."""
 
 import asyncio
 
@@ -10,10 +10,10 @@ HOST = (False, "host")
 
 
 class Turns:
-    """Counts rounds of the loop, and the work that connections do in each."""
+    """Counts rounds of the loop, and the work of connections in each."""
 
     def __init__(self) -> None:
-        """None yet."""
+        """Start without rounds."""
         self.rounds = Rounds()
         self.work: list[int] = [0]
         self.order: list[str] = []
@@ -26,10 +26,10 @@ class Turns:
 
 
 class Busy:
-    """A connection with a number of steps to do, each of the same work."""
+    """A connection with a number of steps of equal work."""
 
     def __init__(self, name: str, turns: Turns, steps: int, work: int) -> None:
-        """Nothing is done yet."""
+        """Start with all steps to do."""
         self._name = name
         self._turns = turns
         self._steps = steps
@@ -46,7 +46,7 @@ class Busy:
 
 
 @pytest.mark.parametrize("work", [256, LEAST_BYTES, 4 * CALL_WORK, ROUND_WORK + 4 * CALL_WORK])
-async def test_work_of_a_round_is_bounded(work: int) -> None:
+async def test_the_work_of_a_round_is_bounded(work: int) -> None:
     """A round does its work and one step more, however many connections wait."""
     turns = Turns()
     steps = 3
@@ -59,8 +59,8 @@ async def test_work_of_a_round_is_bounded(work: int) -> None:
     assert turns.work[-1] == 0
 
 
-async def test_lines_take_turns() -> None:
-    """A connection of a second line precedes the waiting ones of the first."""
+async def test_the_two_lines_take_turns() -> None:
+    """A connection of the second line precedes the waiting ones of the first."""
     turns = Turns()
     for _ in range(9):
         turns.rounds.wait((False, "crowd"), Busy("crowd", turns, 1, ROUND_WORK))
@@ -70,7 +70,7 @@ async def test_lines_take_turns() -> None:
     assert turns.order.count("crowd") == 9
 
 
-async def test_strangers_have_every_other_turn() -> None:
+async def test_strangers_have_every_second_turn() -> None:
     """However many hosts strangers have, an authenticated one has the turn after one of theirs."""
     turns = Turns()
     for number in range(20):
@@ -82,8 +82,8 @@ async def test_strangers_have_every_other_turn() -> None:
     assert turns.order.count("stranger") == 20
 
 
-async def test_who_has_gone_takes_no_turn() -> None:
-    """Connections that end while they wait cost no work, and the loop sleeps after them."""
+async def test_ended_connections_take_no_turn() -> None:
+    """Connections that end while they wait cost no work, and the loop then sleeps."""
     turns = Turns()
     turns.rounds.wait(HOST, Busy("first", turns, 1, ROUND_WORK))
     for _ in range(100):
@@ -96,7 +96,7 @@ async def test_who_has_gone_takes_no_turn() -> None:
     assert turns.rounds.room == ROUND_WORK
 
 
-async def test_little_is_read_when_the_round_is_done() -> None:
+async def test_little_is_read_after_the_work_of_a_round() -> None:
     """A connection may read as much as the remaining work of the round, and little after that."""
     turns = Turns()
     assert turns.rounds.room == ROUND_WORK

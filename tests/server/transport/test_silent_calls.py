@@ -1,4 +1,4 @@
-"""Calls without a message yet occupy no place of those in progress."""
+"""Calls that have not sent a message use no place of those in progress."""
 
 from collections.abc import Callable
 from contextlib import AsyncExitStack
@@ -23,23 +23,23 @@ BOUNDS = PeerBounds(
 
 
 async def checked(channel: Any) -> None:
-    """Query health; return it."""
+    """Query the health; returns it."""
     await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())
 
 
 async def watched(channel: Any) -> None:
-    """Watch health; return it."""
+    """Watch the health; returns it."""
     await anext(aiter(health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest())))
 
 
 async def listed(channel: Any) -> None:
-    """List RMs; return them."""
+    """List RMs; returns them."""
     await channel.unary_unary(STATE)(b"")
 
 
 @pytest.mark.parametrize("asks", [checked, watched, listed], ids=lambda asks: asks.__name__)
 @pytest.mark.parametrize("path", [HEALTH, HEALTH.replace("Check", "Watch"), STATE])
-async def test_silent_calls_keep_nobody_out(path: str, asks: Callable[[Any], Any]) -> None:
+async def test_silent_calls_block_no_complete_one(path: str, asks: Callable[[Any], Any]) -> None:
     """However many calls are opened without a message, of any service, a complete one is answered."""
     async with serving(http=LOOPBACK, peers=BOUNDS) as server, AsyncExitStack() as stack:
         silent = b"".join(

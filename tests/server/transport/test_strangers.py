@@ -1,4 +1,4 @@
-"""Work that an unauthenticated peer can cause costs little."""
+"""An unauthenticated peer can cause only little work."""
 
 import asyncio
 import base64
@@ -31,7 +31,7 @@ AGAIN = b"\xbe"
 
 
 class Begun:
-    """Accepts calls, and carries none out."""
+    """Accepts calls, and processes none."""
 
     max_message = MOST
     unfinished = Unfinished(bool)
@@ -41,7 +41,7 @@ class Begun:
         self.calls: list[Call] = []
 
     def begin(self, call: Call, seconds: float | None) -> None:
-        """Keep it."""
+        """Keep the call."""
         self.calls.append(call)
 
 
@@ -70,10 +70,10 @@ def blocks(name: str, value: bytes, times: int) -> bytes:
         pytest.param("k", b"v" * 128, 90, id="many headers"),
     ],
 )
-def test_costly_headers_are_counted_and_not_decoded(
+def test_calls_with_too_many_headers_are_refused_undecoded(
     monkeypatch: pytest.MonkeyPatch, name: str, value: bytes, times: int
 ) -> None:
-    """Calls with more values than one may have are refused; no value is handed over or decoded."""
+    """Calls with more values than allowed are refused; no value is handed over or decoded."""
     begun = Begun()
     wire = http2.Connection(STREAMS, MOST)
     streams = Streams(begun, wire, lambda: None)
@@ -92,7 +92,7 @@ def test_costly_headers_are_counted_and_not_decoded(
     assert {(status.code, status.details) for status in refused} == {(CODE.RESOURCE_EXHAUSTED, text)}
 
 
-async def test_as_many_values_as_one_may_have_are_read() -> None:
+async def test_the_number_of_headers_is_bounded() -> None:
     """A client with 50 values gets its answer, and one with 70 an error with the maximum."""
 
     async def count(request: bytes, context: Any) -> bytes:
@@ -107,7 +107,7 @@ async def test_as_many_values_as_one_may_have_are_read() -> None:
         assert found.value.code() is CODE.RESOURCE_EXHAUSTED
 
 
-async def test_metadata_is_decoded_when_a_handler_asks() -> None:
+async def test_metadata_is_decoded_on_access() -> None:
     """A violation of gRPC's rules ends the call of a handler that reads it, and no other."""
 
     async def asks(request: bytes, context: Any) -> bytes:
@@ -128,7 +128,7 @@ async def test_metadata_is_decoded_when_a_handler_asks() -> None:
             assert (end.stream, end.has_status(code)) == (stream, True)
 
 
-def test_large_message_in_small_frames_is_read() -> None:
+def test_a_large_message_in_small_frames_is_read() -> None:
     """A slow client that cuts a message into far more small frames than may wait loses nothing."""
     connection = http2.Connection(STREAMS, MOST)
     connection.feed(GREETING + opening(1, "Any"))
@@ -142,8 +142,8 @@ def test_large_message_in_small_frames_is_read() -> None:
     assert not connection.closed
 
 
-async def test_work_of_a_read_is_bounded() -> None:
-    """Many connections with many small frames and calls in one read: no round of the loop does much of it."""
+async def test_the_work_of_a_read_is_bounded() -> None:
+    """Many small frames and calls on many connections in one read are spread over rounds of the loop."""
     work: list[int] = []
     rounds: list[int] = []
 
@@ -187,7 +187,7 @@ class Reading:
 
 
 async def test_unfinished_messages_of_strangers_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The oldest calls whose message is not whole end for newer ones, and whole messages are served."""
+    """The oldest calls with incomplete messages end for newer ones, and complete messages are served."""
     each = 100_000
     monkeypatch.setattr(unfinished, "EACH", each)
     size = each // 4
@@ -212,7 +212,7 @@ async def test_unfinished_messages_of_strangers_are_bounded(monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("how", ["reset", "loss", "deadline"])
-async def test_unfinished_messages_are_counted_while_they_are_there(how: str) -> None:
+async def test_unfinished_messages_are_counted_until_they_end(how: str) -> None:
     """However a call ends, its unfinished message does not count any more."""
     more = literal("grpc-timeout", b"20m") if how == "deadline" else b""
     async with serving(Reading().handlers) as (transport, address):
@@ -234,7 +234,7 @@ class Certified:
     """The part of a TLS connection with the names of the peer's certificate, if any."""
 
     def __init__(self, *names: str) -> None:
-        """These are its DNS names."""
+        """Use these DNS names."""
         self._names = names
 
     def getpeercert(self) -> dict[str, Any]:
@@ -243,7 +243,7 @@ class Certified:
 
 
 @pytest.mark.parametrize("names", [(), ("rm.example",)])
-def test_peer_with_a_certificate_is_no_stranger(names: tuple[str, ...]) -> None:
+def test_a_peer_with_a_certificate_is_no_stranger(names: tuple[str, ...]) -> None:
     """It has turns apart from strangers of its host from the start, and its data does not count."""
     begun = Begun()
     begun.unfinished = Unfinished(bool)
@@ -255,14 +255,14 @@ def test_peer_with_a_certificate_is_no_stranger(names: tuple[str, ...]) -> None:
     streams.carry_out(wire.feed(GREETING + opening(1, "Any") + data(1, packed(bytes(99))[:50])))
     streams.count_unfinished()
     assert begun.unfinished.total == (0 if names else 50)
-    # That a message was taken says nothing of who it is; that a caller was authenticated does.
+    # A processed message does not identify the peer; an authenticated caller does.
     streams.consumed(1, 1, 1)
     assert streams.line == (bool(names), "10.0.0.1")
     begun.calls[0].authenticated()
     assert streams.line == (True, "10.0.0.1")
 
 
-async def test_call_of_one_request_has_no_more_of_it() -> None:
+async def test_a_unary_call_keeps_one_message_only() -> None:
     """After the one message of a method no data is kept, complete or not; its answers are still sent."""
     goes_on = asyncio.Event()
 
@@ -288,7 +288,7 @@ async def test_call_of_one_request_has_no_more_of_it() -> None:
 
 @pytest.mark.parametrize("is_known", [False, True])
 def test_later_messages_of_strangers_count(is_known: bool) -> None:
-    """Of a connection without an authenticated caller every message counts that is not whole."""
+    """Of a connection without an authenticated caller every incomplete message counts."""
     begun = Begun()
     begun.unfinished = Unfinished(bool)
     wire = http2.Connection(STREAMS, MOST)
@@ -306,7 +306,7 @@ def test_later_messages_of_strangers_count(is_known: bool) -> None:
     assert begun.calls[0].is_over is not is_known
 
 
-def test_costliest_headers_that_are_taken_are_decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_costly_headers_are_decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of an admitted call no more values are decoded than allowed, on access."""
     decoded: list[str] = []
 

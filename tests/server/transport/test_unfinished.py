@@ -1,4 +1,4 @@
-"""Unfinished messages of strangers: who loses them, and when."""
+"""Unfinished messages of strangers: whose are dropped, and when."""
 
 from collections.abc import Callable
 
@@ -17,12 +17,12 @@ class Holder:
         self._dropped = dropped
 
     def drop_unfinished(self, reason: str) -> None:
-        """Note that it has lost its message."""
+        """Record that its message was dropped."""
         self._dropped.append(self._name)
 
 
 class Crowd:
-    """Hosts whose connections each have a whole message but for its last byte."""
+    """Hosts whose connections each have a complete message except for its last byte."""
 
     def __init__(self, is_short: Callable[[], bool] = lambda: False) -> None:
         """Start without connections."""
@@ -30,7 +30,7 @@ class Crowd:
         self.unfinished = Unfinished(is_short)
 
     def comes(self, host: str, number: int, size: int = MAX_MESSAGE_BYTES - 1) -> Holder:
-        """One more connection of a host, which gets so far."""
+        """Add a connection of a host with such a message."""
         holder = Holder(f"{host}{number}", self.dropped)
         self.unfinished.count(host, holder, size)
         return holder
@@ -40,7 +40,7 @@ MESSAGES = EACH // (MAX_MESSAGE_BYTES - 1)
 """Connections that a host may have so."""
 
 
-def test_host_with_too_much_loses_its_oldest() -> None:
+def test_a_host_with_too_much_loses_its_oldest() -> None:
     """The oldest connections of a host are dropped for its newest, and those of others are kept."""
     crowd = Crowd()
     crowd.comes("b", 0)
@@ -50,7 +50,7 @@ def test_host_with_too_much_loses_its_oldest() -> None:
     assert crowd.unfinished.total == (MESSAGES + 1) * (MAX_MESSAGE_BYTES - 1)
 
 
-def test_age_is_that_of_the_first_byte() -> None:
+def test_the_age_of_a_message_is_that_of_its_first_byte() -> None:
     """A slow connection does not become younger by progress; a complete message starts over."""
     crowd = Crowd()
     first, second = (crowd.comes("a", number, 1) for number in range(2))
@@ -66,8 +66,8 @@ def test_age_is_that_of_the_first_byte() -> None:
     assert crowd.dropped[0] == "a1"
 
 
-def test_total_is_bounded_and_the_greediest_host_pays() -> None:
-    """If all together have too much, the host with most loses its oldest, and a newcomer stays."""
+def test_the_host_with_most_loses_its_oldest() -> None:
+    """If all together have too much, the host with most loses its oldest, and a new one stays."""
     crowd = Crowd()
     hosts = "abcdefgh"
     for number in range(MESSAGES):
@@ -81,8 +81,8 @@ def test_total_is_bounded_and_the_greediest_host_pays() -> None:
 
 
 @pytest.mark.parametrize("size", [1, MAX_MESSAGE_BYTES - 1])
-def test_short_memory_leaves_room_for_one_message(size: int) -> None:
-    """While memory is short strangers have room for one message, at the next look too."""
+def test_memory_shortage_leaves_room_for_one_message(size: int) -> None:
+    """While memory is short strangers have room for one message, at the next check too."""
     short = False
     crowd = Crowd(lambda: short)
     for number in range(MESSAGES):
@@ -96,7 +96,7 @@ def test_short_memory_leaves_room_for_one_message(size: int) -> None:
     assert "b0" not in crowd.dropped
 
 
-def test_nothing_is_kept_of_who_has_gone() -> None:
+def test_an_ended_connection_uses_no_room() -> None:
     """A connection without an unfinished message uses no room."""
     crowd = Crowd()
     holders = [crowd.comes("a", number, 9) for number in range(3)]

@@ -1,4 +1,4 @@
-"""Bytes in, events and bytes out: HTTP/2 without I/O keeps its bounds for any input."""
+"""HTTP/2 without I/O: bytes in, events and bytes out, with its bounds kept for any input."""
 
 import struct
 from collections.abc import Sequence
@@ -48,7 +48,7 @@ def joined(events: Events) -> dict[int, list[Any]]:
 
 
 def fed(connection: http2.Connection, *chunks: bytes) -> tuple[Events, bytes]:
-    """All events of these chunks, and all that is to be sent."""
+    """All events of these chunks, and all bytes to send."""
     events: Events = []
     sent = b""
     for chunk in chunks:
@@ -60,7 +60,7 @@ def fed(connection: http2.Connection, *chunks: bytes) -> tuple[Events, bytes]:
 
 
 def kinds(sent: bytes) -> list[int]:
-    """The kinds of the frames that are to be sent."""
+    """The kinds of the frames to send."""
     found = []
     while sent:
         found.append(sent[3])
@@ -69,7 +69,7 @@ def kinds(sent: bytes) -> list[int]:
 
 
 def cut(raw: bytes, places: Sequence[int]) -> list[bytes]:
-    """Bytes in pieces that begin at these positions."""
+    """Bytes cut at these positions."""
     edges = [0, *sorted(place % (len(raw) + 1) for place in places), len(raw)]
     return [raw[begin:end] for begin, end in pairwise(edges)]
 
@@ -80,7 +80,7 @@ places = st.lists(st.integers(0, 5_000), max_size=12)
 
 
 def stream_of(calls: list[tuple[list[tuple[bytes, int]], bool, bool]], places: Sequence[int]) -> bytes:
-    """Calls of a client that keeps to the rules: messages, whether they end, whether they are reset."""
+    """Calls of a client that keeps the rules: messages, whether they end, whether they are reset."""
     raw = GREETING
     for number, (every, ends, resets) in enumerate(calls):
         stream = 2 * number + 1
@@ -93,7 +93,7 @@ def stream_of(calls: list[tuple[list[tuple[bytes, int]], bool, bool]], places: S
 
 
 @given(calls, places, places)
-def test_events_do_not_depend_on_how_bytes_come(
+def test_events_do_not_depend_on_chunks(
     calls: list[tuple[list[tuple[bytes, int]], bool, bool]], frames: list[int], chunks: list[int]
 ) -> None:
     """The events of a stream are the same for any chunks, unless it is reset before it was processed."""
@@ -120,7 +120,7 @@ spoilt = st.tuples(calls, places, places, st.lists(st.tuples(st.integers(0, 5_00
 
 
 def mutated(raw: bytes, changes: Sequence[tuple[int, bytes]]) -> bytes:
-    """Bytes in which some were replaced, or that end early."""
+    """Bytes of which some were replaced, or that end early."""
     for place, said in changes:
         at = place % (len(raw) + 1)
         raw = raw[:at] + said + (raw[at + len(said) :] if said else b"")
@@ -128,7 +128,7 @@ def mutated(raw: bytes, changes: Sequence[tuple[int, bytes]]) -> bytes:
 
 
 def act(connection: http2.Connection, stream: int) -> None:
-    """Do all that one may do to a stream, whatever has become of it."""
+    """Do everything that may be done to a stream, in whatever state it is."""
     connection.respond(stream, HEAD)
     connection.send(stream, bytes(100))
     connection.consumed(stream, 3, 2**63)
@@ -157,22 +157,24 @@ def bears(connection: http2.Connection, chunks: Sequence[bytes]) -> None:
 
 
 @given(st.lists(frame_of_any_kind, max_size=12), places, st.booleans())
-def test_any_frames_are_borne(frames: list[bytes], chunks: list[int], greets: bool) -> None:
-    """Frames of any kind in any order raise nothing."""
+def test_any_frames_are_accepted_or_refused(frames: list[bytes], chunks: list[int], greets: bool) -> None:
+    """Frames of any kind in any order raise no exception."""
     raw = (GREETING + opening(1, "Any") if greets else b"") + b"".join(frames)
     bears(http2.Connection(16, MOST), cut(raw, chunks))
 
 
 @given(spoilt)
-def test_spoilt_bytes_are_borne(drawn: tuple[Any, list[int], list[int], list[tuple[int, bytes]]]) -> None:
-    """Proper calls of which some bytes were changed, or that are cut off, raise nothing."""
+def test_damaged_bytes_raise_nothing(
+    drawn: tuple[Any, list[int], list[int], list[tuple[int, bytes]]],
+) -> None:
+    """Valid calls of which some bytes were changed, or that are cut off, raise no exception."""
     calls, frames, chunks, changes = drawn
     bears(http2.Connection(16, MOST), cut(mutated(stream_of(calls, frames), changes), chunks))
 
 
 @given(st.lists(st.sampled_from([0, 1, 2, 3, 9, 2**32 - 1]), max_size=6))
-def test_streams_that_are_not_there_are_left_alone(streams: list[int]) -> None:
-    """Whatever is done to a stream that never was, or has ended, does nothing, on any connection."""
+def test_calls_on_missing_streams_do_nothing(streams: list[int]) -> None:
+    """Operations on a stream that never existed, or has ended, do nothing."""
     for begin in (b"", GREETING, GREETING + opening(1, "Any"), b"nonsense" * 9):
         connection = http2.Connection(16, MOST)
         fed(connection, begin)
@@ -182,7 +184,7 @@ def test_streams_that_are_not_there_are_left_alone(streams: list[int]) -> None:
         assert len(connection.take()) < 1_000
 
 
-def test_wrong_headers_are_refused_by_name() -> None:
+def test_invalid_headers_are_refused_by_name() -> None:
     """A header that HTTP does not allow is an error of the caller, and nothing is sent."""
     connection = http2.Connection(16, MOST)
     fed(connection, GREETING + opening(1, "Any"))
@@ -228,8 +230,8 @@ def test_floods_end_the_connection(flood: str) -> None:
 
 
 @pytest.mark.parametrize("block", [header_block("/test/Any") + HUGE * 2, BOMB])
-def test_headers_that_are_too_large_end_their_call(block: bytes) -> None:
-    """A request with more headers than it may have is refused, also if they were small when packed."""
+def test_too_large_headers_end_their_call(block: bytes) -> None:
+    """A request with more headers than allowed is refused, also if they are small when packed."""
     connection = http2.Connection(16, MOST)
     parts = [block[begin : begin + 16_000] for begin in range(0, len(block), 16_000)]
     raw = frame(HEADERS, parts[0], stream=1, flags=0 if parts[1:] else END_HEADERS)
@@ -240,7 +242,7 @@ def test_headers_that_are_too_large_end_their_call(block: bytes) -> None:
     assert connection.closed or HEADERS in kinds(sent)
 
 
-def test_peer_that_only_asks_gets_bounded_answers() -> None:
+def test_unread_answers_stop_requests() -> None:
     """Unread answers stop the connection from reading requests for more of them."""
     connection = http2.Connection(16, MOST)
     fed(connection, GREETING)

@@ -1,4 +1,4 @@
-"""`licorne replay`: a journal, decided again as it was and with changes."""
+"""`licorne replay`: a journal is decided again, unchanged and with changes."""
 
 import json
 from pathlib import Path
@@ -21,7 +21,7 @@ OPTIONS = Options(tuning=Tuning(slice_size=3), rm_caps=RmCaps(queues=4))
 
 
 def recorded() -> RecordedRun:
-    """Two RMs; queue a of the first has a maximum of 2 of 4, and four asks of 10 s each wait for it."""
+    """Two RMs; queue a of the first has a maximum of 2 of 4, and four asks of 10 s each wait in it."""
     run = RecordedRun(OPTIONS, START)
     keys = [f"k{i}" for i in range(4)]
     run.run_for(10.0, *keys)
@@ -50,7 +50,7 @@ def replayed(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, objec
     return found
 
 
-def test_a_run_decides_the_same_again(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_replay_makes_the_same_decisions(capsys: pytest.CaptureFixture[str]) -> None:
     """Without changes all digests are those of the journal, and the measures are printed."""
     assert main(["replay", "journal"]) == OK
     out, err = capsys.readouterr()
@@ -63,7 +63,7 @@ def test_a_run_decides_the_same_again(capsys: pytest.CaptureFixture[str]) -> Non
     assert err == ""
 
 
-def test_another_decision_than_in_the_journal_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_different_decision_has_an_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
     """A journal with decisions other than those of this core ends with an exit code of its own."""
     run = recorded()
     run.records = [
@@ -86,7 +86,7 @@ def test_the_same_configuration_has_no_difference(capsys: pytest.CaptureFixture[
 
 
 def test_another_configuration_is_compared(capsys: pytest.CaptureFixture[str]) -> None:
-    """The first difference is a sentence, and measures of both stand side by side."""
+    """The first difference is described in a sentence, and the measures of both runs are compared."""
     assert main(["replay", "journal", "--config", "wider.yaml", "--picture", "both.svg"]) == OK
     out = capsys.readouterr().out
     assert (
@@ -100,7 +100,7 @@ def test_another_configuration_is_compared(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_nodes_of_one_rm_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
-    """The nodes are added to the named RM, and change its utilisation alone."""
+    """The nodes are added to the named RM, and change the utilisation of this RM only."""
     found = replayed(capsys, "--nodes", "+4xmemory=1", "--rm", "rm1")
     for side, nodes_of_rm1 in (("live", 0.099), ("changed", 0.049)):
         partitions = {one["rmId"]: one for one in found[side]["partitions"]}  # type: ignore[index]
@@ -108,14 +108,14 @@ def test_nodes_of_one_rm_are_compared(capsys: pytest.CaptureFixture[str]) -> Non
         assert partitions["rm2"]["utilisation"]["memory"] == 0.0
 
 
-def test_a_part_of_a_run(capsys: pytest.CaptureFixture[str]) -> None:
-    """`--until` ends the replay, by an offset, unix seconds or a time with its zone alike."""
+def test_a_replay_may_end_early(capsys: pytest.CaptureFixture[str]) -> None:
+    """`--until` ends the replay, by an offset, unix seconds, or a time with its zone."""
     for text in ("+50", "+50s", str(START + 50), "2026-09-21T14:14:10Z", "2026-09-21T16:14:10+02:00"):
         found = replayed(capsys, "--until", text)
         assert (found["complete"], found["end"]) == (False, START + 50)
 
 
-def test_a_torn_journal_is_replayed_as_far_as_it_is_whole(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_torn_journal_is_replayed_to_its_last_record(capsys: pytest.CaptureFixture[str]) -> None:
     """A journal that is cut off replays to its last whole record, with a message."""
     file = Path("journal/000001-0001.ljr")
     content = file.read_bytes()
@@ -148,7 +148,7 @@ def test_a_torn_journal_is_replayed_as_far_as_it_is_whole(capsys: pytest.Capture
         (["journal", "--picture", "no/a.svg"], USAGE, "--picture no/a.svg: No such file or directory"),
     ],
 )
-def test_what_cannot_be_used(
+def test_unusable_arguments_are_one_line(
     words: list[str], code: int, text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A problem of the arguments is printed in a line, with its exit code."""
@@ -162,7 +162,7 @@ def test_what_cannot_be_used(
 
 
 def test_a_journal_of_another_format_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    """A file that is no journal, or of another format, is an error that names the file."""
+    """A file that is no journal, or of another format, is refused by name."""
     Path("journal/000001-0001.ljr").write_bytes(b"LICORNEJ of the future")
     assert main(["replay", "journal"]) == USAGE
     assert "licorne: journal: run 1: 000001-0001.ljr cannot be read: " in capsys.readouterr().err

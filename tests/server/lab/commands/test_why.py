@@ -20,7 +20,7 @@ DEFAULT = PartitionName("[rm1]default")
 
 
 def explained(run: RecordedRun, app_id: str, key: str) -> object:
-    """The answer of the running core, as JSON has it."""
+    """The answer of the running core, as JSON."""
     views = run.player.scheduler.views
     report = next(step for step in views.explain(DEFAULT, AppId(app_id), key) if step is not None)
     return json.loads(json.dumps(to_plain(explaining.answer(views, DEFAULT, report, None))))
@@ -28,7 +28,7 @@ def explained(run: RecordedRun, app_id: str, key: str) -> object:
 
 @pytest.fixture
 def live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> object:
-    """A journal; the explanation of its ask `big` at `WAITS`, from the core that ran."""
+    """A journal, and the explanation of its ask `big` at `WAITS` by the live core."""
     monkeypatch.chdir(tmp_path)
     run = RecordedRun(start=START)
     for rm in ("rm1", "rm2"):
@@ -50,13 +50,15 @@ def why(*words: str) -> int:
     return main(["why", "journal", *words])
 
 
-def test_it_answers_as_the_live_core_did(live: object, capsys: pytest.CaptureFixture[str]) -> None:
-    """The answer at a moment is the one that the core gave then."""
+def test_why_equals_the_explanation_of_the_live_core(
+    live: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The answer for a moment is the one that the live core gave then."""
     assert why("big", "--at", "+20", "-o", "json") == OK
     assert json.loads(capsys.readouterr().out) == live
 
 
-def test_it_prints_as_explain_does(live: object, capsys: pytest.CaptureFixture[str]) -> None:
+def test_why_prints_like_explain(live: object, capsys: pytest.CaptureFixture[str]) -> None:
     """The output is that of `licorne explain`, before, while and after the ask waits."""
     assert why("big", "--at", "2026-09-21T14:13:40Z") == OK
     out = capsys.readouterr().out
@@ -81,7 +83,7 @@ def test_it_prints_as_explain_does(live: object, capsys: pytest.CaptureFixture[s
         (["big", "--at", "soon"], USAGE, "--at soon is no time"),
     ],
 )
-def test_what_was_not_there(
+def test_an_unknown_or_ambiguous_ask_is_refused(
     words: list[str], code: int, text: str, live: object, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """An ask that did not exist then, or is ambiguous, is an error with the existing ones."""

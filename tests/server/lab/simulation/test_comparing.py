@@ -1,4 +1,4 @@
-"""A run that is played again with changes."""
+"""A recorded run that is played again with changes."""
 
 from collections.abc import Sequence
 from math import inf
@@ -45,17 +45,17 @@ WIDER = config("[{name: a, resources: {max: {memory: 4}}}, {name: b}]")
 
 
 class Placings:
-    """Records placements and ends, by key."""
+    """Records the placements and ends of asks, by key."""
 
     def __init__(self) -> None:
         self.at: dict[str, tuple[float, str]] = {}
         self.released: dict[str, float] = {}
 
     def passes(self, now: float) -> None:
-        """Nothing is placed by time alone."""
+        """Ignore placements by time alone."""
 
     def saw(self, now: float, command: Command, effects: Sequence[Effect]) -> None:
-        """Note the first placement and the first release of each key."""
+        """Record the first placement and the first release of each key."""
         for _, key, node_id in placed(effects):
             self.at.setdefault(key, (now, node_id))
         if isinstance(command, UpdateAllocations):
@@ -80,7 +80,7 @@ def compared(run: RecordedRun, changes: Changes) -> tuple[Compared, Placings]:
 
 
 def busy(run: RecordedRun) -> RecordedRun:
-    """Queue a may have 2 of 4, and four asks of 10 s each."""
+    """Queue a has a maximum of 2 of 4, and four asks of 10 s each."""
     run.at(0.0, register(QUEUES), nodes(node("n1", memory=4)), apps(app("x", "root.a")))
     keys = [f"k{i}" for i in range(4)]
     run.run_for(10.0, *keys)
@@ -99,8 +99,8 @@ def test_the_same_configuration_changes_nothing() -> None:
     assert seen.at == run.placed
 
 
-def test_another_configuration_shows_its_first_decision_that_differs() -> None:
-    """The ask blocked by the maximum in the live run starts at once, and ends earlier."""
+def test_another_configuration_shows_the_first_difference() -> None:
+    """An ask blocked by the maximum in the live run starts at once, and ends earlier."""
     run = busy(RecordedRun())
     assert run.placed["k2"] == (15.0, "n1")
     with_changes, seen = compared(run, Changes(config=load(WIDER)))
@@ -112,8 +112,8 @@ def test_another_configuration_shows_its_first_decision_that_differs() -> None:
     assert seen.released == dict.fromkeys(("k0", "k1", "k2", "k3"), 15.0)
 
 
-def test_more_nodes_take_what_waits() -> None:
-    """Added nodes are created with the first of their RM, and waiting asks run on them."""
+def test_added_nodes_run_waiting_asks() -> None:
+    """Added nodes are created with the first nodes of their RM, and waiting asks run on them."""
     run = RecordedRun()
     run.at(0.0, register(config("[{name: a}]")), nodes(node("n1", memory=1)), apps(app("x", "root.a")))
     run.run_for(50.0, "k0", "k1")
@@ -130,8 +130,8 @@ def test_more_nodes_take_what_waits() -> None:
     assert dict(partition.nodes.by_id[NodeId("added-2")].attributes)["rack"] == "r1"
 
 
-def test_a_smaller_configuration_delays_what_follows() -> None:
-    """Live releases before the placement of their ask are made here after the ask's run time."""
+def test_releases_follow_delayed_placements() -> None:
+    """A release before its ask is placed here is made after the ask's run time."""
     run = RecordedRun()
     run.at(0.0, register(WIDER), nodes(node("n1", memory=4)), apps(app("x", "root.a")))
     keys = [f"k{i}" for i in range(4)]
@@ -148,8 +148,8 @@ def test_a_smaller_configuration_delays_what_follows() -> None:
     assert (found.live, found.changed) == ("it goes to node n1", "it goes to node n1, 10 s later")
 
 
-def test_an_ask_that_was_taken_back_live_is_taken_back_here() -> None:
-    """A release of an ask that never ran is made at its time, even if the ask runs here."""
+def test_a_withdrawn_ask_is_withdrawn_in_the_changed_run() -> None:
+    """A release of an ask that never ran live is made at its time, even if the ask runs here."""
     run = RecordedRun()
     run.at(0.0, register(QUEUES), nodes(node("n1", memory=4)), apps(app("x", "root.a")))
     run.at(5.0, *(asks(ask("x", f"k{i}", memory=1)) for i in range(3)))
@@ -176,7 +176,7 @@ def test_answers_to_checks_are_those_of_the_journal() -> None:
     assert with_changes.carried.answered > 0
 
 
-def test_a_restart_of_the_rm_tells_what_runs_here() -> None:
+def test_a_restarted_rm_replays_the_changed_run() -> None:
     """After a restart the RM replays its allocations on the nodes of this run, in whole numbers."""
     run = RecordedRun()
     run.at(0.0, register(QUEUES), nodes(node("n1", memory=4)), apps(app("x", "root.a")))
@@ -198,7 +198,7 @@ def test_a_restart_of_the_rm_tells_what_runs_here() -> None:
     assert not partition.holds
 
 
-def test_victims_are_not_stopped_where_the_change_spares_them() -> None:
+def test_spared_victims_continue() -> None:
     """A victim of the live run continues here for the mean run time of its application's other asks."""
     queues = (
         "[{name: a, resources: {guaranteed: {memory: %d}}, properties: {preemption.delay: 1s}}, {name: b}]"
@@ -219,14 +219,14 @@ def test_victims_are_not_stopped_where_the_change_spares_them() -> None:
 
 
 def test_a_refused_configuration_ends_the_comparison() -> None:
-    """A configuration that an RM cannot have is an error that names the RM."""
+    """An invalid configuration for an RM is an error that names the RM."""
     run = busy(RecordedRun(Options(rm_caps=RmCaps(queues=3))))
     with pytest.raises(ChangeRefused, match=f"RM {RM}.*queues"):
         compared(run, Changes(config=load(config("[{name: a}, {name: b}, {name: c}]"))))
 
 
 def test_reloads_of_a_changed_rm_are_left_out() -> None:
-    """The configuration of the change applies to the end, and other RMs keep theirs."""
+    """The changed configuration applies to the end, and other RMs keep theirs."""
     run = RecordedRun()
     for rm in ("one", "two"):
         run.at(0.0, register(WIDER, rm), nodes(node("n1", memory=4), rm=rm), apps(app("x", "root.a"), rm=rm))
@@ -249,13 +249,13 @@ def test_reloads_of_a_changed_rm_are_left_out() -> None:
     ],
 )
 def test_unusable_nodes_are_refused(text: str, part: str) -> None:
-    """The error of an invalid text describes the problem."""
+    """An invalid text of nodes is refused with a description of the problem."""
     with pytest.raises(ValueError, match=part):
         parse_nodes(text)
 
 
 def test_nodes_have_amounts_attributes_and_a_partition() -> None:
-    """Quantities are amounts in the core's units, other values attributes."""
+    """In the text of a node quantities are amounts in the core's units, and other values are attributes."""
     added = parse_nodes("+20xvcore=32,memory=128Gi,nvidia.com/gpu=8,rack=r7,partition=gpu")
     assert (added.count, added.partition, added.attributes) == (20, "gpu", {"rack": "r7"})
     assert added.capacity == {"vcore": 32_000, "memory": 128 * 2**30, "nvidia.com/gpu": 8}

@@ -1,4 +1,4 @@
-"""Measures of a run, each by a world that is small enough to be reckoned by hand."""
+"""Measures of a run, each by a world small enough to be computed by hand."""
 
 import pytest
 
@@ -28,7 +28,7 @@ TWO = "[{name: a, resources: {guaranteed: {memory: 4}}}, {name: b}]"
 
 
 class World:
-    """A core that is measured, from time 0."""
+    """A core that is measured from time 0."""
 
     def __init__(self, queues: str, **size: int) -> None:
         scheduler = Scheduler()
@@ -54,8 +54,8 @@ def of(summary: Summary, queue: str) -> QueueSummary:
     return next(row for row in summary.queues if row.queue == queue)
 
 
-def test_waits_are_from_the_ask_to_its_allocation() -> None:
-    """Placed asks count with their waits, waiting ones with theirs so far, in each queue and above."""
+def test_a_wait_is_from_the_ask_to_its_allocation() -> None:
+    """Placed asks count with their waits, and waiting ones with theirs so far, in all queues up to root."""
     world = World("[{name: a}, {name: b}]", memory=1)
     world.at(0.0, apps(app("x", "root.a"), app("y", "root.b")))
     world.at(10.0, asks(ask("x", "x1", memory=1, created=1.0)))
@@ -71,8 +71,8 @@ def test_waits_are_from_the_ask_to_its_allocation() -> None:
     assert (summary.total.asks, summary.total.wait_p99, summary.rms[0].rm_id) == (3, 40.0, RM)
 
 
-def test_asks_that_are_taken_back_have_no_wait() -> None:
-    """An ask that its RM withdraws counts as withdrawn, alone, with its application, or with all of it."""
+def test_withdrawn_asks_have_no_wait() -> None:
+    """An ask counts as withdrawn if its RM releases it, all asks, or the application."""
     world = World("[{name: a}]", memory=1)
     world.at(0.0, apps(app("x", "root.a"), app("y", "root.a"), app("z", "root.a")))
     world.at(0.0, asks(ask("x", "big", memory=2), ask("x", "other", memory=2)))
@@ -82,8 +82,8 @@ def test_asks_that_are_taken_back_have_no_wait() -> None:
     assert (row.asks, row.placed, row.withdrawn, row.waiting, row.wait_mean) == (4, 0, 3, 1, 9.0)
 
 
-def test_an_allocation_that_could_not_be_run_waits_again() -> None:
-    """A failure on the RM begins another wait, from then on."""
+def test_an_allocation_that_failed_at_the_rm_waits_again() -> None:
+    """A failure at the RM begins another wait."""
     world = World("[{name: a}]", memory=1)
     world.at(0.0, apps(app("x", "root.a")), asks(ask("x", "k", memory=1)))
     world.at(30.0, releases(release("x", "k", why=TerminationType.SCHEDULING_FAILED_ON_RM)))
@@ -93,7 +93,7 @@ def test_an_allocation_that_could_not_be_run_waits_again() -> None:
 
 
 def test_a_restart_of_the_rm_does_not_end_a_wait() -> None:
-    """An RM that replays its state has the same asks, and its allocations are not placed again."""
+    """After a replay an RM has the same asks, and its allocations are not placed again."""
     world = World("[{name: a}]", memory=1)
     world.at(0.0, apps(app("x", "root.a")), asks(ask("x", "runs", memory=1), ask("x", "waits", memory=1)))
     rm = RmId(RM)
@@ -106,7 +106,7 @@ def test_a_restart_of_the_rm_does_not_end_a_wait() -> None:
     assert (row.asks, row.placed, row.wait_p50, row.wait_p99) == (2, 2, 0.0, 50.0)
 
 
-def test_utilisation_is_used_by_capacity_over_time() -> None:
+def test_utilisation_is_usage_divided_by_capacity() -> None:
     """Half of a node for half of the time is a quarter of it."""
     world = World("[{name: a}]", memory=4, vcore=1000)
     world.at(0.0, apps(app("x", "root.a")))
@@ -116,8 +116,8 @@ def test_utilisation_is_used_by_capacity_over_time() -> None:
     assert summary.partitions[0].utilisation == summary.utilisation
 
 
-def test_a_queue_is_below_its_guarantee_while_it_waits_for_it() -> None:
-    """Seconds count while usage is below the guarantee and more of it is requested, and only then."""
+def test_time_below_guarantee_needs_waiting_asks() -> None:
+    """Seconds count while usage is below the guarantee and more is requested, and only then."""
     world = World(TWO, memory=4)
     world.at(0.0, apps(app("x", "root.a"), app("y", "root.b")))
     world.at(10.0, asks(*(ask("y", f"y{i}", memory=1) for i in range(4))))
@@ -132,7 +132,7 @@ def test_a_queue_is_below_its_guarantee_while_it_waits_for_it() -> None:
     assert summary.total.below_guarantee == 30.0
 
 
-def test_lost_work_is_what_victims_had_done() -> None:
+def test_lost_work_is_that_of_victims() -> None:
     """A victim loses its amounts times its seconds, in its own queue."""
     properties = "resources: {guaranteed: {memory: 2}}, properties: {preemption.delay: 1s}"
     queues = f"[{{name: a, {properties}}}, {{name: b}}]"
@@ -148,8 +148,8 @@ def test_lost_work_is_what_victims_had_done() -> None:
     assert (of(summary, "root.a").victims, of(summary, "root").lost) == (0, victims.lost)
 
 
-def test_the_course_shows_when_it_was() -> None:
-    """Each interval has the asks that waited in it, the waits that ended in it, and the usage."""
+def test_a_course_has_values_for_each_interval() -> None:
+    """An interval has the asks that waited in it, the waits that ended in it, and the usage."""
     world = World("[{name: a}]", memory=1)
     world.at(0.0, apps(app("x", "root.a")), asks(ask("x", "k1", memory=1)))
     world.at(10.0, asks(ask("x", "k2", memory=1)))
@@ -173,8 +173,8 @@ def test_a_long_course_has_few_points() -> None:
     assert course.points[0].waiting == pytest.approx(2000.0)
 
 
-def test_waits_are_kept_to_three_digits_whatever_their_number() -> None:
-    """Quantiles are ranks among the rounded waits; the mean is exact; none has neither."""
+def test_waits_are_rounded_to_three_digits() -> None:
+    """Quantiles are ranks among rounded waits and the mean is exact; without waits there are none."""
     waits = Waits()
     assert (waits.mean, waits.quantile(0.5)) == (None, None)
     for number in range(1, 1001):

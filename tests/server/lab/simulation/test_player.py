@@ -10,7 +10,7 @@ from support.core.builders import app, apps, ask, asks, config, node, nodes, reg
 from support.core.driver import placed
 
 
-def test_turns_come_at_their_deadlines() -> None:
+def test_turns_are_at_their_deadlines() -> None:
     """Time moves from deadline to deadline, and each turn yields its effects at its time."""
     player = Player(Scheduler())
     for command in (register(config("[{name: a}]")), nodes(node("n1", memory=1))):
@@ -23,7 +23,7 @@ def test_turns_come_at_their_deadlines() -> None:
     assert player.now == 200.0
 
 
-def test_commands_may_come_between_turns() -> None:
+def test_commands_may_be_fed_between_turns() -> None:
     """The effects of a turn can be answered before time moves."""
     player = Player(Scheduler())
     player.feed(0.0, register(config("[{name: a}]")))
@@ -38,7 +38,7 @@ def test_commands_may_come_between_turns() -> None:
     assert order == [(0.0, "k0"), (0.0, "k1"), (0.0, "k2")]
 
 
-def test_a_large_command_is_carried_out_to_its_end() -> None:
+def test_feed_completes_a_large_command() -> None:
     """A command of many slices is complete when `feed` returns, and nothing is on hold."""
     player = Player(Scheduler(tuning=Tuning(slice_size=2)))
     player.feed(0.0, register(config("[{name: a}]")))
@@ -52,8 +52,8 @@ def test_a_large_command_is_carried_out_to_its_end() -> None:
     assert Hold.UNFINISHED not in partition.holds
 
 
-def test_an_rm_in_which_the_core_fails_is_held() -> None:
-    """A defect met for one RM holds that RM alone, as in the engine."""
+def test_a_defect_holds_its_rm_only() -> None:
+    """A defect met for one RM puts only that RM on hold, as in the engine."""
     player = Player(Scheduler())
     for rm in ("bad", "good"):
         player.feed(0.0, register(config("[{name: a}]"), rm))

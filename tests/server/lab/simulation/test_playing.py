@@ -1,4 +1,4 @@
-"""An RM that plays jobs: its waits equal those calculated by hand."""
+"""An RM that plays jobs, with waits that equal those calculated by hand."""
 
 import pytest
 
@@ -45,8 +45,8 @@ def times(run: Run) -> dict[str, tuple[float, float]]:
     }
 
 
-def test_waits_by_hand() -> None:
-    """One node of four cores, first come, first served: every time equals the calculated one."""
+def test_waits_equal_those_calculated_by_hand() -> None:
+    """On one node of four cores, first come, first served, every time is the calculated one."""
     run = played(
         job("a", 0, 100, Part(1, 4.0)),
         job("b", 10, 50, Part(1, 2.0)),
@@ -62,7 +62,7 @@ def test_waits_by_hand() -> None:
     assert (figures.makespan, figures.resource, figures.utilisation) == (150.0, VCORE, 1.0)
 
 
-def test_a_gang_starts_when_all_its_members_can() -> None:
+def test_a_gang_starts_with_its_last_member() -> None:
     """The run of a gang begins with its last member, and it has its run time from then on."""
     run = played(
         job("a", 0, 100, Part(1, 4.0)),
@@ -74,19 +74,19 @@ def test_a_gang_starts_when_all_its_members_can() -> None:
 
 
 def test_members_without_a_gang_start_one_by_one() -> None:
-    """Each member runs from its own start; the job has ended with the last one."""
+    """Each member without a gang runs from its own start; the job ends with the last one."""
     run = played(job("a", 0, 100, Part(3, 4.0)), nodes="2xvcore=4", gangs=False)
     assert times(run) == {"a": (100, 200)}
     assert run.figures.wait_mean == 100.0
 
 
-def test_runs_of_no_length() -> None:
+def test_jobs_without_length_end_at_once() -> None:
     """A job that runs for no time is placed and ends at once."""
     assert times(played(job("a", 0, 0, Part(1, 1.0)), nodes="1xvcore=4")) == {"a": (0, 0)}
 
 
 def test_a_gang_that_times_out_is_submitted_again() -> None:
-    """A gang releases the room of its members, and gets all of it later."""
+    """A gang that times out releases the room of its members, and gets all of it later."""
     jobs = (job("a", 0, 500, Part(1, 4.0)), job("gang", 10, 50, Part(2, 4.0)), job("b", 20, 10, Part(1, 4.0)))
     run = played(*jobs, nodes="2xvcore=4", timeout=100.0)
     assert run.figures.gang_timeouts > 0
@@ -108,7 +108,7 @@ partitions:
 """
 
 
-def test_victims_start_anew() -> None:
+def test_victims_run_again_in_full() -> None:
     """Members that are preempted lose their work, and run again in full."""
     jobs = (job("a", 0, 5000, Part(4, 1.0), queue="a"), job("b", 100, 100, Part(2, 1.0), queue="b"))
     run = played(*jobs, nodes="1xvcore=4", policy="fair-preempting", config=GUARANTEED, gangs=False)
@@ -131,8 +131,8 @@ def test_a_gang_with_a_victim_starts_anew() -> None:
     assert run.outcome.courses[0].submissions == 2
 
 
-def test_jobs_that_are_rejected() -> None:
-    """A job that the configuration has no queue for is counted with the reason."""
+def test_rejected_jobs_are_counted() -> None:
+    """A job without a queue in the configuration is counted with the reason."""
     jobs = (job("a", 0, 10, Part(1, 1.0), queue="a"), job("b", 0, 10, Part(1, 1.0), queue="nowhere"))
     run = played(*jobs, nodes="1xvcore=4", config=GUARANTEED)
     assert (run.figures.rejected, run.figures.ended) == (1, 1)
@@ -141,7 +141,7 @@ def test_jobs_that_are_rejected() -> None:
     assert number == 1
 
 
-def test_jobs_that_never_start() -> None:
+def test_jobs_that_never_start_are_counted() -> None:
     """A run ends although a job waits for ever, and the job counts with its wait until then."""
     small = GUARANTEED.replace("{name: a, resources: {", "{name: a, resources: {max: {vcore: 2}, ")
     jobs = (job("a", 0, 10, Part(1, 3.0), queue="a"), job("b", 0, 10, Part(1, 3.0), queue="b"))
@@ -150,8 +150,8 @@ def test_jobs_that_never_start() -> None:
     assert figures.wait_p99 > 86_400
 
 
-def test_priorities() -> None:
-    """Of two waiting jobs, the one of the higher priority starts first, if the policy has priorities."""
+def test_priorities_order_waiting_jobs() -> None:
+    """Of two waiting jobs, the one of higher priority starts first, if the policy has priorities."""
     rules = Rules(queues=(QueueRule(patterns={"queue": "fast"}, to="", priority=5),))
     jobs = [
         job("a", 0, 100, Part(1, 4.0)),
@@ -195,20 +195,20 @@ def test_a_configuration_without_root_gets_one() -> None:
     assert [queue.name for queue in load(with_policy(text, FIFO)).partitions[0].root.queues] == ["a", "b"]
 
 
-def test_the_only_leaf() -> None:
+def test_jobs_use_the_only_leaf() -> None:
     """Jobs use the only leaf of a configuration; of several, the default queue."""
     one = "partitions: [{name: default, queues: [{name: root, queues: [{name: a, queues: [{name: b}]}]}]}]"
     assert only_leaf(one) == "root.a.b"
     assert only_leaf(GUARANTEED) == "root.default"
 
 
-def test_queues_that_cannot_be_made() -> None:
+def test_rules_with_queues_outside_of_root_are_refused() -> None:
     """A queue of the rules that is not below root is refused."""
     with pytest.raises(ValueError, match="queue 'batch' is not below root"):
         made_config(FIFO, ["batch"], {VCORE: 1000})
 
 
-def test_nodes_of_a_run() -> None:
+def test_kinds_of_nodes_are_registered_in_order() -> None:
     """Kinds of nodes are registered one after the other."""
     run = play(
         TraceSource(Trace("test", [job("a", 0, 5, Part(1, 8.0)), job("b", 0, 5, Part(1, 2.0))])),

@@ -1,4 +1,4 @@
-"""Compared with textbook backfill, job by job: `licorne simulate` starts each job when the reference does."""
+"""`licorne simulate` starts each job at the time of textbook backfill."""
 
 import pytest
 
@@ -35,7 +35,7 @@ def starts(processors: int, nodes: int, *jobs: tuple[int, int, int, int]) -> lis
     return [None if one.start is None else one.start - courses[0].job.submit for one in courses]
 
 
-def test_an_end_is_looked_at_before_anybody_passes() -> None:
+def test_an_early_end_is_used_before_others_pass() -> None:
     """A job that ends early lets the blocked one start earlier, and a long one may not pass."""
     jobs = ((0, 5, 100, 100), (0, 5, 2_000, 4), (1, 10, 50, 50), (2, 5, 1_500, 1_500))
     for nodes in (1, 10):
@@ -43,7 +43,7 @@ def test_an_end_is_looked_at_before_anybody_passes() -> None:
 
 
 def test_a_gang_waits_for_busy_nodes_and_leaves_idle_ones() -> None:
-    """Eight nodes are free earlier than declared: a long gang gets six that the blocked one does not need."""
+    """Eight nodes are free earlier than declared; a long gang gets the six not needed by the blocked job."""
     jobs = ((0, 8, 50, 20), (0, 8, 100, 100), (1, 14, 50, 50), (10, 6, 1_000, 1_000))
     for nodes in (1, 20):
         assert starts(20, nodes, *jobs) == [0, 0, 100, 20]
@@ -53,8 +53,8 @@ def test_a_gang_waits_for_busy_nodes_and_leaves_idle_ones() -> None:
     ("policy", "until"), [("backfill-easy", 0), ("backfill-shortest", 0), ("backfill-shortest", 60)]
 )
 @pytest.mark.parametrize("nodes", [1, 4, PROCESSORS])
-def test_made_loads_start_as_in_the_reference(nodes: int, policy: str, until: int) -> None:
-    """With overstated runtimes, on one node and on many, no job differs; the first different one is named."""
+def test_generated_loads_start_as_in_the_reference(nodes: int, policy: str, until: int) -> None:
+    """With overstated runtimes, on one node and on many, no job starts at another time."""
     for seed in (1, 2):
         found = compared(source(*load(seed, jobs=80)), PROCESSORS, nodes=nodes, policy=policy, until=until)
         assert not found.differing, f"seed {seed}, {nodes} nodes: {found.differing[0]}"

@@ -1,4 +1,4 @@
-"""From traces to jobs: rules, sizes, members, and the nodes that they are for."""
+"""From traces to jobs: rules, sizes, members, and nodes."""
 
 from collections.abc import Sequence
 
@@ -31,7 +31,7 @@ def made(
     load: float = 1.0,
     limit: int = 0,
 ) -> list[Job]:
-    """The jobs of a workload; none may be left out."""
+    """The jobs of a workload, none of which is left out."""
     trace = Trace("test", jobs, splits=splits, relative=relative)
     workload = workload_of(trace, nodes, rules or Rules(), load=load, limit=limit)
     assert not workload.left_out
@@ -39,24 +39,24 @@ def made(
 
 
 def sizes(job: Job) -> list[tuple[int, Resources]]:
-    """Numbers and amounts of the members."""
+    """The number of members, and the amounts of each."""
     return [(group.number, dict(group.ask_class.items)) for group in job.groups]
 
 
-def test_members_are_as_large_as_nodes() -> None:
-    """Processors of a job are divided over the fewest nodes that hold them, the remainder on one more."""
+def test_members_fill_nodes() -> None:
+    """Processors of a job are divided over the fewest nodes, with the remainder on one more."""
     small, large = made(job_of(Part(1, 3.0)), job_of(Part(1, 20.0), job="large"), splits=True)
     assert (sizes(small), small.gang) == ([(1, {"vcore": 3000})], False)
     assert (sizes(large), large.gang) == ([(2, {"vcore": 8000}), (1, {"vcore": 4000})], True)
 
 
-def test_memory_bounds_members() -> None:
+def test_memory_bounds_the_size_of_members() -> None:
     """A member has no more of anything than a node has."""
     [job] = made(job_of(Part(1, 8.0, memory=64.0 * GIB)), splits=True)
     assert sizes(job) == [(2, {"memory": 32 * GIB, "vcore": 4000})]
 
 
-def test_members_for_each_processor_or_gpu() -> None:
+def test_members_by_rule() -> None:
     """By rule there is a member for each GPU of a job, or else for each processor."""
     rules = load_rules("members: processor")
     first, second = made(job_of(Part(1, 3.0)), job_of(Part(2, 4.0, 2.0), job="b"), rules=rules)
@@ -64,22 +64,22 @@ def test_members_for_each_processor_or_gpu() -> None:
     assert sizes(second) == [(4, {"nvidia.com/gpu": 1, "vcore": 2000})]
 
 
-def test_members_of_the_trace() -> None:
-    """Where a trace names members, they stay, and parts of a GPU are rounded up."""
+def test_members_of_the_trace_are_kept() -> None:
+    """Members that a trace names are kept, and parts of a GPU are rounded up."""
     [job] = made(job_of(Part(3, 1.5, 0.5, 1.0 * GIB), Part(1, 0.25)))
     assert sizes(job) == [(3, {"memory": GIB, "nvidia.com/gpu": 1, "vcore": 1500}), (1, {"vcore": 250})]
 
 
-def test_sizes_of_units() -> None:
-    """Rules define a processor and a GPU; memory by rule replaces that of the trace."""
+def test_rules_define_units() -> None:
+    """Rules define the size of a processor and a GPU; memory by rule replaces that of the trace."""
     rules = load_rules("sizes: {processor: {vcore: 500m, memory: 2Gi}, gpu: {share: 100}}")
     nodes = [parse_nodes("1xvcore=8,memory=32Gi,share=400")]
     [job] = made(job_of(Part(1, 4.0, 0.25, 1.0)), rules=rules, nodes=nodes)
     assert sizes(job) == [(1, {"memory": 8 * GIB, "share": 25, "vcore": 2000})]
 
 
-def test_shares_of_the_largest_machine() -> None:
-    """Relative sizes are those of the largest node."""
+def test_relative_sizes_refer_to_the_largest_node() -> None:
+    """Relative sizes are multiplied by the largest node."""
     nodes = [parse_nodes("1xvcore=8,memory=8Gi"), parse_nodes("1xvcore=16,memory=4Gi")]
     [job] = made(job_of(Part(1, 0.25, memory=0.5)), nodes=nodes, relative=True)
     assert sizes(job) == [(1, {"memory": 4 * GIB, "vcore": 4000})]
@@ -94,7 +94,7 @@ def test_shares_of_the_largest_machine() -> None:
         (Part(20_000, 0.001), LeftOut.TOO_MANY),
     ],
 )
-def test_jobs_that_never_fit(part: Part, reason: LeftOut) -> None:
+def test_jobs_that_never_fit_are_left_out(part: Part, reason: LeftOut) -> None:
     """A job that does not fit into the empty cluster is left out, and counted."""
     workload = workload_of(Trace("test", [job_of(part)]), NODES, Rules())
     assert (workload.jobs, dict(workload.left_out)) == ((), {reason: 1})
@@ -120,19 +120,19 @@ gang: false
         ({"user": "ann"}, "", 3),
     ],
 )
-def test_queues_by_rules(fields: dict[str, str], queue: str, priority: int) -> None:
-    """The first rule whose patterns all match decides; numbers have a letter, and full stops are none."""
+def test_the_first_matching_rule_gives_the_queue(fields: dict[str, str], queue: str, priority: int) -> None:
+    """A rule matches by all of its patterns; numbers get a letter, and full stops are replaced."""
     [job] = made(job_of(Part(2, 1.0), priority=3, **fields), rules=load_rules(RULES))
     assert (job.queue, job.priority, job.gang) == (queue, priority, False)
 
 
-def test_declared_run_times_are_whole_seconds() -> None:
-    """A requested time is declared in whole seconds; without one nothing is."""
+def test_requested_times_are_declared_in_whole_seconds() -> None:
+    """A requested time is declared in whole seconds, and a missing one is not declared."""
     jobs = made(job_of(Part(1, 1.0), requested=59.2), job_of(Part(1, 1.0), job="k"))
     assert [job.declared for job in jobs] == [60, 0]
 
 
-def test_order_load_and_limit() -> None:
+def test_order_load_and_limit_of_jobs() -> None:
     """Jobs are in the order of submission, faster by the load, and the first ones up to the limit."""
     trace = [
         job_of(Part(1, 1.0), job=name, submit=at) for name, at in (("c", 300.0), ("a", 100.0), ("b", 100.0))
@@ -142,7 +142,7 @@ def test_order_load_and_limit() -> None:
     assert [job.job for job in made(*trace, limit=2)] == ["a", "b"]
 
 
-def test_equal_names_of_jobs() -> None:
+def test_jobs_of_equal_names_are_distinct() -> None:
     """Jobs of one name are different jobs."""
     assert [job.job for job in made(job_of(Part(1, 1.0)), job_of(Part(1, 1.0)))] == ["j", "j.2"]
 
@@ -159,8 +159,8 @@ def test_equal_names_of_jobs() -> None:
         ("sizes: {core: {vcore: 1}}", "unknown key 'core'"),
     ],
 )
-def test_bad_rules(text: str, problem: str) -> None:
-    """A file of rules with a problem names its place and the value."""
+def test_an_invalid_rule_has_its_place(text: str, problem: str) -> None:
+    """The error of a file of rules has the place and the value."""
     with pytest.raises(ConfigError) as caught:
         load_rules(text)
     assert problem in str(caught.value)
@@ -177,23 +177,23 @@ def test_bad_rules(text: str, problem: str) -> None:
         ("100001xvcore=1", "at most 100000 are allowed"),
     ],
 )
-def test_bad_nodes(text: str, problem: str) -> None:
-    """Nodes that cannot be read are refused with their text."""
+def test_invalid_nodes_are_refused(text: str, problem: str) -> None:
+    """Nodes that cannot be parsed are refused with their text."""
     with pytest.raises(ValueError, match=r".") as caught:
         parse_nodes(text)
     assert problem in str(caught.value)
 
 
-def test_recorded_nodes() -> None:
-    """A trace with a number of processors gives nodes, of one processor if it has no number of nodes."""
+def test_a_trace_with_processors_gives_nodes() -> None:
+    """A number of processors gives nodes, of one processor if there is no number of nodes."""
     assert recorded(4, 34) == NodeKind(4, {"vcore": 8000})
     assert recorded(0, 34) == NodeKind(34, {"vcore": 1000})
     assert recorded(4, 0) is None
 
 
 @pytest.mark.parametrize("name", LOADS)
-def test_made_loads(name: str) -> None:
-    """A seed gives the same jobs each time, others than another seed, in order, and they fit on the nodes."""
+def test_a_seed_gives_the_same_load(name: str) -> None:
+    """A seed always gives the same jobs, in order and of a size that fits; another seed gives others."""
     load = LOADS[name]
     one, again, other = (list(load.trace(seed, 60).jobs) for seed in (1, 1, 2))
     assert one == again != other

@@ -1,4 +1,4 @@
-"""Readers of traces: the samples, and oddities of published files."""
+"""Readers of traces: the samples, and peculiarities of published files."""
 
 import gzip
 import json
@@ -21,7 +21,7 @@ Write = Callable[[str, str], Path]
 
 @pytest.fixture
 def write(tmp_path: Path) -> Write:
-    """Writes a file of the test."""
+    """Write a file of the test."""
 
     def written(name: str, text: str) -> Path:
         path = tmp_path / name
@@ -54,7 +54,9 @@ def refusal(*paths: Path, kind: str = "") -> str:
         ("google", "google", 34, {LeftOut.NOT_A_JOB: 1, LeftOut.NEVER_STARTED: 1}),
     ],
 )
-def test_samples(name: str, kind: str, jobs: int, skipped: dict[LeftOut, int]) -> None:
+def test_the_format_of_each_sample_is_detected(
+    name: str, kind: str, jobs: int, skipped: dict[LeftOut, int]
+) -> None:
     """Each format is detected, and jobs that cannot be played are counted by reason."""
     trace, found = read(SAMPLES / name)
     assert (trace.kind, len(found), dict(trace.skipped)) == (kind, jobs, skipped)
@@ -71,7 +73,7 @@ def swf(size: int = 4, asked: int = 600, status: int = 1) -> str:
     return SWF.format(size=size, asked=asked, status=status)
 
 
-def test_swf_fields(write: Write) -> None:
+def test_swf_fields_are_parsed(write: Write) -> None:
     """A line has times, processors, total memory, names as numbers, and the recorded wait."""
     trace, [job] = read(write("a.swf", f"; MaxNodes: 4\r\n;MaxProcs:  32 (hyperthreads)\r\n\r\n{swf()}\r\n"))
     assert job == TraceJob(
@@ -90,8 +92,8 @@ def test_swf_fields(write: Write) -> None:
     assert (trace.nodes, trace.processors) == (4, 32)
 
 
-def test_swf_unknown_values(write: Write) -> None:
-    """Without requested processors the allocated ones count; -1 is never a time, a name or an amount."""
+def test_swf_unknown_values_are_skipped(write: Write) -> None:
+    """Without requested processors allocated ones count; -1 is never a time, name or amount."""
     _, [job] = read(write("a.swf", "1 0 -1 0.4 4 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1\n"))
     assert job == TraceJob(job="1", submit=0.0, runtime=0.4, parts=(Part(1, 4.0),))
 
@@ -106,14 +108,14 @@ def test_swf_unknown_values(write: Write) -> None:
         ("1 0 9 10 4 -1 -1 4 60 -1 3 1 1 1 1 1 -1 -1", LeftOut.PART_OF_A_JOB),
     ],
 )
-def test_swf_jobs_that_cannot_be_played(line: str, reason: LeftOut, write: Write) -> None:
+def test_swf_jobs_without_a_run_are_left_out(line: str, reason: LeftOut, write: Write) -> None:
     """A job without a run, a size or a submission is left out, and so are parts of a job."""
     trace, jobs = read(write("a.swf", line))
     assert (jobs, dict(trace.skipped)) == ([], {reason: 1})
 
 
-def test_swf_jobs_that_are_played(write: Write) -> None:
-    """A run of no length counts, and a cancelled job that has run."""
+def test_swf_jobs_with_a_run_are_played(write: Write) -> None:
+    """A run of no length counts, and so does a cancelled job that has run."""
     path = write("a.swf", f"{swf().replace(' 100 ', ' 0 ')}\n{swf(status=5)}\n{swf(status=0)}")
     assert [job.runtime for job in read(path)[1]] == [0.0, 100.0, 100.0]
 
@@ -126,7 +128,7 @@ def test_swf_jobs_that_are_played(write: Write) -> None:
         ("1 0 5 1 4", "5 fields, expected 18"),
     ],
 )
-def test_swf_errors(line: str, error: str, write: Write) -> None:
+def test_swf_errors_have_their_place(line: str, error: str, write: Write) -> None:
     """An error names file, line and field."""
     path = write("a.swf", f"; a comment\n{swf()}\n{line}\n")
     assert refusal(path) == f"{path}:3: {error}"
@@ -145,8 +147,8 @@ def test_helios_divides_a_job_over_its_nodes(write: Write) -> None:
     assert (job.runtime, job.waited, job.user, job.queue) == (600.0, 4.0, "ua", "vcb")
 
 
-def test_a_run_without_its_length_has_that_of_its_times(write: Write) -> None:
-    """If the duration is missing, start and end count; without an end the job is left out."""
+def test_a_missing_duration_follows_from_start_and_end(write: Write) -> None:
+    """Without a duration start and end count, and without an end the job is left out."""
     begin = "ua,vcb,1,4,1,COMPLETED,2020-06-09 18:41:01,2020-06-09 18:41:05"
     rows = f"1,{begin},2020-06-09 18:42:05,,\n2,{begin},None,,\n"
     trace, [job] = read(write("a.csv", HELIOS + rows))
@@ -166,13 +168,13 @@ def test_a_run_without_its_length_has_that_of_its_times(write: Write) -> None:
         ('9,"ua', "invalid CSV: unexpected end of data"),
     ],
 )
-def test_errors_of_tables(row: str, error: str, write: Write) -> None:
-    """An error names file, line and column."""
+def test_errors_of_tables_have_their_place(row: str, error: str, write: Write) -> None:
+    """An error of a table names file, line and column."""
     path = write("a.csv", f"{HELIOS}{row}\n")
     assert refusal(path) == f"{path}:2: {error}"
 
 
-def test_philly_as_a_table(write: Write) -> None:
+def test_philly_may_be_a_table(write: Write) -> None:
     """A table with the keys of the JSON as columns is read as well."""
     rows = "jobid,vc,user,status,submitted_time,start_time,end_time,gpus\nj1,v,u,Pass,10,20,50,8\n"
     trace, [job] = read(write("jobs.csv", rows))
@@ -180,12 +182,12 @@ def test_philly_as_a_table(write: Write) -> None:
 
 
 def attempt(start: object, end: object, gpus: int) -> dict[str, object]:
-    """An attempt of a job of Philly."""
+    """An attempt of a Philly job."""
     return {"start_time": start, "end_time": end, "detail": [{"ip": "m1", "gpus": ["g"] * gpus}]}
 
 
 def philly(**fields: object) -> dict[str, object]:
-    """A job of Philly."""
+    """A Philly job."""
     usual = {"jobid": "j", "vc": "v", "user": "u", "status": "Pass", "submitted_time": "2017-10-07 01:00:00"}
     return {**usual, **fields}
 
@@ -211,14 +213,14 @@ def test_philly_sums_attempts(write: Write) -> None:
         (7, "expected an object for each job"),
     ],
 )
-def test_errors_of_objects(job: object, error: str, write: Write) -> None:
-    """An error names file, line, and the path in the object."""
+def test_errors_of_objects_have_their_place(job: object, error: str, write: Write) -> None:
+    """An error of an object names file, line, and the path in the object."""
     path = write("a.json", f"[\n{json.dumps(philly(attempts=[]))},\n{json.dumps(job)}]")
     assert refusal(path) == f"{path}:3: {error}"
 
 
 @pytest.mark.parametrize("form", ["[{},{}]", "[\r\n {} ,\r\n\r\n{}\r\n]\r\n", "{}\n{}\n"])
-def test_objects_one_by_one(form: str, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_objects_are_read_one_by_one(form: str, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     """A list and consecutive objects are read in small pieces, wherever these are cut."""
     name = f"é{'x' * 40}"
     jobs: list[dict[str, object]] = [{"name": name, "more": [1, {"a": "]"}]}, {"name": "b"}]
@@ -230,8 +232,8 @@ def test_objects_one_by_one(form: str, write: Write, monkeypatch: pytest.MonkeyP
         assert [row.text("name") for row in rows] == [name, "b"]
 
 
-def test_objects_are_bounded(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An object that does not end is refused before all of the file is in memory."""
+def test_the_size_of_an_object_is_bounded(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An object without an end is refused before all of the file is in memory."""
     monkeypatch.setattr(files, "MAX_OBJECT", 1_000)
     monkeypatch.setattr(files, "CHUNK", 100)
     path = write("a.json", '[\n{"a": "' + "x" * 100_000)
@@ -244,7 +246,7 @@ def test_objects_are_bounded(write: Write, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_pai_joins_its_tables(write: Write) -> None:
-    """Tasks are parts of their job in percent of cores and GPUs; instances say when it really ran."""
+    """Tasks are parts of their job in percent of cores and GPUs; instances have the real run times."""
     job = write("pai_job_table.csv", "j1,i1,ann,Terminated,100.0,900.0\nj2,i2,bob,Failed,5.0,9.0\n")
     names = "job_name,task_name,inst_num,status,start_time,end_time,plan_cpu,plan_mem,plan_gpu,gpu_type"
     tasks = (
@@ -261,7 +263,7 @@ def test_pai_joins_its_tables(write: Write) -> None:
 
 
 def test_pai_needs_jobs_and_tasks(write: Write) -> None:
-    """A table alone is no trace."""
+    """A single table of PAI is refused, as both jobs and tasks are needed."""
     path = write("pai_job_table.csv", "j1,i1,ann,Terminated,100.0,900.0\n")
     assert refusal(path) == f"{path}: a trace of the kind 'pai' needs its task table too"
 
@@ -284,7 +286,7 @@ def test_google_joins_events(write: Write) -> None:
     assert (trace.relative, trace.gangs) == (True, False)
 
 
-def test_google_jobs_beyond_the_trace(write: Write) -> None:
+def test_google_jobs_outside_of_the_trace_are_left_out(write: Write) -> None:
     """Jobs submitted before the trace, or ending after it, are left out."""
     after = 2**63 - 1
     events = "".join(
@@ -297,17 +299,17 @@ def test_google_jobs_beyond_the_trace(write: Write) -> None:
     assert dict(trace.skipped) == {LeftOut.NO_SUBMISSION: 1, LeftOut.NO_END: 1}
 
 
-def test_google_errors(write: Write) -> None:
+def test_google_errors_have_their_line(write: Write) -> None:
     """An unknown type of events is an error with its line."""
     path = write("c.csv", f"{COLLECTIONS}1,77,5,2,0,200,ann\n")
     assert refusal(path) == f"{path}:2: type: '77' is no type of events"
 
 
-# All of them.
+# All formats.
 
 
-def test_compressed_files(tmp_path: Path) -> None:
-    """Files by gzip are read as they are; a damaged one is an error."""
+def test_compressed_files_are_read(tmp_path: Path) -> None:
+    """Files compressed by gzip are read, and a damaged one is an error."""
     data = gzip.compress((SAMPLES / "cluster.swf").read_bytes())
     path = tmp_path / "a.swf.gz"
     path.write_bytes(data)
@@ -316,20 +318,20 @@ def test_compressed_files(tmp_path: Path) -> None:
     assert refusal(path).startswith(f"{path}: damaged gzip: ")
 
 
-def test_long_lines(write: Write) -> None:
+def test_a_very_long_line_is_refused(write: Write) -> None:
     """A line without an end is refused before all of it is in memory."""
     path = write("a.swf", f"{swf()}\n; {'x' * MAX_LINE}")
     assert refusal(path) == f"{path}:2: a line longer than {MAX_LINE} bytes"
 
 
-def test_rows_come_one_by_one(write: Write) -> None:
+def test_rows_are_read_one_by_one(write: Write) -> None:
     """A job is yielded before the rest of the file is read."""
     path = write("a.swf", f"{swf()}\nnothing that is a job\n")
     assert [job.job for job in islice(open_trace([path]).jobs, 1)] == ["1"]
 
 
-def test_files_that_do_not_belong_together(write: Write) -> None:
-    """Several files are one trace in one format; a folder stands for its files of a known one."""
+def test_files_of_different_formats_are_refused(write: Write) -> None:
+    """Several files are one trace in one format; a folder stands for its files of a known format."""
     one, other = write("a.swf", swf()), SAMPLES / "helios.csv"
     assert refusal(one, other) == f"{other}: of the format helios, but {one} is swf"
     strange = write("readme.txt", "about this trace\n")
@@ -339,7 +341,7 @@ def test_files_that_do_not_belong_together(write: Write) -> None:
     assert refusal(strange.parent) == f"{strange.parent}: no file of a known format in the folder"
 
 
-def test_a_format_may_be_named(write: Write) -> None:
-    """A file whose columns are missing is refused by name, if its format was given."""
+def test_a_given_format_names_missing_columns(write: Write) -> None:
+    """With a given format, a file without its columns is refused by name."""
     path = write("a.csv", "a,b\n1,2\n")
     assert refusal(path, kind="helios") == f"{path}:1: no column 'job_id'"
