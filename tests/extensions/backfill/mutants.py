@@ -68,7 +68,7 @@ BACKFILL = (
         "RoomInTime.lasting",
         swap("left < 0", "False"),
         "a gang is planned on nodes that another start has taken by then",
-        ("extensions/backfill/test_shadow_starts",),
+        ("extensions/backfill/test_start_sets",),
     ),
     Defect(
         "gone-starts-are-not-looked-at",

@@ -1,6 +1,7 @@
 """Shadow starts of gangs in topology domains: the planned domain, and changes of it."""
 
 from licorne_core.extensions.backfill.extension import starts_of
+from licorne_core.extensions.backfill.start_sets import RoomInTime
 from licorne_core.messages.commands import Command, NodeAction, Tick
 from licorne_core.values.ids import NodeId, PartitionName
 from licorne_core.values.slices import Tuning
@@ -232,3 +233,12 @@ def test_a_gang_whose_lost_place_has_ended_has_a_start_again() -> None:
     assert starts(driver) == []
     at(driver, 70)
     assert starts(driver) == [(500.0, ["r2-0", "r2-1"])]
+
+
+def test_room_that_a_held_start_takes_does_not_last() -> None:
+    """Slots that are lost again by a time do not count; those gained last are lost first."""
+    steps = [(0.0, [2]), (10.0, [5]), (20.0, [1]), (30.0, [2])]
+    room = RoomInTime(steps, free={}, ends=(), until=40.0)
+    assert room.lasting(0, 15.0) == [(0.0, 2), (10.0, 3)]
+    assert room.lasting(0, 20.0) == [(0.0, 1)]
+    assert room.lasting(0, 30.0) == [(0.0, 1), (30.0, 1)]

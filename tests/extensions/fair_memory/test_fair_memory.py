@@ -110,6 +110,23 @@ def test_queues_are_ordered_by_past_usage() -> None:
     assert all(abs(after[:n].count("a") - after[:n].count("b")) <= 1 for n in range(len(after)))
 
 
+def test_running_allocations_raise_past_usage_between_two_decisions() -> None:
+    """A queue whose allocation runs on falls behind one with older usage, although neither has changed."""
+    driver = Driver()
+    driver.do(
+        register(config("[{name: a}, {name: b}, {name: c}]", properties="{fairshare.half-life: 1h}")),
+        nodes(node("n1", vcore=2)),
+        apps(app("a", "root.a"), app("b", "root.b"), app("c", "root.c")),
+        asks(ask("c", "c-1", vcore=1), ask("a", "a-1", vcore=1)),
+    )
+    driver.wait(20.0)
+    driver.do(releases(release("a", "a-1")))
+    driver.do(asks(ask("b", "b-1", vcore=1)))
+    driver.do(asks(ask("a", "a-2", vcore=1), ask("b", "b-2", vcore=1)))
+    driver.wait(60.0)
+    assert [key for _, key, _ in placed(driver.do(releases(release("c", "c-1"))))] == ["a-2"]
+
+
 def test_usage_is_divided_by_the_weight() -> None:
     """Siblings of weights 1 and 0.25 run four to one; a sibling of weight 0 runs when no other waits."""
     queues = (
