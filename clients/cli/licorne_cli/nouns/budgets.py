@@ -2,7 +2,6 @@
 
 import argparse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from difflib import unified_diff
 from typing import NamedTuple
 
 from licorne.v1.admin_pb2 import (
@@ -15,11 +14,12 @@ from licorne.v1.admin_pb2 import (
 from licorne.v1.state_pb2 import Budget, BudgetHolding, ListBudgetsRequest
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_cli.config.files import read_file, refused_by_line
+from licorne_cli.config.reading import diff_lines
 from licorne_cli.connection import channel
 from licorne_cli.failures import UsageError
 from licorne_cli.nouns.noun import Act, Noun, Verb, add_message
 from licorne_cli.output.listing import Column, Listing
-from licorne_cli.output.text import NOTHING, counted, human_resources, printable, say
+from licorne_cli.output.text import DATA_FORMS, NOTHING, counted, human_resources, printable, say
 from licorne_cli.parsing.parser import did_you_mean, revision
 
 EXAMPLES = (
@@ -122,7 +122,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def plan_apply(act: Act, names: Sequence[str]) -> list[str]:
-    """The difference between the budgets in force and the file.
+    """Print the difference of the file from the budgets in force; return it for stderr if data is printed.
 
     Raises:
         UsageError: there are several files, or the file cannot be read.
@@ -133,9 +133,11 @@ def plan_apply(act: Act, names: Sequence[str]) -> list[str]:
     act.args.text = text = read_file(act.args, "file of budgets")
     running = act.admin.GetBudgets(GetBudgetsRequest(), timeout=act.timeout)
     act.args.base = act.args.base or running.revision
-    before = f"revision {running.revision}"
-    lines = unified_diff(running.budgets.splitlines(), text.splitlines(), before, names[0], lineterm="")
-    return list(map(printable, lines)) or [f"{printable(names[0])} is in force already"]
+    lines = diff_lines(f"budgets revision {running.revision}", running.budgets, names[0], text)
+    if lines and act.args.output not in DATA_FORMS:
+        print(*lines, sep="\n")
+        return []
+    return lines or [f"{printable(names[0])} is in force already"]
 
 
 def apply(act: Act, name: str) -> tuple[UpdateBudgetsResponse, str]:
