@@ -24,11 +24,11 @@ TABLES: Final = ("licorne_core.standard", "licorne_core.extensions")
 _PLACES: Final = tuple((name, f"{table}.{name}") for table in TABLES for name in import_module(table).NAMES)
 
 BITS: Final = {name: 1 << number for number, (name, _) in enumerate(_PLACES, 4)}
-"""The bit of each feature in the `interests` of an object; lower bits belong to the kernel (`rules`)."""
+"""The bit of each feature in the `interests` of an object; the kernel uses the lower bits (`rules`)."""
 
 
 def modules(name: str) -> Iterator[tuple[str, Any]]:
-    """The modules of that name, each with the name of its feature, in the order of the tables."""
+    """The modules with the name, each with the name of its feature, in the order of the tables."""
     for feature, folder in _PLACES:
         place = f"{folder}.{name}"
         if find_spec(place) is not None:
@@ -36,7 +36,7 @@ def modules(name: str) -> Iterator[tuple[str, Any]]:
 
 
 def table(module: str, name: str) -> Mapping[Any, Any]:
-    """The mappings of that name in the modules of all features, merged."""
+    """The mappings with the name in the modules of all features, merged."""
     whole: dict[Any, Any] = {}
     for feature, found in modules(module):
         own = getattr(found, name, {})

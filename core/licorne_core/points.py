@@ -1,6 +1,6 @@
 """The points at which a feature is called: `Extension`, the base of standard features and extensions.
 
-The kernel calls the features of a partition, and names none of them. They are called in the order of their
+The kernel calls the features of a partition, without naming them. They are called in the order of their
 tables (`features.py`) at every point except `leaf_for`; their results are never merged or weighted. A point
 calls only features that override it (`Points`): others cost nothing. An extension that has a rule or state
 for an application or a leaf sets its bit in the `interests` there, and stores the state itself. Then the
@@ -50,7 +50,7 @@ class Home(NamedTuple):
 
 
 class Extension:
-    """A feature of one partition. A point that it does not override is never called.
+    """A feature of one partition. A point that a feature does not override is never called.
 
     A feature's settings are those of its `keys.py`, which the configuration reads: they are
     `queue.settings.of(NAME)`, and its flags `config.switches`. Its fields in reports are those of its
@@ -64,7 +64,7 @@ class Extension:
         self.context = context
         """The partition's queues, applications and nodes, and the parts that make decisions."""
         self.dirty: Dirty = context.dirty
-        """The dirty set, to mark things that have to be tried or ranked anew."""
+        """The dirty set, for marking objects that have to be tried or ranked again."""
         self.remedies: Remedies = {}
         """Remedies for asks that found no node, by the kind of their requests."""
         self.stages: Sequence[Stage] = ()
@@ -88,13 +88,13 @@ class Extension:
         """
 
     def removed(self, queue: Queue) -> None:
-        """An empty queue was removed."""
+        """Called after an empty queue was removed."""
 
     def flagged(self) -> None:
-        """The RM has new flags in its extra configuration (`context.flags`); all asks are tried again."""
+        """Called after the extra configuration changed flags (`context.flags`); all asks are tried again."""
 
     def reloaded(self, now: float) -> None:
-        """All queues of an existing partition have a new configuration."""
+        """Called after all queues of an existing partition got a new configuration."""
 
     def adapt(self, partition: Any, config: PartitionConfig, now: float) -> Iterator[int]:
         """Adapt the waiting asks of an existing partition to a new configuration, in steps of the job."""
@@ -141,17 +141,17 @@ class Extension:
         """
 
     def arriving(self, app: Application, ask: Ask) -> Ask:
-        """A new ask of an application of interest; return it, or a changed one to use in its place."""
+        """Return a new ask of an application of interest, or a changed ask to use in its place."""
         return ask
 
     # Quotas beyond those of queues, users and groups
 
     def quotas(self, app: Application, leaf: Queue) -> tuple[SharedQuota, ...]:
-        """Further quotas of an application that enters the leaf: its asks also have to fit in these."""
+        """Additional quotas of an application that enters the leaf, in which its asks have to fit too."""
         return ()
 
     def counted(self) -> Iterable[SharedQuota]:
-        """The quotas of `quotas` in which applications of this partition count, and no others."""
+        """All quotas returned by `quotas` in which applications of this partition count."""
         return ()
 
     # Turn: `begin` and `seek` precede the first decision, `idle` follows the last. The attributes `stages`
@@ -166,53 +166,53 @@ class Extension:
         return True
 
     def seek(self) -> None:
-        """Begin a turn while rooms are reserved for gang members: find nodes for rooms without one."""
+        """Find nodes for rooms without one; called as a turn begins while members have reserved rooms."""
 
     def visited(self, leaf: Queue, app: Application) -> Sequence[AskGroup]:
-        """Parked groups to be tried all the same, as the pass tries an application that may be paused."""
+        """Parked groups that are tried nevertheless, as the pass tries an application that may be paused."""
         return ()
 
     def pauses(self, leaf: Queue, app: Application, found: AskPlace | None, now: float) -> Blocker | None:
-        """The blocker of an application that is to be paused, in a leaf of interest; None for no pause.
+        """The blocker of an application that is to be paused, in a leaf of interest; None if it is not.
 
         The pass is about to serve `found`, or has found no ask to serve.
         """
         return None
 
     def idle(self, now: float) -> None:
-        """A turn has ended with pending asks, and nothing is tried before something changes."""
+        """Called after a turn with pending asks, if nothing is tried before something changes."""
 
     # Order: see also `Precedence` of a queue; at most one extension calls `scheduling.order.raise_by`
 
     def admitted(self, leaf: Queue, app: Application) -> Sequence[tuple[Application, bool]] | None:
         """Applications of a leaf of interest to rank again with this one; None for the usual rank.
 
-        Each with True if it may be tried.
+        Each is returned with True if it may be tried.
         """
         return None
 
     # Life of requests, and usage: an extension tracks usage of all queues after `dirty.usage.track`
 
     def entered(self, app: Application, request: Request, now: float) -> None:
-        """A request of an application of interest has become pending, perhaps again, and is counted."""
+        """Called after a request of an application of interest became pending, perhaps again."""
 
     def left(self, app: Application, now: float) -> None:
-        """A request of an application of interest is no longer pending, by its state."""
+        """Called when a request of an application of interest is no longer pending, by its state."""
 
     def served(self, leaf: Queue, app: Application, allocation: Allocation, now: float) -> None:
-        """An ask was placed by a decision in a leaf of interest, and is booked."""
+        """Called after a decision has placed an ask in a leaf of interest, and the ask is booked."""
 
     def ended(self, app: Application, request: Request, now: float) -> None:
-        """An allocation of an application of interest ends: by its RM, or as the application has failed."""
+        """Called when an allocation of an application of interest ends: by its RM, or after a failure."""
 
     def freed(self, app: Application, request: Request, now: float) -> None:
-        """An allocation of an application of interest ends for any reason, and no ask gets its room.
+        """Called when an allocation of an application of interest ends, and no ask gets its room.
 
         It is booked until right after this call. Not called if an application ends with all its allocations.
         """
 
     def answered(self, app: Application) -> None:
-        """The RM has answered the first question about nodes for an application, or it timed out."""
+        """Called after the RM has answered an application's first question about nodes, or timed out."""
 
     def put_off(self, stop: Any) -> bool:
         """A victim, a `Stop` of `standard/preemption`, is to be stopped: True to delay the stop.
@@ -223,7 +223,7 @@ class Extension:
         return False
 
     def grown(self, leaf: Queue, now: float) -> None:
-        """Usage was booked in the leaf regardless of its maximum: recovered, resized or placed by the RM."""
+        """Called after usage was booked regardless of the maximum: recovered, resized or placed by the RM."""
 
     def settle(self, touched: Mapping[Application, Queue], queues: Sequence[Queue], now: float) -> None:
         """Usage of applications in these leaves, and of the queues up to root, may have changed at `now`.
@@ -235,10 +235,10 @@ class Extension:
     # Life of applications and nodes; a node may be closed to new allocations (`Node.closed`)
 
     def state_entered(self, leaf: Queue, app: Application) -> None:
-        """An application of a leaf of interest has entered another state."""
+        """Called after an application of a leaf of interest has entered another state."""
 
     def departed(self, leaf: Queue, app: Application) -> None:
-        """An application has left a leaf of interest."""
+        """Called after an application has left a leaf of interest."""
 
     def app_gone(self, app: Application) -> None:
         """An application of interest has ended, or its partition was removed: drop all state for it.
@@ -251,10 +251,10 @@ class Extension:
         return iter(())
 
     def closed_node_changed(self, node: Node, now: float) -> None:
-        """A closed node was added, or an allocation was added or spared on one."""
+        """Called after a closed node was added, or an allocation was added or spared on a closed node."""
 
     def node_lost(self, node: Node) -> None:
-        """A node was removed, with all its allocations. Not called if the partition is removed."""
+        """Called after a node was removed with all its allocations, but not if the partition is removed."""
 
     # Time
 
@@ -267,11 +267,11 @@ class Extension:
         return 0
 
     def work(self, job: Any) -> Iterator[int]:
-        """Do the work for which the extension's timer is due, in steps of the job, a `TimerJob`."""
+        """Execute the work for which the extension's timer is due, in steps of the job, a `TimerJob`."""
         return iter(())
 
     def awaited(self) -> float | None:
-        """The last time that it waits for, in unix seconds; 0.0 for an uncertain one, None for none."""
+        """The last time for which it waits, in unix seconds; 0.0 if unknown, None if it waits for none."""
         return None
 
     # Outside: see also `handlers.py` and `reports.py`
@@ -291,7 +291,7 @@ class Extension:
         """Restore the marks of operators in a new partition, by the names of their objects."""
 
     def marks(self) -> Mapping[str, Any]:
-        """The marks that a later partition of this name is to have."""
+        """The marks for a later partition with the same name."""
         return {}
 
     def retained(self, now: float) -> Iterator[Mapping[Any, Any] | None]:
@@ -306,7 +306,7 @@ class Extension:
         return iter(())
 
     def replayed(self) -> None:
-        """The RM has reported its whole state."""
+        """Called after the RM has reported its whole state."""
 
 
 MOST_SETTLED: Final = 500
@@ -376,7 +376,7 @@ class Points:
         context.dirty.ranks.admitting = self.admitted
 
     def close(self, context: CheckContext) -> None:
-        """Remove references from the parts of a removed partition to the extensions, which refer to them."""
+        """Remove references from the parts of a removed partition to the extensions, and so the cycles."""
         context.extensions.clear()
         context.pausing = context.delaying = 0
         context.visited = context.pauses = context.seeking = context.dirty.ranks.admitting = ()
@@ -442,7 +442,7 @@ class Points:
         self.recount = self._at("recount")
 
     def named(self, name: str) -> Extension:
-        """The extension of that name, which must exist."""
+        """The extension with the name, which must exist."""
         return self._by_name[name]
 
     def home_of(self, new: NewApplication, gang: Gang) -> Home:
@@ -461,14 +461,14 @@ class Points:
         return next((terms for terms in found if terms is not None), None)
 
     def further(self, app: Application, leaf: Queue) -> tuple[SharedQuota, ...]:
-        """Further quotas of an application in the leaf, of all extensions."""
+        """Additional quotas of an application in the leaf, of all extensions."""
         found: tuple[SharedQuota, ...] = ()
         for extension in self.quotas:
             found += extension.quotas(app, leaf)
         return found
 
     def own_quotas(self) -> list[SharedQuota]:
-        """The quotas in which applications of this partition count, and no others."""
+        """All quotas of extensions in which applications of this partition count."""
         return [quota for extension in self.counted for quota in extension.counted()]
 
     def _at(self, point: str) -> tuple[Extension, ...]:

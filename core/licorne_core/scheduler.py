@@ -122,10 +122,12 @@ class Scheduler:
         tuning: Tuning | None = None,
         rm_caps: RmCaps | None = None,
     ) -> None:
-        """Create an empty core. `default_config` is for RMs that register without one, or built in.
+        """Create an empty core.
 
-        Without `reservations` no node is ever reserved for an ask (spec § 2.8). `ask_backoff` is
-        the back-off of an ask that its RM could not run, `rm_caps` the caps of each RM.
+        `default_config` is for RMs that register without one; None is the built-in one.
+
+        Without `reservations` no node is ever reserved for an ask (spec § 2.8). `ask_backoff` is the back-off
+        of an ask that its RM could not run, `rm_caps` the caps of each RM.
         """
         self.options = Options(
             default_config=default_config,
@@ -139,12 +141,12 @@ class Scheduler:
             self.options, kinds(), [(name, each.SHARED) for name, each in modules("shared")]
         )
         self.last_turn: Turn | None = None
-        """The turn given by the last tick; None if it gave none."""
+        """The turn that the last tick gave; None if it gave none."""
         self.views = Views(self._registry, self.options.rm_caps)
 
     @property
     def partitions(self) -> dict[PartitionName, Partition]:
-        """All partitions by normalized name: for the core and its tests, as readers have `views`."""
+        """All partitions by normalized name, for the core and its tests; readers have `views`."""
         return self._registry.partitions
 
     @property
@@ -160,11 +162,11 @@ class Scheduler:
         return refusal_of(rm_id, self._registry.rms.get(rm_id), config, self.options)
 
     def handle(self, command: Command, now: float) -> list[Effect]:
-        """Carry out one command at a time given in unix seconds; return its effects in order.
+        """Execute one command at `now`, in unix seconds; return its effects in order.
 
         Raises:
-            TickFailed: a defect of the core, met in the partition of one RM.
-            ConfigError, NotFound: a command of no RM that is refused, and changed nothing.
+            TickFailed: a bug of the core has affected the partition of one RM.
+            ConfigError, NotFound: a command without an RM is refused, and has changed nothing.
         """
         try:
             if isinstance(command, Tick):
@@ -195,7 +197,7 @@ class Scheduler:
             self._registry.core.shared[name].after_command(self._registry)
 
     def next_deadline(self) -> float | None:
-        """Time of the next Tick, in unix seconds; a time that has passed means now."""
+        """Time of the next Tick, in unix seconds; a time in the past means now."""
         if self._registry.disposal.gone or self._registry.core.busy:
             return AT_ONCE
         return self._registry.agenda.next_deadline()
@@ -227,16 +229,16 @@ class Scheduler:
     ) -> StartTrial:
         """Try whether a waiting ask starts at once after these changes.
 
-        With None, suitable changes are searched; with `adds_node` they add a node, else they free one. With
-        `alone` no other ask waits. The scheduler must be a copy, a separate one for each trial. Raises
-        NotFound if no such ask is pending.
+        If `changes` is None, suitable changes are searched; with `adds_node` they add a node, else they free
+        one. With `alone` no other ask waits. The scheduler must be a copy, a separate one for each trial.
+        Raises NotFound if no such ask is pending.
         """
         if changes is None:
             return search_start(self, name, now, spent, adds_node=adds_node, alone=alone)
         return try_start(self, name, changes, now, spent)
 
     def start_lacks(self, name: WaitingAskName) -> Iterator[StartTrial | None]:
-        """What the checks of a waiting ask lack, untried, with a None wherever the reader may pause.
+        """Missing amounts in the checks of a waiting ask; nothing is tried. A None marks each possible pause.
 
         Raises NotFound at the first step if no such ask is pending.
         """
@@ -303,7 +305,7 @@ class Scheduler:
         try:
             self._fire_due(now, effects, worked)
             if self._registry.core.busy:
-                # Resources freed by a deadline are used in this very turn.
+                # Resources freed by a deadline are used in the same turn.
                 self._after_command()
             self._give_turn(command.decisions, now, effects, worked)
             if self._registry.disposal.gone:
@@ -336,7 +338,7 @@ class Scheduler:
                 agenda.note(partition)
 
     def _give_turn(self, decisions: int, now: float, effects: list[Effect], worked: list[Partition]) -> None:
-        """Decide for the waiting partition whose last turn is longest ago, if any."""
+        """Decide for the waiting partition whose last turn is longest ago, if there is one."""
         agenda = self._registry.agenda
         partition = agenda.take_turn()
         self.last_turn = None if partition is None else partition.turn

@@ -24,17 +24,17 @@ class Ages:
         self.bonus = 0
         """Bonus of the oldest request."""
         self.oldest = inf
-        """Time at which the oldest request was created, in unix seconds; inf for none."""
+        """Time at which the oldest request was created, in unix seconds; inf if there is none."""
         self.top = NO_PRIORITY
         """Highest priority of the requests."""
         self.step = inf
-        """Time at which the bonus rises next, in unix seconds; inf for none."""
+        """Time at which the bonus rises next, in unix seconds; inf if it does not rise."""
         self.awaited = inf
-        """Time of the next update if no request is added or removed: `step` or before."""
+        """Time of the next update if no request is added or removed: `step` or earlier."""
         self._heap: list[tuple[float, Request]] = []
 
     def add(self, request: Request, pending: int) -> None:
-        """Add a pending request; `pending` is the new number of pending ones. Call `follow` after it."""
+        """Add a pending request; `pending` is the new number of pending requests. Call `follow` after it."""
         heappush(self._heap, (request.create_time, request))
         if len(self._heap) > _SLACK + 2 * pending:
             kept = dict.fromkeys([one for _, one in self._heap if one.is_pending])
@@ -42,7 +42,7 @@ class Ages:
             heapify(self._heap)
 
     def is_settled(self, top: int, now: float) -> bool:
-        """True if `follow` would change nothing: most added or removed requests are not the oldest."""
+        """True if `follow` would change nothing, as most added or removed requests are not the oldest."""
         heap = self._heap
         return (
             top == self.top
@@ -53,7 +53,7 @@ class Ages:
         )
 
     def follow(self, top: int, now: float) -> None:
-        """Recompute all ages at unix seconds `now`; `top` is the highest priority of the requests."""
+        """Recompute all ages at `now`, in unix seconds; `top` is the highest priority of the requests."""
         heap = self._heap
         while heap and not heap[0][1].is_pending:
             heappop(heap)

@@ -68,7 +68,7 @@ class AgeClock(Extension):
             self._settle(app, ages, now)
 
     def app_gone(self, app: Application) -> None:
-        """Cancel its next step."""
+        """Cancel the next step of an ended application."""
         if self._ages.pop(app, None) is not None:
             app.interests &= ~self.bit
             self._steps.cancel(app)
@@ -97,7 +97,7 @@ class AgeClock(Extension):
         app.interests |= self.bit
 
     def _settle(self, app: Application, ages: Ages, now: float) -> None:
-        """Order the application by the age that its oldest pending ask has at unix seconds `now`."""
+        """Order the application by the age of its oldest pending ask at `now`, in unix seconds."""
         if not ages.is_settled(app.priorities.top, now):
             self._follow(app, ages, now)
 
@@ -110,7 +110,7 @@ class AgeClock(Extension):
             self.dirty.mark_due(app)
 
     def _next_step(self, app: Application) -> float:
-        """Time of the next update of the application, in unix seconds; inf for none."""
+        """Time of the next update of the application, in unix seconds; inf if there is none."""
         step = self._steps.deadline(app)
         return inf if step is None else step
 

@@ -12,11 +12,11 @@ from licorne_core.values.windows import DAY
 NAME: Final = "ageing"
 
 STEPS: Final = 100
-"""Number of steps to the bound, if the text gives none."""
+"""Number of steps up to the maximum, if the text gives none."""
 
 
 def _read(text: str) -> Ageing | None:
-    """A gain for each duration with a bound, such as ``1/1h max 50``; ``off`` for none."""
+    """A gain for each duration with a maximum, such as ``1/1h max 50``; ``off`` for no ageing."""
     if text.strip().lower() == "off":
         return None
     gain, _, rest = text.partition("/")

@@ -5,14 +5,14 @@ from typing import NamedTuple
 
 
 class Ageing(NamedTuple):
-    """Terms of a leaf: `step` for every `every` seconds that an ask has waited, at most `most` in all."""
+    """Terms of a leaf: a gain of `step` for each `every` seconds that an ask has waited, up to `most`."""
 
     step: int
     every: float
     most: int
 
     def bonus(self, created: float, now: float) -> tuple[int, float]:
-        """The bonus of an ask that arrived at `created`, and the time of its next step, inf for none.
+        """The bonus of an ask that arrived at `created`, and the time of its next step, inf if there is none.
 
         Times are in unix seconds. The next step is always later than `now`.
         """

@@ -18,7 +18,7 @@ TIMER: Final = Timer(Due.EXTENSION, name=NAME)
 
 
 class Autoscaler(Extension):
-    """The present scan, if any; while asks wait, the partition has a timer for the next one."""
+    """The current scan, if there is one; while asks wait, the partition has a timer for the next scan."""
 
     def __init__(self, name: str, bit: int, context: CheckContext) -> None:
         """Start without a scan."""
@@ -31,10 +31,10 @@ class Autoscaler(Extension):
             self.timers.set(TIMER, now + self.context.tuning.inspection_time)
 
     def inspect(self, firing: Firing) -> None:
-        """Do one step of the scan; the next one follows in the next tick.
+        """Execute one step of the scan; the next step follows in the next tick.
 
-        An ask that is found counts as reported even if the RM does not want reports, because the
-        views show it.
+        An ask that is found counts as reported even if the RM does not request reports, because the views
+        show it.
         """
         partition, now = firing.partition, firing.now
         if partition.holds:

@@ -1,4 +1,4 @@
-"""Deadline of a scan: runs it step by step."""
+"""Deadline of a scan, which is executed step by step."""
 
 from typing import Final
 

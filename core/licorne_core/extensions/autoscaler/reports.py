@@ -22,7 +22,7 @@ class OutstandingShape:
 
 
 _Size = tuple[int, Shape, dict[QueuePath, int]]
-"""Minus the number of asks, their shape, and their number by queue."""
+"""Negated number of asks, their shape, and their number by queue."""
 
 
 def outstanding(partition: Partition) -> Iterator[OutstandingShape | None]:

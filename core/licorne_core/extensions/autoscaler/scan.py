@@ -23,11 +23,11 @@ from licorne_core.values.resources import Items
 REASON = "request is waiting for cluster resources become available"
 
 PART = 1_000
-"""Queues, applications, groups and asks that are read without a pause: at most some milliseconds."""
+"""Number of queues, applications, groups and asks read without a pause: some milliseconds of work."""
 
 
 class Outstanding(NamedTuple):
-    """A group with the number of its outstanding asks, the first ones in order."""
+    """A group, and the number of its outstanding asks, which are the first ones in order."""
 
     leaf: Queue
     app: Application
@@ -36,7 +36,7 @@ class Outstanding(NamedTuple):
 
 
 Scan = Iterator[Outstanding | None]
-"""Results, and a None for each other step."""
+"""Results of a scan, and a None for each other step."""
 
 
 def scan(root: Queue, results: PredicateResults) -> Scan:
@@ -63,7 +63,7 @@ class Inspection(Job):
     def __init__(self, root: Queue, results: PredicateResults, now: float) -> None:
         """Begin a scan of the queues of a partition."""
         self.states: list[ContainerState] = []
-        """Found asks, which the caller removes."""
+        """Asks found, which the caller removes."""
         self._found = scan(root, results)
         super().__init__(now)
 
@@ -94,7 +94,7 @@ class _Rooms:
         self._left: dict[Quota, dict[str, int]] = {}
 
     def take(self, quotas: Iterable[Quota], items: Items, wanted: int) -> int:
-        """Reserve headroom for at most `wanted` asks of one size; return the number that fits."""
+        """Reserve headroom for at most `wanted` asks of one size; return the number of asks that fit."""
         bounds = [self._room(q) for q in quotas if q.max is not None and q is not self._root]
         for room in bounds:
             for name, value in items:

@@ -2,10 +2,10 @@
 
 Properties of a leaf give the number of consecutive asks, and the duration (`keys`). An ask counts if it
 precedes an ask that could be placed and fits no node; an ask that a rule stops regardless of nodes does not
-(`counting`). So later applications of a busy leaf are served, and not delayed by searches in vain.
+count (`counting`). So later applications of a busy leaf are not delayed by unsuccessful searches.
 
-`extension` pauses applications, each with one deadline. `rules` has the rule that stops their asks
-during the back-off, and `reports` its fields in reports.
+`extension` pauses applications, each with one deadline. `rules` has the rule that stops their asks during the
+back-off, and `reports` the fields of reports.
 """
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""Which asks of an application count for a back-off, and when they are enough (spec § 8.3a)."""
+"""The asks of an application that count for a back-off, and the check that they are enough (spec § 8.3a)."""
 
 from collections.abc import Callable
 
@@ -7,19 +7,19 @@ from licorne_core.model.apps.groups import AskGroup, waits
 from licorne_core.model.apps.requests import AskPlace
 
 Stopped = Callable[[AskGroup], bool]
-"""True if a rule that precedes the search for a node stops the group at present (`checks.is_stopped`)."""
+"""Returns True if a rule evaluated before the search for a node stops the group now (`checks.is_stopped`)."""
 
 
 def backs_off(
     app: Application, threshold: int, found: AskPlace | None, stopped: Stopped, *, asking: bool
 ) -> bool:
-    """True if as many asks as the threshold found no node and precede another ask.
+    """True if `threshold` asks or more found no node and precede another ask.
 
     The other ask is `found`, the one that could be placed; None means any ask. Asks that are not tried
     regardless of nodes do not count: those beyond a quota, those with a predicate unless the RM is being
     asked (`asking`), and those that back off themselves.
     """
-    # Without `found`, the ask behind those `ahead` is itself one more ask without a node.
+    # Without `found`, the ask after those `ahead` is itself one more ask without a node.
     enough = threshold if found is not None else threshold + 1
     stuck = [
         group
@@ -39,7 +39,7 @@ def backs_off(
 
 
 def stopped_meanwhile(app: Application, stopped: Stopped) -> list[AskGroup]:
-    """Groups parked for lack of nodes that a rule before the search stops at present.
+    """Groups parked for lack of nodes that a rule before the search stops now.
 
     They are tried, so that they count for a back-off as soon as only nodes stop them.
     """

@@ -34,7 +34,7 @@ class BackOffs(Extension):
         self._ends: Clock[Application] = Clock(self.timers, TIMER)
 
     def ends_at(self, app: Application) -> float:
-        """The end of the application's back-off, in unix seconds; 0.0 for none."""
+        """The end of the application's back-off, in unix seconds; 0.0 if it does not back off."""
         return self._ends.deadline(app) or 0.0
 
     def settled(self, queue: Queue, before: Former | None, now: float) -> None:
@@ -45,11 +45,11 @@ class BackOffs(Extension):
             queue.interests &= ~self.bit
 
     def visited(self, leaf: Queue, app: Application) -> Sequence[AskGroup]:
-        """Groups that a rule stops at present are tried, so that they count once only nodes stop them."""
+        """Groups that a rule stops now; they are tried, so that they count once only nodes stop them."""
         return stopped_meanwhile(app, partial(is_stopped, self.context)) if leaf.interests & self.bit else ()
 
     def pauses(self, leaf: Queue, app: Application, found: AskPlace | None, now: float) -> Blocker | None:
-        """Start a back-off if enough asks found no node; pending answers of the RM postpone the decision."""
+        """Start a back-off if enough asks found no node; pending answers of the RM delay the decision."""
         if not leaf.interests & self.bit:
             return None
         threshold: int = leaf.settings.of(self.name)
@@ -62,7 +62,7 @@ class BackOffs(Extension):
         return predicates.owed if found is None and predicates.full else None
 
     def app_gone(self, app: Application) -> None:
-        """Cancel the end of its back-off."""
+        """Cancel the end of the back-off of an ended application."""
         if app.interests & self.bit:
             app.interests &= ~self.bit
             self._ends.cancel(app)

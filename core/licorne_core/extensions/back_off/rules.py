@@ -9,7 +9,7 @@ from licorne_core.scheduling.waiting.blockers import Blocker, OfThing
 
 APPLICATION_BACKS_OFF = "APPLICATION_BACKS_OFF"
 BIT = BITS[NAME]
-"""Bit of leaves in which applications may back off, and of applications that do."""
+"""Bit of leaves in which applications may back off, and of applications that back off."""
 
 
 class BackOff(OfThing):
@@ -18,7 +18,7 @@ class BackOff(OfThing):
     __slots__ = ()
 
     def lets_through(self) -> bool:
-        """True if the back-off is over."""
+        """True if the back-off has ended."""
         app: Application = self.thing
         return not app.interests & BIT
 

@@ -1,9 +1,9 @@
 """Budgets over RMs: quotas of applications in many partitions.
 
-A budget has a quota at three levels. The quota of a partition is the sum over its applications there, and
-bounds nothing: with it the usage of a partition is removed at once when the partition is dropped. The quota
-of an RM is bounded by the RM's slice, and the total by the limit if there are no slices. An application has
-all three among its quotas, so they are booked like those of queues.
+A budget has quotas at three levels. The quota of a partition is the sum over the budget's applications in it,
+and has no bound; it serves to remove the usage of a dropped partition at once. The quota of an RM is bounded
+by the RM's slice, and the total by the limit if there are no slices. An application has all three among its
+quotas, so they are booked like those of queues.
 
 An ask may wait for a budget in one partition while usage ends in another: `FreedQuotas` has the quotas with
 more room for which asks wait.
@@ -34,9 +34,9 @@ class BudgetQuota(SharedQuota):
     __slots__ = ("_freed",)
 
     def __init__(self, name: str, freed: "FreedQuotas") -> None:
-        """Start unbooked and unbounded.
+        """Start without usage and bounds.
 
-        It refers neither to its account nor to the book, so that no reference cycle keeps them alive.
+        The quota refers neither to its account nor to the book, so that no reference cycle keeps them alive.
         """
         room = BoundTexts(f"fits in budget '{name}'", f"exceeds budget '{name}'")
         super().__init__(QUOTA, name, room, NO_BUDGET)
@@ -59,22 +59,22 @@ class BudgetQuota(SharedQuota):
 
 
 class FreedQuotas:
-    """Quotas with more room, for which asks wait."""
+    """Quotas with more room for which asks wait."""
 
     __slots__ = ("_busy", "quotas")
 
     def __init__(self, busy: dict[str, None]) -> None:
-        """Start empty; the extension's name is in `busy` while a partition has to be woken."""
+        """Start without quotas; the extension's name is in `busy` while a partition has to be woken."""
         self._busy = busy
         self.quotas: dict[BudgetQuota, None] = {}
 
     def set_busy(self) -> None:
-        """Note that a count is running, or that partitions have to be woken."""
+        """Record that a count is running, or that partitions have to be woken."""
         self._busy[NAME] = None
 
 
 class BudgetAccount:
-    """A budget in force, with its quotas."""
+    """A current budget with its quotas."""
 
     __slots__ = ("_freed", "above", "budget", "by_rm", "name", "parts", "total")
 
@@ -86,13 +86,13 @@ class BudgetAccount:
         self.above = above
         self.total = BudgetQuota(budget.name, freed)
         self.by_rm: dict[RmId, BudgetQuota] = {}
-        """Its usage by RM, for RMs with partitions in which applications have counted."""
+        """The budget's usage by RM, for RMs with partitions in which applications have counted."""
         self.parts: dict[PartitionName, BudgetQuota] = {}
-        """Its usage by partition, for the same partitions."""
+        """The budget's usage by partition, for the same partitions."""
         self.follow(budget)
 
     def follow(self, budget: Budget) -> None:
-        """Replace limit and patterns; asks that wait for the former limit are tried again."""
+        """Replace limit and patterns; asks that wait for the old limit are tried again."""
         self.budget = budget
         self.total.max = dict(budget.limit) if budget.slices is None else None
         for rm_id, quota in self.by_rm.items():
@@ -100,7 +100,7 @@ class BudgetAccount:
         note_freed((self.total, *self.by_rm.values()))
 
     def close(self) -> None:
-        """Remove all bounds, as the budget was removed."""
+        """Remove all bounds, because the budget was removed."""
         for quota in (self.total, *self.by_rm.values()):
             quota.max = None
         note_freed((self.total, *self.by_rm.values()))
@@ -128,7 +128,7 @@ class BudgetAccount:
         return next((rm_id for rm_id, own in self.by_rm.items() if own is quota), "")
 
     def holders(self, types: Collection[str]) -> tuple[tuple[RmId, Resources], ...]:
-        """The RMs with most usage of these types, the largest first, with all their usage."""
+        """The RMs with the largest usage of these types, the largest first, each with its whole usage."""
 
         def most(own: tuple[RmId, BudgetQuota]) -> tuple[int, RmId]:
             return -sum(own[1].allocated.get(name, 0) for name in types), own[0]
@@ -165,7 +165,7 @@ class BudgetBook:
         self.version = 0
         """Rises whenever the members of budgets may have changed."""
         self.waking: deque[tuple[BudgetQuota, PartitionName]] = deque()
-        """Quotas with more room, each with a partition that was not woken yet."""
+        """Quotas with more room, each with a partition that has not been woken yet."""
 
     def set(self, budgets: Sequence[Budget]) -> None:
         """Replace all budgets; a budget of the same name keeps its usage."""
@@ -190,7 +190,7 @@ class BudgetBook:
             account.forget(partition)
 
     def to_wake(self, most: int) -> Iterator[tuple[BudgetQuota, PartitionName]]:
-        """Quotas with more room, each with a partition that waits for it; at most `most`."""
+        """Quotas with more room, each with a partition that waits for it; at most `most` of them."""
         waking, freed = self.waking, self.freed.quotas
         for _ in range(most):
             while freed and not waking:

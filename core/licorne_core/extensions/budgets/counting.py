@@ -17,8 +17,8 @@ from licorne_core.values.slices import parts_of
 class Counting(Job):
     """The count of members after a change of all budgets.
 
-    In the first round an application enters its new budgets, in the second one it leaves former
-    ones. So a budget never counts less than before while its members change.
+    In the first round an application enters its new budgets; in the second round it leaves former ones. So a
+    budget never counts less than before while its members change.
     """
 
     def __init__(self, registry: Registry, now: float) -> None:
@@ -60,7 +60,7 @@ class Counting(Job):
         return self._floating.added_to(own)
 
     def _visit(self, partition: Partition, app: Application, *, leaves: bool) -> Iterator[int]:
-        """Enter new budgets, and leave former ones in the second round."""
+        """Enter new budgets; in the second round, leave former ones."""
         if not self._is_here(partition) or app.leaf is None:
             return
         leaf, former = partition.leaf_of(app), app.further
@@ -71,7 +71,7 @@ class Counting(Job):
         if budgets == former:
             yield 1
             return
-        # In one step: no ask may stay parked at a quota that no longer binds the application.
+        # In one step: no ask may stay parked at a quota that the application does not have any more.
         partition.wakeups.waiting.release(app)
         cost = rebook(partition, app, lambda: partition.limits.set_further(app, leaf, budgets))
         note_freed(quota for quota in former if quota not in budgets)

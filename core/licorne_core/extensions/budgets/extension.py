@@ -18,10 +18,10 @@ MOST_PATHS: Final = 10_000
 
 
 class PartitionBudgets(Extension):
-    """Finds the budgets of new applications. Those of existing ones change in a count over all partitions."""
+    """Finds the budgets of new applications. A count over all partitions changes those of existing ones."""
 
     def __init__(self, name: str, bit: int, context: CheckContext) -> None:
-        """Find budgets of the core of the context."""
+        """Find budgets among those of the context's core."""
         super().__init__(name, bit, context)
         self._book = budgets_of(context.core).book
         self._version = -1
@@ -30,7 +30,7 @@ class PartitionBudgets(Extension):
         self._wild: list[tuple[BudgetAccount, BudgetPattern]] = []
 
     def quotas(self, app: Application, leaf: Queue) -> tuple[BudgetQuota, ...]:
-        """The application's quotas; those of lower budgets come first."""
+        """The application's quotas, those of lower budgets first."""
         if not self._book.accounts:
             return ()
         if self._version != self._book.version:
@@ -48,7 +48,7 @@ class PartitionBudgets(Extension):
         return [account.parts[name] for account in self._book.accounts.values() if name in account.parts]
 
     def _prepare(self) -> None:
-        """Cache the patterns that fit the partition."""
+        """Cache the patterns that match the partition."""
         self._version = self._book.version
         self._known.clear()
         self._exact.clear()

@@ -1,7 +1,7 @@
 """Budgets over RMs as values; their commands, the check of an ask, and reports.
 
-A budget is named by its path from the top, such as ``company/research``, whose parent is ``company``.
-An application belongs to the budgets with a pattern that fits it, and to all ancestors of these budgets.
+A budget is named by its path from the top, such as ``company/research``, whose parent is ``company``. An
+application belongs to the budgets with a pattern that matches it, and to all ancestors of these budgets.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -36,18 +36,18 @@ class BudgetPattern:
     queue: str = WILDCARD
 
     def fits_partition(self, name: PartitionName) -> bool:
-        """True if the pattern fits the partition and its RM."""
+        """True if the pattern matches the partition and its RM."""
         bare = bare_partition(name).lower()
         return fits_pattern(self.rm, rm_of(name)) and fits_pattern(self.partition.lower(), bare)
 
     def fits_queue(self, lineage: Iterable[str]) -> bool:
-        """True if the pattern fits one of these paths: of a leaf, and of the queues above it."""
+        """True if the pattern matches one of these paths: of a leaf, and of the queues above it."""
         return any(fits_pattern(self.queue, path) for path in lineage)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """A budget with its own patterns; applications of its children count in it too.
+    """A budget with its own patterns; applications of its children count in this budget too.
 
     `limit` bounds the types that it names. Without `slices` it bounds the usage of all RMs together.
     With `slices`, each RM is bounded by its slice only: an RM or a type without a slice may use nothing.
@@ -60,7 +60,7 @@ class Budget:
 
     @property
     def parent(self) -> str:
-        """The name of the budget above; empty at the top."""
+        """The name of the budget above; empty for a budget at the top."""
         return self.name.rpartition(SEPARATOR)[0]
 
 
@@ -68,9 +68,9 @@ class Budget:
 class SetBudgets(SharedCommand):
     """Replace all budgets, parents before children; raises ConfigError for invalid ones.
 
-    `floating` types, such as licences, are on no node and bounded by budgets and maxima alone. New
-    limits and slices hold at once. Members are counted in slices of a job: until it ends, an
-    application counts in its new budgets from its turn on, and in its former ones as well.
+    `floating` types, such as licences, are on no node, and are bounded only by budgets and maxima. New limits
+    and slices apply at once. Members are counted in slices of a job: until it ends, an application counts in
+    its new budgets from its turn on, and in its former ones as well.
     """
 
     budgets: Sequence[Budget]
@@ -112,7 +112,7 @@ class BudgetCheck(ExtensionCheck):
 
     @property
     def passed(self) -> bool:
-        """True if the ask fits here."""
+        """True if the ask fits within the bound."""
         return not self.short
 
     def message(self) -> str:
@@ -125,7 +125,7 @@ class BudgetCheck(ExtensionCheck):
         return f"{text}; held by {held}" if held else text
 
     def shown(self) -> Shown:
-        """The budget, its usage, and the RMs with most of it."""
+        """The budget, its usage, and the RMs with the largest usage."""
         return Shown(QUOTA, self.budget, 0.0, self.requested, self.used, self.bound, dict(self.holders))
 
     def seen_by(self, may_see: Callable[[RmId], bool]) -> "BudgetCheck":
@@ -151,7 +151,7 @@ class BudgetUse:
 class BudgetReport:
     """A budget with its usage in total and by RM.
 
-    `overdraft` is the usage of all RMs above the limit, without slices. `counting` is true as long as
+    `overdraft` is the usage of all RMs above the limit, if there are no slices. `counting` is true as long as
     a change of budgets has not counted all members.
     """
 

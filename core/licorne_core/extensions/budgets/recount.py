@@ -16,12 +16,12 @@ _AMOUNTS = ("allocated", "preempting", "promised", "withheld")
 
 
 def check_books(book: BudgetBook, registry: Registry, *, is_counting: bool) -> None:
-    """Compare the levels of each budget, and applications with the budgets whose patterns fit them.
+    """Compare the levels of each budget, and applications with the budgets whose patterns match them.
 
     While members are counted, an application may not have entered a budget, or not have left it.
 
     Raises:
-        InvariantBroken: something differs.
+        InvariantBroken: an amount or a membership differs.
     """
     for account in book.accounts.values():
         at = f"budget {account.name}"

@@ -30,7 +30,7 @@ def budget_report(views: Views, name: str) -> BudgetReport:
     """One budget.
 
     Raises:
-        NotFound: there is none of that name.
+        NotFound: there is no budget with the name.
     """
     account = budgets_of(views.registry.core).book.accounts.get(name)
     if account is None:
@@ -66,7 +66,7 @@ def _above(quota: BudgetQuota) -> Resources:
 
 
 def _wanted(registry: Registry, bound: BudgetQuota, rm_id: RmId) -> Resources:
-    """The amounts that blocked asks of the RM need beyond the remaining ones."""
+    """Amounts that blocked asks of the RM need beyond the remaining amounts."""
     wanted: dict[str, int] = {}
     for items, number in islice(_blocked(registry, bound, rm_id), MOST_GROUPS):
         for name, value in items:
@@ -77,7 +77,7 @@ def _wanted(registry: Registry, bound: BudgetQuota, rm_id: RmId) -> Resources:
 
 
 def _blocked(registry: Registry, bound: BudgetQuota, rm_id: RmId) -> Iterator[tuple[Items, int]]:
-    """Sizes of asks that the quota blocks, each with the number of such asks of a group."""
+    """Sizes of asks that the quota blocks, each with the number of these asks in a group."""
     for name in bound.waiters:
         partition = registry.partitions.get(name)
         pool = partition.wakeups.blockers.of(QuotaPool).get(bound) if partition else None

@@ -16,7 +16,7 @@ from licorne_core.values.errors import NotFound, shown
 from licorne_core.values.ids import PartitionName
 
 MOST_WOKEN: Final = 64
-"""Maximum number of partitions that are woken after one command; others are woken after the next tick."""
+"""Maximum number of partitions woken after one command; others are woken after the next tick."""
 
 
 class Budgets(Shared):
@@ -27,7 +27,7 @@ class Budgets(Shared):
         super().__init__(name, busy)
         self.book = BudgetBook(busy)
         self.counting: Counting | None = None
-        """The running count of members, if any."""
+        """The running count of members; None if none runs."""
 
     def set(self, registry: Registry, command: SetBudgets, now: float) -> None:
         """Replace all budgets; members are counted in slices, the first of them at once.
@@ -45,7 +45,7 @@ class Budgets(Shared):
         self.after_turn(registry, now)
 
     def set_slices(self, _: Registry, command: SetBudgetSlices, __: float) -> None:
-        """Replace the slices of one budget; usage above a slice is an overdraft, and nothing is stopped.
+        """Replace the slices of a budget; usage above a slice is an overdraft, and no allocation is stopped.
 
         Raises:
             NotFound: there is no such budget.
@@ -68,7 +68,7 @@ class Budgets(Shared):
         self._be_idle()
 
     def after_turn(self, registry: Registry, now: float) -> None:
-        """Do one slice of a running count, if there is one."""
+        """Execute one slice of a running count, if there is one."""
         counting = self.counting
         if counting is not None and counting.go_on(now, Slice(registry.options.tuning.slice_size)):
             self.counting = None

@@ -17,7 +17,7 @@ from licorne_core.values.resources import INT64_MAX, MEMORY, VCORE, Resources
 BUDGETS: Final = Cap("budgets", 1_000)
 MEMBERS: Final = Cap("members of all budgets", 10_000)
 QUEUE_WILDCARDS: Final = Cap("members with a wildcard in the path of a queue, a single * not counted", 1_000)
-"""In the worst case, each is compared with every new leaf; other members are looked up."""
+"""In the worst case each such member is compared with every new leaf; other members are looked up."""
 FLOATING: Final = Cap("floating resources", 100)
 MAX_MEMBERS: Final = 100
 """Maximum number of members of one budget."""
@@ -35,7 +35,7 @@ Tell = Callable[[str, str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetTree:
-    """All budgets, parents before children, and the types that are on no node."""
+    """All budgets, parents before children, and the types that no node has."""
 
     budgets: tuple[Budget, ...] = ()
     floating: frozenset[str] = frozenset()
@@ -43,7 +43,7 @@ class BudgetTree:
 
 
 def load_budgets(text: str, *, strict: bool = False) -> BudgetTree:
-    """Read a tree of budgets; a text with nothing in it has none.
+    """Read a tree of budgets; an empty text has no budgets.
 
     Raises:
         ConfigError: the text cannot be used; the error has every problem that was found. In strict
@@ -167,7 +167,7 @@ class _Rules:
         self._wildcards = 0
 
     def check(self, budget: Budget, tell: Tell) -> bool:
-        """Report all problems of a budget; True if its name is legal, new, and its parent exists."""
+        """Report all problems of a budget; True if its name is legal and new, and its parent exists."""
         self._check_members(budget, tell)
         _check_amounts(budget.limit, "limit", tell)
         _check_slices(budget.slices or {}, tell)
@@ -224,7 +224,7 @@ def _check_amounts(amounts: Resources, field: str, tell: Tell) -> None:
 
 
 def _wrong_type(name: str) -> str:
-    """Problem of a floating type; empty for none."""
+    """Problem of a floating type; empty if there is none."""
     if not name:
         return "a resource without a name"
     if name in (VCORE, MEMORY):

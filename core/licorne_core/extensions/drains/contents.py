@@ -1,4 +1,4 @@
-"""Allocations of a node, as a drain counts them."""
+"""Allocations on a node, as a drain counts them."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -10,18 +10,18 @@ from licorne_core.values.ids import AppId
 
 
 class Contents(NamedTuple):
-    """Numbers of a node's allocations, as a drain counts them."""
+    """Numbers of allocations on a node, as a drain counts them."""
 
     remaining: int
-    """Allocations that a drain stops, including those that are `stopping` for any reason."""
+    """Number of allocations that a drain stops, including those that are `stopping` for any reason."""
     stopping: int
-    """Allocations that the RM was asked to stop, or is going to be."""
+    """Number of allocations that the RM was asked to stop, or will be asked to stop."""
     exempt: int
-    """Allocations that stay: foreign ones, and those of asks that require the node."""
+    """Number of allocations that stay: foreign ones, and those of asks that require the node."""
 
 
 _GOING = STOPPING | VICTIMS
-"""States of an allocation that no drain has to stop; a spared one is considered again."""
+"""States of an allocation that a drain need not stop; a spared allocation is considered again."""
 
 
 def contents_of(applications: Mapping[AppId, Application], node: Node) -> Contents:

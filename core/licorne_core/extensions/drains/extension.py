@@ -50,13 +50,13 @@ class Drains(Extension):
         return {node_id: Cordon(mark=mark, drain=self.terms.get(node_id)) for node_id, mark in closed.items()}
 
     def closed_node_changed(self, node: Node, now: float) -> None:
-        """Set the timer, as something may have to be stopped at once."""
+        """Set the timer, as an allocation may have to be stopped at once."""
         terms = self.terms.get(node.node_id)
         if terms is not None and terms.deadline is not None:
             self.timers.set(_timer(node.node_id), now)
 
     def node_lost(self, node: Node) -> None:
-        """Cancel the timer, as nothing runs on the node any more."""
+        """Cancel the timer, as no allocation runs on the node any more."""
         self.timers.cancel(_timer(node.node_id))
 
     def work(self, job: Any) -> Iterator[int]:
@@ -66,7 +66,7 @@ class Drains(Extension):
     def recount(self, applications: Mapping[AppId, Application], *, settled: bool) -> None:
         """Compare nodes, terms and times.
 
-        While an allocation on a node with a deadline is to be stopped, there is a timer for it.
+        While an allocation on a node with a deadline has to be stopped, there is a timer for the node.
         """
         times, nodes = self.timers.names(), self.context.nodes
         busy = any(timer.due is Due.GO_ON for timer in times)

@@ -29,7 +29,7 @@ from licorne_core.values.ids import NodeId
 
 
 def _set_node_schedulable(_: Registry, rm: Rm, command: SetNodeSchedulable, now: float) -> list[Effect]:
-    """Cordon the node, or end its cordon; also for a node that was removed."""
+    """Cordon the node, or end its cordon, even if the node was removed."""
     partition = partition_meant(rm, command.partition)
     closed, node_id = partition.nodes.closed, command.node_id
     if command.schedulable and node_id in closed and node_id not in partition.nodes.by_id:
@@ -61,7 +61,7 @@ def _drain_node(_: Registry, rm: Rm, command: DrainNode, now: float) -> list[Eff
 
 
 def _node_meant(partition: Partition, node_id: NodeId) -> Node:
-    """The node of that name.
+    """The node with the name.
 
     Raises:
         CommandRefused: there is no such node.
@@ -74,7 +74,7 @@ def _node_meant(partition: Partition, node_id: NodeId) -> Node:
 
 
 def _set_cordon(partition: Partition, node: Node, cordon: Cordon | None, now: float) -> None:
-    """Set or end a cordon; open checks about a node that gets one are dropped (spec § 7.4)."""
+    """Set or end a cordon; open checks about a newly cordoned node are dropped (spec § 7.4)."""
     mark, node_id = None if cordon is None else cordon.mark, node.node_id
     _own(partition).set(node_id, cordon)
     if mark is not None and node.closed is None:

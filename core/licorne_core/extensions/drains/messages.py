@@ -11,10 +11,10 @@ from licorne_core.values.ids import NodeId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrainTerms:
-    """Pace of a drain: of `allocations` at its `start` the last is stopped by its `deadline`.
+    """Pace of a drain: the last of `allocations` at its `start` is stopped by its `deadline`.
 
-    Times are in unix seconds. Without time between them all are stopped at once. Without a
-    deadline none is: the drain waits until they have ended.
+    Times are in unix seconds. If both are equal, all are stopped at once. Without a deadline no allocation is
+    stopped: the drain waits until all have ended.
     """
 
     start: float
@@ -24,7 +24,7 @@ class DrainTerms:
     def due(self, running: int) -> float:
         """Time at which the next allocation is stopped, if `running` ones are not stopping.
 
-        An allocation that ends by itself counts as stopped. One that was added since is stopped at once.
+        An allocation that ends by itself counts as stopped. An allocation added since is stopped at once.
         Without a deadline the time is infinite.
         """
         if self.deadline is None:
@@ -37,7 +37,7 @@ class DrainTerms:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cordon:
-    """A node takes no new allocations by order of an operator; with `drain`, its allocations are stopped."""
+    """An operator has closed a node to new allocations; with `drain`, its allocations are stopped."""
 
     mark: OperatorMark = UNKNOWN_MARK
     drain: DrainTerms | None = None
@@ -60,8 +60,8 @@ class SetNodeSchedulable(ExtensionCommand):
 class DrainNode(ExtensionCommand):
     """An operator cordons a node, and has its allocations stopped evenly over `seconds`.
 
-    With None nothing is stopped: the drain waits until they have ended. It replaces an earlier drain
-    of the node.
+    If it is None, no allocation is stopped: the drain waits until all have ended. The drain replaces an
+    earlier one of the node.
     """
 
     partition: str
@@ -74,7 +74,7 @@ class DrainNode(ExtensionCommand):
 class NodeSchedulableSet(ExtensionEffect):
     """An operator has cordoned a node, or ended the cordon. `changed` is False if nothing changed.
 
-    `allocations` is the number on it; they continue to run.
+    `allocations` is their number on the node; they continue to run.
     """
 
     changed: bool
@@ -83,7 +83,7 @@ class NodeSchedulableSet(ExtensionEffect):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeDrainBegun(ExtensionEffect):
-    """A node is cordoned, and its allocations are stopped by these terms; `exempt` ones stay."""
+    """A node is cordoned, and its allocations are stopped by these terms; `exempt` allocations stay."""
 
     terms: DrainTerms
     exempt: int

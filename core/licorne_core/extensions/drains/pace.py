@@ -59,7 +59,7 @@ def _victim(partition: Partition, node: Node, allocation: Allocation) -> Victim 
 
 
 def _may_go(request: Request, allocation: Allocation | None) -> bool:
-    """True if the allocation runs, and may run on another node."""
+    """True if the allocation runs, and may be placed on another node."""
     return (
         request.state in MAY_GO
         and request.allocation is allocation
@@ -70,7 +70,7 @@ def _may_go(request: Request, allocation: Allocation | None) -> bool:
 def _rank(victim: Victim) -> tuple[object, ...]:
     """Sort key in the order of stops.
 
-    Placeholders come first, as nothing runs in them. Then the order is that of victims: allocations that did
+    Placeholders are first, as no work runs in them. Then the order is that of victims: allocations that did
     not opt out, low priority, the youngest.
     """
     request = victim.request

@@ -15,7 +15,7 @@ _of_drain = Of[DrainTerms, Contents]()
 class DrainReport:
     """Progress of a drain that began at `start_time` with `allocations`; see `Contents`.
 
-    Without a `deadline` nothing is stopped: the drain waits until they have ended.
+    Without a `deadline` no allocation is stopped: the drain waits until all have ended.
     """
 
     start_time: Moment = _of_drain(lambda terms: terms.start)

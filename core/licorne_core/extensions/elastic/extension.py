@@ -15,10 +15,10 @@ from licorne_core.values.ids import AppId
 
 
 class ElasticGangs(Extension):
-    """Elastic gangs of a partition. All their state is in their units."""
+    """Elastic gangs of a partition, whose whole state is in their units."""
 
     def units(self, tags: Mapping[str, str]) -> GangUnits | None:
-        """The minimum and the steps, by the tags of a new application; None for no elastic gang."""
+        """The minimum and the steps, by the tags of a new application; None if its gang is not elastic."""
         terms = read_elastic(tags)
         return None if terms is None else Elastic(terms)
 

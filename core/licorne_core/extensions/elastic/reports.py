@@ -11,8 +11,8 @@ from licorne_core.views.fields import Added
 class ElasticReport:
     """Size of an elastic gang, in members: `size` run or are being started.
 
-    `leaving` of them are noticed, or are being stopped for others. It starts with `least` together,
-    and grows by `step` up to `most`, which is 0 for no bound.
+    `leaving` of them are noticed, or are being stopped for others. A gang starts with `least` members
+    together, and grows by `step` up to `most`, which is 0 if there is no maximum.
     """
 
     size: int

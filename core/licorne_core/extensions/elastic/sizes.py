@@ -18,8 +18,8 @@ _NO_PLACEHOLDERS: Final = "the members of an elastic gang start together without
 class Elastic(GangUnits):
     """Size of an elastic gang: its members are the asks of an application that have a task group.
 
-    They are real asks. `terms.least` of them start together, and the others in whole steps. A gang that has
-    lost members is first filled up to a whole step. When the minimum is stopped, the whole gang is.
+    The members are real asks. `terms.least` of them start together, and the others in whole steps. A gang
+    that has lost members is first filled up to a whole step. A stop of the minimum stops the whole gang.
     """
 
     def __init__(self, terms: ElasticTerms) -> None:
@@ -36,7 +36,7 @@ class Elastic(GangUnits):
         """Their positions in this list."""
 
     def add_booked(self, request: Request) -> None:
-        """Add a booked member, as the last one."""
+        """Add a booked member at the end."""
         self.size += 1
         if self.is_current:
             self._positions[request] = len(self._staying)
@@ -50,7 +50,7 @@ class Elastic(GangUnits):
         self._count()
 
     def mark_leaving(self, request: Request, by: int) -> None:
-        """A member is noticed or being stopped (`by` is 1), or that has ended (`by` is -1)."""
+        """Count a member that is noticed or being stopped (`by` is 1), or that has ended (`by` is -1)."""
         self.leaving += by
         if by > 0:
             self._forget(request)
@@ -75,16 +75,16 @@ class Elastic(GangUnits):
             self._positions[self._staying[number]] = number
 
     def set_staying(self, staying: list[Request]) -> None:
-        """Set the members: all that stay, in the order of booking."""
+        """Set the members: all that are not being stopped, in the order of booking."""
         self.is_current = True
         self._staying = staying
         self._positions = {request: number for number, request in enumerate(staying)}
 
     @property
     def wanted(self) -> int:
-        """Number of members that are placed together next, so that the staying ones are whole steps.
+        """Number of members placed together next, so that the staying members are whole steps.
 
-        0 if the gang would exceed its maximum, members that are leaving included.
+        0 if the gang would exceed its maximum, which counts leaving members as well.
         """
         least, most, step = self.terms
         stay = self.size - self.leaving
@@ -92,7 +92,7 @@ class Elastic(GangUnits):
         return 0 if most and self.size + wanted > most else wanted
 
     def lack(self, present: int) -> tuple[str, str] | None:
-        """Code and text of the reason that this number of asks is not the next unit; None if it is."""
+        """Code and text of the reason why this number of asks is not the next unit; None if it is."""
         wanted = self.wanted
         if present == wanted > 0:
             return None
@@ -114,7 +114,7 @@ class Elastic(GangUnits):
         return [members[:least], *steps] if members else []
 
     def of(self, request: Request) -> Sequence[Request]:
-        """All that are stopped with a member: its step, or the whole gang; none for any other request."""
+        """Requests stopped together with a member: its step, or the whole gang; none for other requests."""
         members, (least, _, step) = self._staying, self.terms
         position = self._positions.get(request, -1)
         if position < least:

@@ -10,7 +10,7 @@ GANG_MIN: Final = "licorne/gang-min"
 """Tag with the number of members of an elastic gang that start together."""
 
 GANG_MAX: Final = "licorne/gang-max"
-"""Tag with the most members of an elastic gang; no bound without it."""
+"""Tag with the maximum number of members of an elastic gang; no maximum without it."""
 
 GANG_STEP: Final = "licorne/gang-step"
 """Tag with the number of members by which an elastic gang grows and shrinks; 1 without it."""
@@ -21,7 +21,7 @@ MAX_MEMBERS: Final = 100_000
 class ElasticTerms(NamedTuple):
     """Sizes of an elastic gang, in members.
 
-    It starts with `least`, and grows and shrinks by `step`, up to `most`; 0 for no bound.
+    It starts with `least`, and grows and shrinks by `step`, up to `most`, which is 0 if there is no maximum.
     """
 
     least: int
@@ -30,10 +30,10 @@ class ElasticTerms(NamedTuple):
 
 
 def read_members(tags: Mapping[str, str], name: str) -> int:
-    """The number of members in the tag; 0 without it.
+    """The number of members in the tag; 0 if the tag is missing.
 
     Raises:
-        Rejected: the value is no number from 1 to MAX_MEMBERS.
+        Rejected: the value is not a number from 1 to MAX_MEMBERS.
     """
     text = tags.get(name)
     if text is None:
@@ -46,7 +46,7 @@ def read_members(tags: Mapping[str, str], name: str) -> int:
 
 
 def read_elastic(tags: Mapping[str, str]) -> ElasticTerms | None:
-    """Terms of an elastic gang; None for tags without any.
+    """Terms of an elastic gang; None if no tag sets any.
 
     Raises:
         Rejected: a value is invalid, or the tags contradict each other.

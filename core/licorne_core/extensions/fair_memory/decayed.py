@@ -1,8 +1,8 @@
 """Decayed usage: past usage, of which older parts count less.
 
-It is an integral of amounts over time. It has a closed form while an amount is constant, so an
-account has a sum and its time, and is advanced when its amounts change. Reading it changes nothing:
-the same changes at the same times give the same sums.
+Decayed usage is an integral of amounts over time, with a closed form while an amount is constant, so an
+account has a sum and its time, and is advanced when its amounts change. Reading it changes nothing: the same
+changes at the same times give the same sums.
 """
 
 from collections.abc import Mapping
@@ -25,17 +25,17 @@ class Decayed:
     __slots__ = ("amounts", "before", "half_life", "share", "step", "time", "values")
 
     amounts: dict[str, int]
-    """Present usage by resource name, without zeros."""
+    """Current usage by resource name, without zeros."""
     before: dict[str, float]
-    """The sums of the whole second that `time` is in."""
+    """The sums of the whole second that contains `time`."""
     half_life: float
     """Half-life in seconds."""
     share: float
     """The sums of the second `step` relative to the entitlement, in hours; see `hours_of_due`."""
     step: int
-    """The second of `share`; -1 for none."""
+    """The second of `share`; -1 before the first."""
     time: float
-    """Time of the sums, in unix seconds: the last change."""
+    """Time of the sums, in unix seconds: that of the last change."""
     values: dict[str, float]
     """Sums by resource name, in amounts times seconds."""
 
@@ -50,13 +50,13 @@ class Decayed:
         self.values = {}
 
     def at(self, time: float) -> dict[str, float]:
-        """The sums at a time from the last change on, if nothing changes until then."""
+        """The sums at `time`, not before the last change, if nothing changes until then."""
         passed = time - self.time
         if passed <= 0.0:
             return self.values
         lives = passed / self.half_life
         kept = 0.5**lives
-        # The integral of the decay, exact for a moment as well as for years.
+        # The integral of the decay, accurate for short times as well as for years.
         gained = -expm1(-_LN2 * lives) * self.half_life / _LN2
         sums = {name: value * kept for name, value in self.values.items()}
         for name, amount in self.amounts.items():
@@ -64,11 +64,11 @@ class Decayed:
         return sums
 
     def at_step(self, step: int) -> dict[str, float]:
-        """The sums of a whole second, which is the present one."""
+        """The sums of a whole second, which has to be the current one."""
         return self.before if self.time > step else self.at(step)
 
     def follow(self, amounts: Mapping[str, int], now: float) -> None:
-        """Set the present usage; the former one lasted until now."""
+        """Set the current usage; the former usage lasted until now."""
         used = {name: value for name, value in amounts.items() if value}
         if used != self.amounts:
             self._move_on(now)
@@ -92,7 +92,7 @@ class Decayed:
 def hours_of_due(sums: Mapping[str, float], divisors: Resources) -> float:
     """Decayed usage as hours of the entitlement: the largest over the types that have a divisor.
 
-    So one hour of use of the whole entitlement counts 1. A type whose divisor is zero counts undivided.
+    So one hour of use of the whole entitlement counts 1. If a divisor is zero, usage is not divided.
     """
     highest = 0.0
     for name, value in sums.items():
@@ -105,5 +105,5 @@ def hours_of_due(sums: Mapping[str, float], divisors: Resources) -> float:
 
 
 def weighted(share: float, weight: float) -> float:
-    """The share that orders siblings: a queue of weight 0 comes last, whatever its usage."""
+    """The share that orders siblings: a queue of weight 0 is last, whatever its usage."""
     return share / weight if weight > 0.0 else inf

@@ -31,14 +31,14 @@ class PastQueueUsage(Precedence):
     __slots__ = ("_fair", "_memory", "_step", "account")
 
     def __init__(self, memory: "FairMemory", account: Decayed) -> None:
-        """Read the account of the queue."""
+        """Use the account of the queue."""
         self._memory = memory
         self._fair = 0.0
         self._step = -1
         self.account = account
 
     def of_queue(self, queue: Queue) -> float:
-        """Decayed usage relative to entitlement and weight, as of the present second."""
+        """Decayed usage relative to entitlement and weight, as of the current second."""
         memory = self._memory
         if self._step != memory.step:
             self._fair = weighted(memory.share(self.account, queue.denominators), weight_of(queue))
@@ -46,7 +46,7 @@ class PastQueueUsage(Precedence):
         return self._fair
 
     def forget(self) -> None:
-        """Drop the share, as the entitlement of the queue has changed."""
+        """Drop the share, because the entitlement of the queue has changed."""
         self._step = self.account.step = -1
 
 
@@ -56,22 +56,22 @@ class UserShares(Precedence):
     __slots__ = ("_memory", "half_life", "path")
 
     def __init__(self, memory: "FairMemory", path: QueuePath, half_life: float) -> None:
-        """Read the accounts of the leaf."""
+        """Use the accounts of the leaf."""
         self._memory = memory
         self.path = path
         self.half_life = half_life
 
     def account(self, user: str) -> Decayed | None:
-        """The account of a user; None for a user without past usage."""
+        """The account of a user; None if the user has no past usage."""
         return self._memory.usage.get(UsageOwner(self.path, user))
 
     def of_user(self, user: str, leaf: Queue) -> float:
-        """The share of a user, as of the present second."""
+        """The share of a user, as of the current second."""
         account = self.account(user)
         return 0.0 if account is None else self._memory.share(account, leaf.denominators)
 
     def forget(self) -> None:
-        """Drop the shares, as the entitlement of the leaf has changed."""
+        """Drop the shares, because the entitlement of the leaf has changed."""
         self._memory.forget_users(self.path)
 
 
@@ -82,7 +82,7 @@ class FairMemory(Extension):
     """
 
     step: int
-    """The second whose usage orders queues and users at present."""
+    """The second whose usage currently orders queues and users."""
 
     def __init__(self, name: str, bit: int, context: CheckContext) -> None:
         """Start without accounts."""
@@ -100,7 +100,7 @@ class FairMemory(Extension):
     # Accounts of queues
 
     def settled(self, queue: Queue, before: Former | None, now: float) -> None:
-        """Create the accounts that the settings of a queue ask for; those of its parent exist already."""
+        """Create the accounts that the settings of a queue require; those of its parent exist already."""
         half_life = 0.0 if queue.parent is None else half_life_of(queue.parent)
         owner = UsageOwner(queue.path, "")
         former = self.account_of(queue)
@@ -117,12 +117,12 @@ class FairMemory(Extension):
         self.dirty.usage.track(self.bit, on=bool(self.parents or self.leaves))
 
     def account_of(self, queue: Queue) -> Decayed | None:
-        """The account of a queue; None unless its siblings are ordered by past usage."""
+        """The account of a queue; None if its siblings are not ordered by past usage."""
         precedence = queue.precedence
         return precedence.account if isinstance(precedence, PastQueueUsage) else None
 
     def users_of(self, leaf: Queue) -> UserShares | None:
-        """The users of a leaf that are ordered by past usage."""
+        """The users of a leaf that are ordered by past usage; None if they are not."""
         precedence = leaf.precedence_inside
         return precedence if isinstance(precedence, UserShares) else None
 
@@ -142,7 +142,7 @@ class FairMemory(Extension):
             self._attach_users(queue, wanted, now)
 
     def _attach_users(self, leaf: Queue, half_life: float, now: float) -> None:
-        """Give the users of a leaf accounts of this half-life; with 0.0, their accounts are detached."""
+        """Create accounts with this half-life for the users of a leaf; with 0.0, detach their accounts."""
         for owner in list(self._users.get(leaf.path, ())):
             if half_life:
                 self.usage[owner].halve_in(half_life, now)
@@ -187,7 +187,7 @@ class FairMemory(Extension):
                 del self._users[owner.path]
 
     def _detach(self, owner: UsageOwner) -> None:
-        """Retain an account without its owner, which may be created again; drop the oldest of too many."""
+        """Retain an account without its owner, who may exist again later; drop the oldest of too many."""
         self._idle[owner] = None
         if len(self._idle) > MOST_KEPT:
             self._drop(next(iter(self._idle)))
@@ -195,7 +195,7 @@ class FairMemory(Extension):
     # After a command
 
     def settle(self, touched: Mapping[Application, Queue], queues: Sequence[Queue], now: float) -> None:
-        """Bring all accounts up to date with the books."""
+        """Update all accounts from the books."""
         for app, leaf in touched.items():
             users = self.users_of(leaf)
             if users is not None:
@@ -206,7 +206,7 @@ class FairMemory(Extension):
                 account.follow(queue.allocated, now)
 
     def begin(self, now: float) -> bool:
-        """Order by the usage up to the present second; only while accounts exist."""
+        """Order by the usage up to the current second; only while accounts exist."""
         step = floor(now)
         if step != self.step:
             self.step = step
@@ -235,16 +235,16 @@ class FairMemory(Extension):
             self._detach(owner)
 
     def share(self, account: Decayed, divisors: Resources) -> float:
-        """The share of an account, as of the present second."""
+        """The share of an account, as of the current second."""
         if account.step != self.step:
             account.step = self.step
             share = hours_of_due(account.at_step(self.step), divisors)
-            # Rounding must not affect the order: neither the last digits nor the library that computes them.
+            # Rounding must not affect the order: neither the last digits nor the mathematical library.
             account.share = float(f"{share:.10g}")
         return account.share
 
     def forget_users(self, path: QueuePath) -> None:
-        """Drop the shares of the users of a leaf, as their entitlement has changed."""
+        """Drop the shares of the users of a leaf, because their entitlement has changed."""
         for owner in self._users.get(path, ()):
             self.usage[owner].step = -1
 
@@ -253,7 +253,7 @@ class FairMemory(Extension):
     def retained(self, now: float) -> Iterator[Mapping[Any, Any] | None]:
         """Usage to retain as of `now`, after a None wherever the reader may pause.
 
-        Accounts without present usage are unchanged until it changes.
+        An account without current usage is unchanged until its usage changes.
         """
         usage: dict[UsageOwner, KeptUsage] = {}
         for number, (owner, account) in enumerate(list(self.usage.items()), 1):
@@ -297,13 +297,13 @@ class FairMemory(Extension):
 
 
 def half_life_of(queue: Queue) -> float:
-    """Half-life of the usage of children or users, in seconds; 0.0 for none."""
+    """Half-life of the usage of children or users, in seconds; 0.0 if usage is not remembered."""
     half_life: float | None = queue.settings.of(NAME)
     return half_life or 0.0
 
 
 def weight_of(queue: Queue) -> float:
-    """The divisor of its decayed usage."""
+    """The divisor of the queue's decayed usage."""
     weight: float | None = queue.settings.of(WEIGHT)
     return STANDARD_WEIGHT if weight is None else weight
 

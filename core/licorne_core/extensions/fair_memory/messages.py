@@ -25,8 +25,8 @@ class KeptUsage(NamedTuple):
     amounts: Mapping[str, int]
     """Amounts in use at that time, by resource name."""
     before: Mapping[str, float]
-    """Sums of the whole second that `time` is in."""
+    """Sums of the whole second that contains `time`."""
 
     def __bool__(self) -> bool:
-        """True if it differs from an account without usage."""
+        """True if the usage differs from that of a new account."""
         return bool(self.values)

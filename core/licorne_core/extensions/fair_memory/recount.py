@@ -13,7 +13,7 @@ def check_accounts(accounts: Mapping[Queue, Decayed | None], *, settled: bool) -
     """Compare the queues that have accounts with the settings, and their amounts with the books.
 
     Raises:
-        InvariantBroken: something differs.
+        InvariantBroken: a setting or an amount differs.
     """
     for queue, account in accounts.items():
         wanted = queue.parent is not None and bool(queue.parent.settings.of(NAME))
@@ -28,7 +28,7 @@ def check_users(accounts: Mapping[Queue, Callable[[str], Decayed | None]]) -> No
     """Compare the amounts of users of leaves; their accounts are looked up by name.
 
     Raises:
-        InvariantBroken: something differs.
+        InvariantBroken: an amount differs.
     """
     for leaf, account_of in accounts.items():
         users: dict[str, Resources] = {}

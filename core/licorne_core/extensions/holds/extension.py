@@ -1,4 +1,4 @@
-"""Acts of operators on the applications of one partition."""
+"""Commands of operators that affect the applications of one partition."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -23,7 +23,7 @@ class Holds(Extension):
     """
 
     def __init__(self, name: str, bit: int, context: CheckContext) -> None:
-        """Start without any."""
+        """Start without marks."""
         super().__init__(name, bit, context)
         self.expected: dict[AppId, ApplicationMarks] = {}
         """Marks of applications from before the registration that have not been added since."""
@@ -81,7 +81,7 @@ class Holds(Extension):
             self._tell([app.app_id])
 
     def replayed(self) -> None:
-        """Drop the marks of applications that have not been added: they have ended meanwhile."""
+        """Drop the marks of applications that were not added: they have ended in the meantime."""
         if self.expected:
             self._tell(list(self.expected))
             self.expected.clear()

@@ -1,6 +1,6 @@
 """Commands of operators to one application: hold, priority, queue.
 
-Nothing is half applied: a command is refused before it has changed anything.
+No command is applied in part: it is refused before it has changed anything.
 """
 
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ ApplicationCommand = HoldApplication | ChangeApplication
 
 
 def _act(registry: Registry, rm: Rm, command: ApplicationCommand, now: float) -> list[Effect]:
-    """Carry out the command; a refusal changes nothing."""
+    """Execute the command; a refusal changes nothing."""
     job = registry.jobs.find(command)
     if job is None:
         partition = partition_meant(rm, command.partition)
@@ -48,7 +48,7 @@ def _act(registry: Registry, rm: Rm, command: ApplicationCommand, now: float) ->
 
 
 def _resume_expected(rm: Rm, partition: Partition, command: ApplicationCommand) -> Effect:
-    """End the hold of an application that its RM has not named since its registration.
+    """End the hold of an application that its RM has not sent since its registration.
 
     Raises:
         CommandRefused: there is no such hold, or the command is another one.
@@ -64,11 +64,7 @@ def _resume_expected(rm: Rm, partition: Partition, command: ApplicationCommand) 
 def _begin(
     rm: Rm, partition: Partition, app: Application, command: ApplicationCommand, now: float
 ) -> CommandJob:
-    """The job of a command that is possible.
-
-    Raises:
-        CommandRefused: it is not possible.
-    """
+    """The job of a command. Raises CommandRefused if the command is not possible."""
     if app.state is AppState.FAILING:
         what = f"application {shown(app.app_id)} is over: it is {app.state.value}"
         raise CommandRefused(OperatorRefusal.APPLICATION_OVER, what)
@@ -84,7 +80,7 @@ class _Hold(OutcomeJob):
     def __init__(
         self, command: HoldApplication, rm: Rm, partition: Partition, app: Application, now: float
     ) -> None:
-        """Start to hold or resume a present application."""
+        """Prepare to hold or resume an existing application."""
         self._partition = partition
         self._app = app
         self._held = command.held
@@ -116,7 +112,7 @@ class _Hold(OutcomeJob):
 
 
 class _Change(OutcomeJob):
-    """Another priority, another queue, or both."""
+    """Sets another priority, another queue, or both."""
 
     def __init__(
         self,
@@ -127,7 +123,7 @@ class _Change(OutcomeJob):
         leaf: Queue,
         now: float,
     ) -> None:
-        """Start to change an application; if `leaf` is another leaf, it has to accept the application."""
+        """Prepare to change an application; if `leaf` is another leaf, it has to accept the application."""
         self._partition = partition
         self._app = app
         self._leaf = leaf
@@ -168,13 +164,13 @@ class _Change(OutcomeJob):
 
 
 def _tell(partition: Partition, app: Application, text: str, now: float) -> ApplicationUpdate:
-    """Publish the act, and return it for the RM: the state is the present one, with a message."""
+    """Publish the act; return it for the RM, as an update with a message and the current state."""
     partition.journal.note_all(operator_acted(now, app.app_id, app.state.value, text))
     return ApplicationUpdate(app_id=app.app_id, state=app.state.value, time=now, message=text)
 
 
 def _give_priority(partition: Partition, app: Application, now: float) -> Iterator[int]:
-    """Give all requests the priority set for the application, or else restore those of their asks."""
+    """Give all requests the priority set for the application, or otherwise the priorities of their asks."""
     for request in (yield from put_in_order(list(app.requests.values()), place_of, _is_any)):
         priority = request.ask.priority if app.priority is None else app.priority
         if priority == request.priority:

@@ -10,16 +10,16 @@ from licorne_core.values.ids import AppId, PartitionName, QueuePath
 
 
 class ApplicationMarks(NamedTuple):
-    """Acts of operators on one application; a value without any act counts as none."""
+    """Acts of operators on one application; a value without acts is false."""
 
     hold: OperatorMark | None = None
-    """Mark of the hold; None if it is not held."""
+    """Mark of the hold; None if the application is not held."""
     change: OperatorMark | None = None
     """Mark of the last change of priority or queue that is in force."""
     priority: int | None = None
-    """The priority of all its asks; None for their own."""
+    """The priority of all its asks; None if each has its own."""
     queue: QueuePath = QueuePath("")
-    """The leaf that it was moved to; empty for the RM's choice."""
+    """The leaf to which the application was moved; empty if it was not moved."""
 
 
 UNMARKED = ApplicationMarks()
@@ -39,8 +39,8 @@ class HoldApplication(ExtensionCommand):
 class ChangeApplication(ExtensionCommand):
     """An operator sets the priority of an application or, before it runs, moves it to another leaf.
 
-    `priority` None changes nothing; with `reset_priority` each ask gets its own priority back. With an
-    empty `queue` the application is not moved.
+    If `priority` is None it changes nothing; with `reset_priority` each ask gets its own priority again. With
+    an empty `queue` the application is not moved.
     """
 
     partition: str
@@ -74,6 +74,6 @@ class ApplicationChanged(ExtensionEffect):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarksEnded(ExtensionEffect):
-    """Marked applications have ended for good, so that their marks are obsolete."""
+    """Marked applications have ended finally, so that their marks are obsolete."""
 
     applications: list[tuple[PartitionName, AppId]]

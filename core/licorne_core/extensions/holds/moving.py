@@ -19,7 +19,7 @@ def target(partition: Partition, app: Application, path: str) -> Queue:
     """The leaf to which the application is to be moved.
 
     Raises:
-        CommandRefused: there is no such leaf, or it would not take the application.
+        CommandRefused: there is no such leaf, or it would not accept the application.
     """
     leaf = partition.tree.get(path)
     if leaf is None:
@@ -53,7 +53,7 @@ def why_not_to(partition: Partition, app: Application, leaf: Queue) -> str:
 
 
 def _why_not_running(partition: Partition, app: Application, leaf: Queue) -> str:
-    """The queue or limit that has reached its maximum of running applications."""
+    """The queue or limit that has reached its maximum of running applications; empty if none has."""
     group = group_of(leaf, app.user)
     for queue in leaf.lineage:
         if queue in app.leaf.lineage:
@@ -68,7 +68,7 @@ def _why_not_running(partition: Partition, app: Application, leaf: Queue) -> str
 
 
 def prepare(partition: Partition, app: Application, leaf: Queue, now: float) -> Iterator[int]:
-    """Stop its waits in its present queue, and apply the settings of the next one in extensions."""
+    """End its waits in the current queue, and apply the settings of the next one in extensions."""
     yield from give_up_waits(partition, app, now)
     for group in list(app.groups.values()):
         # The delay of preemption is a setting of the leaf.

@@ -24,10 +24,10 @@ from licorne_core.values.timers import Due, Timer, Timers
 _HOURS: Final = Timer(Due.EXTENSION, name=NAME)
 
 _NEAR: Final = 60.0
-"""Seconds before a change in which its time is tracked exactly."""
+"""Seconds before a change during which its time is tracked exactly."""
 
 _GROWTH: Final = 4
-"""Factor of growth of usage that a distant deadline allows for."""
+"""Factor by which usage may grow before a distant deadline becomes invalid."""
 
 Key = tuple[QueuePath, str]
 """The path of a queue and the name of a resource."""
@@ -36,16 +36,16 @@ Key = tuple[QueuePath, str]
 class HoursBook:
     """All budgets of hours of one partition, with one deadline for the first change by time alone.
 
-    A near deadline in `_due` is exact. A distant one is computed for usage four times as large: so
-    usage may rise with each allocation without a new deadline. When it is reached and
-    nothing has changed, the next one is derived.
+    A near deadline in `_due` is exact. A distant one is computed for usage four times as large: so usage may
+    rise with each allocation without a new deadline. If nothing has changed when a deadline is reached, the
+    next one is derived.
     """
 
     def __init__(self, timers: Timers[Timer], journal: Journal) -> None:
         """Start without budgets."""
         self.known: dict[Key, HoursBudget] = {}
         self.of: dict[Queue, tuple[HoursBudget, ...]] = {}
-        """Budgets of the queues that have any."""
+        """Budgets of the queues that have some."""
         self.spent = 0
         """Number of budgets that are used up."""
         self._kept: dict[Key, KeptHours] = {}
@@ -54,7 +54,7 @@ class HoursBook:
         self._journal = journal
 
     def attach(self, queue: Queue, now: float) -> None:
-        """Create the budgets that the settings of a queue ask for; those of its parent exist already."""
+        """Create the budgets that the settings of a queue require; those of its parent exist already."""
         before = {budget.limit.resource: budget for budget in self.of.pop(queue, ())}
         found = []
         limits: tuple[HoursLimit, ...] = queue.settings.of(NAME) or ()
@@ -87,7 +87,7 @@ class HoursBook:
             self._leave(budget)
 
     def _leave(self, budget: HoursBudget) -> None:
-        """Retain the usage of a budget that is no longer in force; its amount in use becomes 0."""
+        """Retain the usage of a budget that is not configured any more; its amount in use becomes 0."""
         self._due.cancel(budget)
         self.spent -= budget.published
         key = (budget.path, budget.resource)
@@ -95,7 +95,7 @@ class HoursBook:
         self.keep(key, budget.kept(0.0))
 
     def settle(self, queues: Iterable[Queue], now: float) -> None:
-        """Bring the budgets of these queues up to date with the books."""
+        """Update the budgets of these queues from the books."""
         time = microseconds(now)
         for queue in queues:
             for budget in self.of.get(queue, ()):
@@ -107,7 +107,7 @@ class HoursBook:
         self._arm()
 
     def keep(self, key: Key, kept: KeptHours) -> None:
-        """Retain the used budget of a removed queue for a later one; drop the oldest of too many."""
+        """Retain the usage of a removed queue for a later queue; if there are too many, drop the oldest."""
         self._kept.pop(key, None)
         if not (kept.used or kept.amount):
             return
@@ -120,7 +120,7 @@ class HoursBook:
         return {**self._kept, **{key: budget.kept(now) for key, budget in self.known.items()}}
 
     def pass_time(self, now: float, most: int) -> tuple[int, list[HoursBudget]]:
-        """Advance at most `most` budgets in time; all windows of a kind begin together.
+        """Advance at most `most` budgets in time, because all windows of a kind begin together.
 
         Return the number advanced, and the budgets with a new window, whose asks may be tried again.
         """
@@ -134,7 +134,7 @@ class HoursBook:
         return followed, opened
 
     def spent_by(self, leaf: Queue, items: Items) -> HoursBudget | None:
-        """The first used-up budget, from the leaf up, of a resource in `items`; None for none."""
+        """The first used-up budget, from the leaf up, of a resource in `items`; None if there is none."""
         for queue in leaf.lineage:
             for budget in self.of.get(queue, ()):
                 if budget.spent:
@@ -144,7 +144,7 @@ class HoursBook:
         return None
 
     def is_due(self, now: float) -> bool:
-        """True if time has changed a budget that was not advanced yet."""
+        """True if time has changed a budget that has not been advanced yet."""
         due = self._due.next_deadline()
         return due is not None and due <= now
 

@@ -1,4 +1,4 @@
-"""One budget of resource-hours, in whole numbers: it changes in closed form while an amount is constant."""
+"""One budget of resource-hours, in whole numbers; its usage has a closed form while an amount is constant."""
 
 from typing import Final
 
@@ -30,7 +30,7 @@ class HoursBudget:
     )
 
     def __init__(self, path: QueuePath, limit: HoursLimit, now: float) -> None:
-        """Start with nothing used. `path` is that of the queue."""
+        """Start without usage; `path` is that of the queue."""
         self.path = path
         self.limit = limit
         self.resource = limit.resource
@@ -38,9 +38,9 @@ class HoursBudget:
         """The limit, in amounts times microseconds."""
         self.amount = 0
         self.foreseen = 0
-        """The largest amount with which nothing changes before its deadline (`HoursBook`)."""
+        """The largest amount in use with which nothing changes before its deadline (`HoursBook`)."""
         self.used = 0
-        """Usage in the window of `time`."""
+        """Usage in the window that contains `time`."""
         self.time = microseconds(now)
         self.span = window_at(limit.window, now)
         self.spent = self.used >= self.most
@@ -48,7 +48,7 @@ class HoursBudget:
         """The value of `spent` in the last event."""
 
     def at(self, now: float) -> tuple[Span, int]:
-        """The window of a time from the last change on, and the usage in it, if nothing changes."""
+        """The window that contains `now`, and the usage in it, if nothing changes after the last change."""
         time = max(self.time, microseconds(now))
         span, used, begin = self.span, self.used, self.time
         if time >= span.end * MICROSECONDS:
@@ -57,11 +57,11 @@ class HoursBudget:
         return span, used + self.amount * (time - begin)
 
     def follow(self, amount: int, now: float) -> bool:
-        """Set the present usage; the former one lasted until now. True if `spent` has changed."""
+        """Set the current usage; the former usage lasted until now. True if `spent` has changed."""
         return self.follow_at(amount, microseconds(now))
 
     def follow_at(self, amount: int, time: int) -> bool:
-        """The same as `follow`, at a time in microseconds: the hot path of queues with budgets."""
+        """Do the same as `follow`, at a time in microseconds: the hot path of queues with budgets."""
         if time > self.time:
             if time < self.span.end * MICROSECONDS:
                 self.used += self.amount * (time - self.time)
@@ -98,7 +98,7 @@ class HoursBudget:
         return KeptHours(max(self.time, microseconds(now)), self.at(now)[1], self.amount, self.limit.window)
 
     def changes_at(self, amount: int) -> float | None:
-        """Time at which `spent` changes by itself with `amount` in use, in unix seconds; None for none."""
+        """Time at which `spent` changes by itself with `amount` in use, in unix seconds, or None."""
         if self.spent:
             return float(self.span.end)
         if amount <= 0:

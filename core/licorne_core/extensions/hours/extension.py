@@ -1,4 +1,4 @@
-"""Budgets of hours of one partition, and their points."""
+"""Budgets of hours of one partition, and their hook points."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -24,7 +24,7 @@ class Hours(Extension):
         self.book = HoursBook(self.timers, context.journal)
 
     def settled(self, queue: Queue, before: Former | None, now: float) -> None:
-        """Create the budgets that the settings of the queue ask for."""
+        """Create the budgets that the settings of the queue require."""
         self.book.attach(queue, now)
         parent = queue.parent
         if queue in self.book.of or (parent is not None and parent.interests & self.bit):
@@ -39,7 +39,7 @@ class Hours(Extension):
         self.dirty.usage.track(self.bit, on=bool(self.book.known))
 
     def settle(self, touched: Mapping[Application, Queue], queues: Sequence[Queue], now: float) -> None:
-        """Bring the budgets up to date with the books."""
+        """Update the budgets from the books."""
         if self.book.known:
             self.book.settle(queues, now)
 
@@ -63,7 +63,7 @@ class Hours(Extension):
         yield self.book.kept(now)
 
     def restore(self, kept: Mapping[Any, Any], now: float) -> Iterator[int]:
-        """Restore used hours, for the time when their budgets are attached."""
+        """Restore used hours, until their budgets are attached."""
         for key, hours in kept.items():
             self.book.keep(key, hours)
         return iter(())

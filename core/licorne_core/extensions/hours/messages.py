@@ -23,13 +23,13 @@ class KeptHours(NamedTuple):
     """Hours of one resource that a queue has used in a window, as retained."""
 
     time: int
-    """Time of the following fields, in microseconds since 1970."""
+    """Time of the following fields, in microseconds of unix time."""
     used: int
-    """Amounts times microseconds, in the window of that time."""
+    """Amounts times microseconds, in the window that contains that time."""
     amount: int
     """Amount in use at that time."""
     window: Window
-    """Kind of window; usage does not count in a window of another kind."""
+    """Kind of window; the usage does not count in a window of another kind."""
 
 
 def hours_text(resource: str, hours: float) -> str:

@@ -10,7 +10,7 @@ def check_budgets(book: HoursBook, tree: QueueTree, bit: int, *, settled: bool) 
     """Compare the budgets with settings and usage, and the bits of queues.
 
     Raises:
-        InvariantBroken: something differs.
+        InvariantBroken: a setting, a bit or an amount differs.
     """
     for queue in tree.all():
         budgets = book.of.get(queue, ())

@@ -9,7 +9,7 @@ from licorne_core.views.fields import Added, Moment, Span
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HoursReport:
-    """A budget of resource-hours in its present window.
+    """A budget of resource-hours in its current window.
 
     Hours are in amounts times hours. While it is `spent`, asks for the resource wait for the next window.
     """

@@ -28,7 +28,7 @@ class HoursSpent(OfThing):
 
 
 class HoursLeft(Rule):
-    """No queue has used up its hours, in the present window, of a resource that the ask wants."""
+    """No queue has used up its hours of a resource that the ask requests in the current window."""
 
     def obstacle(self, context: CheckContext, asking: Asking) -> HoursBudget | None:
         book: HoursBook = context.extensions[NAME].book

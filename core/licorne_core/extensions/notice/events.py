@@ -10,7 +10,7 @@ def victim_noticed(time: float, victim: Ask, whom: str, deadline: float) -> Even
 
 
 def victim_spared(time: float, victim: Ask, whom: str) -> EventRecord:
-    """REQUEST: the notice of the victim was withdrawn, and it runs on."""
+    """REQUEST: the notice of the victim was withdrawn, and the victim continues to run."""
     return _of(victim, time, f"Will not be preempted: {whom} does not need its room any more")
 
 

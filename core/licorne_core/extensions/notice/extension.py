@@ -44,12 +44,12 @@ class UnderNotice(Stay):
         self.has_answered = False
         """True if the RM has given another time, or reported the victim as ready."""
         self.is_final = False
-        """True once another member of its unit was stopped: it is not spared any more."""
+        """True after another member of its unit was stopped: the victim cannot be spared any more."""
         self._losses = preemption_of(stop.partition.check_context).losses
         self._losses.pledge(stop.app.leaf.path, self.pledged)
 
     def end(self, stays: Mapping[Request, Stay], *, stopped: bool) -> None:
-        """End the notice; if a member of a unit is stopped, all are."""
+        """End the notice; if a member of a unit is stopped, all are stopped."""
         super().end(stays, stopped=stopped)
         self._losses.redeem(self.app.leaf.path, self.pledged)
         if stopped and not self.is_final:
@@ -63,7 +63,7 @@ class NoticeNotifications(Notifications):
     """Notices to the RM about victims of a partition."""
 
     def __init__(self) -> None:
-        """Start empty."""
+        """Start without notices."""
         self.notices: list[Notice] = []
         self.withdrawn: list[Withdrawal] = []
 
@@ -86,15 +86,15 @@ class Notices(Extension):
     """Delays the stops of victims, and counts notices, answers and withdrawals."""
 
     def __init__(self, name: str, bit: int, context: CheckContext) -> None:
-        """Start without any."""
+        """Start without notices."""
         super().__init__(name, bit, context)
         self.given = 0
         self.ready = 0
-        """Number of answers that the victim may be stopped."""
+        """Number of answers that a victim may be stopped."""
         self.later = 0
-        """Number of answers with a time at which the victim will be ready."""
+        """Number of answers with a time at which a victim will be ready."""
         self.unanswered = 0
-        """Number of victims that were stopped at the deadline without an answer of their RM."""
+        """Number of victims that were stopped at the deadline without an answer from their RM."""
         self.withdrawn = 0
 
     def settled(self, queue: Queue, before: Former | None, now: float) -> None:

@@ -29,13 +29,13 @@ def _own(partition: Partition) -> Notices:
 
 
 def _notice_of(partition: Partition, request: Request) -> UnderNotice | None:
-    """The notice of a victim; None for one that is not under notice."""
+    """The notice of a victim; None if the request is not under notice."""
     stay = partition.stays.get(request)
     return stay if isinstance(stay, UnderNotice) else None
 
 
 def _answer(_: Registry, rm: Rm, command: AnswerNotices, now: float) -> list[Effect]:
-    """Process the RM's answers: a victim is ready now, or later (once, and at most at the deadline)."""
+    """Process the RM's answers: a victim is ready now, or later (once, and at most until the deadline)."""
     outcome = Outcome()
     for answer in command.answers:
         partition = rm.find(answer.partition)
@@ -57,7 +57,7 @@ def _answer(_: Registry, rm: Rm, command: AnswerNotices, now: float) -> list[Eff
 
 
 def _notice_due(firing: Firing, timer: Timer) -> None:
-    """The deadline of a victim under notice."""
+    """Process the deadline of a victim under notice."""
     partition = firing.partition
     request = partition.applications[timer.app_id].requests[timer.key]
     notice = _notice_of(partition, request)
@@ -70,7 +70,7 @@ def _notice_over(
 ) -> None:
     """Stop a victim at the end of its notice, or spare it if its room is not needed any more.
 
-    Of a unit all members are spared, or none.
+    Either all members of a unit are spared, or none.
     """
     app = notice.app
     if not _is_needed(partition, notice, now):
@@ -96,7 +96,7 @@ def _spare(partition: Partition, app: Application, request: Request, now: float,
 
 
 def _is_needed(partition: Partition, notice: UnderNotice, now: float) -> bool:
-    """True if a unit under notice is still to be stopped, or some of its members were stopped already.
+    """True if a unit under notice still has to be stopped, or some of its members were stopped already.
 
     If one victim of a promise may not be stopped any more, none is stopped, as the others do not suffice.
     """
@@ -116,9 +116,9 @@ def _is_needed(partition: Partition, notice: UnderNotice, now: float) -> bool:
 
 
 def _stands(partition: Partition, promise: Promise, now: float) -> bool:
-    """True if the victims of a promise that are under notice are still to be stopped for its ask.
+    """True if the victims of a promise that are under notice still have to be stopped for its ask.
 
-    This includes the time in which the RM is asked about a node for the ask.
+    This includes the time during which the RM is asked about a node for the ask.
     """
     if promise.is_paused:
         return True

@@ -25,7 +25,7 @@ class Notice(NamedTuple):
 
 
 class Withdrawal(NamedTuple):
-    """An allocation that continues to run, as its room is not needed any more."""
+    """An allocation that continues to run, because its room is not needed any more."""
 
     app_id: AppId
     key: AllocationKey
@@ -44,7 +44,7 @@ class NoticesGiven(ExtensionEffect):
 class NoticeAnswer(NamedTuple):
     """The RM's answer to the notice of one victim.
 
-    Without `later` the victim is ready to be stopped. With it, the victim is ready in that many seconds, or
+    If `later` is None, the victim is ready to be stopped. Otherwise it is ready after that many seconds, or
     at the deadline if that is earlier.
     """
 

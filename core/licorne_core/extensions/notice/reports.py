@@ -5,10 +5,10 @@ from licorne_core.views.fields import Added
 FIELDS = {
     "partition": (
         Added("notices_given", int, lambda own, _: own.given),
-        # Answers that the victim may be stopped, or with a time at which it will be ready.
+        # Number of answers that a victim may be stopped, and of those with a time at which it will be ready.
         Added("notices_ready", int, lambda own, _: own.ready),
         Added("notices_later", int, lambda own, _: own.later),
-        # Victims that were stopped at the deadline without an answer of their RM.
+        # Number of victims that were stopped at the deadline without an answer from their RM.
         Added("notices_unanswered", int, lambda own, _: own.unanswered),
         Added("notices_withdrawn", int, lambda own, _: own.withdrawn),
     ),

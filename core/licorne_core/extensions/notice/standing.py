@@ -57,7 +57,7 @@ def _are_candidates(candidates: Candidates, victims: Sequence[Victim], now: floa
 
 
 def _as_candidate(victim: Victim, victim_leaf: VictimLeaf, now: float) -> Candidate | None:
-    """The victim as a candidate; None if it is none any more."""
+    """The victim as a candidate; None if it is not a candidate any more."""
     request = victim.request
     if victim_leaf.priority is not None and request.priority > victim_leaf.priority:
         return None
@@ -70,5 +70,5 @@ def _as_candidate(victim: Victim, victim_leaf: VictimLeaf, now: float) -> Candid
 
 
 def gives_way(request: Request, victims: Sequence[Victim]) -> bool:
-    """True if the victims are still to be stopped for an ask that requires their node (spec § 9.5)."""
+    """True if the victims still have to be stopped for an ask that requires their node (spec § 9.5)."""
     return all(victim.request.priority <= request.priority for victim in victims)

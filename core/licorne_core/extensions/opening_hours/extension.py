@@ -54,7 +54,7 @@ class OpeningClock(Extension):
             self.dirty.usage.track(self.bit, on=bool(self._hours))
 
     def begin(self, now: float) -> bool:
-        """Open and close leaves up to the present, unless there are too many for one turn."""
+        """Open and close leaves up to the current time, unless there are too many for one turn."""
         if self._is_due(now):
             self.pass_time(now, MOST_SETTLED)
         return not self._is_due(now)
@@ -89,7 +89,7 @@ class OpeningClock(Extension):
         return due is not None and due <= now
 
     def _follow(self, leaf: Queue, now: float) -> None:
-        """Open or close the leaf by its present hours."""
+        """Open or close the leaf by its current hours."""
         is_open, until = self._hours[leaf].at(now)
         self._changes.set(leaf, until)
         if is_open:

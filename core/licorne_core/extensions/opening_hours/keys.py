@@ -15,7 +15,7 @@ _TIME = Pattern("[0-9]{2}:[0-5][0-9]")
 
 
 def _read(text: str) -> OpeningHours | None:
-    """Spans of the day, separated by commas; ``off``, or all hours of the day, for none."""
+    """Spans of the day, separated by commas; None for ``off``, and for all hours of the day."""
     if text.strip().lower() == "off":
         return None
     number = text.count(",") + 1

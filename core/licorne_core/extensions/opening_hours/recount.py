@@ -10,7 +10,7 @@ def check_leaf(queue: Queue, hours: OpeningHours | None, until: float | None, bi
     """Check a queue: it is closed if its hours say so right before the change at `until`.
 
     Raises:
-        InvariantBroken: something differs.
+        InvariantBroken: the state of the leaf differs.
     """
     wanted = queue.settings.of(NAME) if queue.is_leaf else None
     if hours != wanted:

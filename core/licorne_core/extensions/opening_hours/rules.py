@@ -13,7 +13,7 @@ from licorne_core.scheduling.waiting.blockers import Blocker, OfThing
 
 QUEUE_CLOSED: Final = "QUEUE_CLOSED"
 BIT: Final = BITS[NAME]
-"""Bit of leaves that are closed at present."""
+"""Bit of leaves that are closed now."""
 
 
 class ClosedLeaf(OfThing):
@@ -28,7 +28,7 @@ class ClosedLeaf(OfThing):
 
 
 class _LeafIsOpen(Rule):
-    """The leaf is in its opening hours, or has none."""
+    """The leaf is in its opening hours, or has no opening hours."""
 
     def obstacle(self, context: CheckContext, asking: Asking) -> Queue | None:
         leaf: Queue = asking.app.leaf

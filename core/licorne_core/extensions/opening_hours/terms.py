@@ -15,9 +15,9 @@ class Stretch(NamedTuple):
 
 
 class OpeningHours(NamedTuple):
-    """The open parts of each day in UTC, in order, with a closed time between any two and in each day.
+    """The open parts of each day in UTC, in order, with closed time between any two and in each day.
 
-    Hours past midnight are two parts: one up to the end of a day, one from the beginning of the next.
+    Hours past midnight are two parts: one until the end of a day, one from the beginning of the next.
     """
 
     parts: tuple[Stretch, ...]
@@ -25,7 +25,7 @@ class OpeningHours(NamedTuple):
     def at(self, time: float) -> tuple[bool, float]:
         """True if a leaf is open at a time, and the time of the next change; both in unix seconds.
 
-        That time is always later than `time`.
+        The returned time is always later than `time`.
         """
         midnight = window_at(Window.DAY, time).begin
         first = self.parts[0]

@@ -7,10 +7,10 @@ from licorne_core.points import Extension
 
 
 class QueueStops(Extension):
-    """Restores stops: a new queue whose path has the mark of a stop is stopped from its creation."""
+    """Restores stops: a new queue for whose path there is a stop is stopped from its creation."""
 
     def take_marks(self, marks: Mapping[str, Any]) -> None:
-        """Restore the marks; none of the queues exists yet."""
+        """Restore the marks, before any of the queues exists."""
         self.context.tree.stopped.update(marks)
 
     def marks(self) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""The stop of a queue, and its start."""
+"""Commands that stop or start a queue."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -21,7 +21,7 @@ from licorne_core.values.errors import shown
 
 
 def _set_queue_stopped(registry: Registry, rm: Rm, command: SetQueueStopped, now: float) -> list[Effect]:
-    """Stop or start the queue, unless it has that state already."""
+    """Stop or start the queue, unless it is already in that state."""
     job = registry.jobs.find(command)
     if job is None:
         partition = partition_meant(rm, command.partition)
@@ -58,7 +58,7 @@ class _QueueStop(CommandJob):
     def __init__(
         self, command: SetQueueStopped, rm: Rm, partition: Partition, queue: Queue, now: float
     ) -> None:
-        """Start to stop a queue that may be stopped."""
+        """Prepare to stop a queue, which must be possible."""
         self._rm_id = rm.rm_id
         self._partition = partition
         self._queue = queue

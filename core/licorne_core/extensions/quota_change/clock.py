@@ -1,7 +1,7 @@
 """Times at which changed maxima are enforced (spec § 9.6).
 
-An excess that remains after that is tolerated until the configuration changes again, or further allocations
-are recovered or resized.
+An excess that remains after the enforcement is tolerated until the configuration changes again, or further
+allocations are recovered or resized.
 """
 
 from collections.abc import Generator, Iterable
@@ -29,7 +29,7 @@ class QuotaTerms(NamedTuple):
 
 
 def terms_of(queue: Queue, *, enabled: bool, before: Former | None = None) -> QuotaTerms:
-    """Present terms of the queue or, with `before`, its former ones; `enabled` is the partition's switch."""
+    """Current terms of the queue or, with `before`, its former terms; `enabled` is the partition's switch."""
     bound, settings, managed = before or (queue.max, queue.settings, queue.managed)
     enforced = enabled and managed and queue.parent is not None
     return QuotaTerms(bound, (settings.of(NAME) or 0.0) if enforced else 0.0)
@@ -38,9 +38,9 @@ def terms_of(queue: Queue, *, enabled: bool, before: Former | None = None) -> Qu
 def start_time(
     before: QuotaTerms, after: QuotaTerms, *, above_max: bool, start: float | None, now: float
 ) -> float | None:
-    """Time of enforcement after a configuration update; None for never (table of § 9.6).
+    """Time of enforcement after a configuration update; None if there is none (table of § 9.6).
 
-    `start` is the previous time. `above_max`: the queue exceeds its new maximum. A first maximum
+    `start` is the previous time. `above_max` is True if the queue exceeds its new maximum. A first maximum
     counts as lowered, as the queue was unlimited. Times are in unix seconds.
     """
     if not (after.delay and after.max and above_max):
@@ -54,7 +54,7 @@ def start_time(
 
 
 def _is_lower(after: Resources, before: Resources | None) -> bool:
-    """True if the new maximum allows less of any type. A missing type is unlimited."""
+    """True if the new maximum is lower for any type. A missing type is unlimited."""
     bounds = before or EMPTY
     return any(name not in bounds or value < bounds[name] for name, value in after.items())
 
@@ -72,17 +72,17 @@ class QuotaClock:
     """
 
     def __init__(self, *, enabled: bool) -> None:
-        """Start without start times; `enabled` is the switch of the partition."""
+        """Start without times; `enabled` is the switch of the partition."""
         self.enabled = enabled
         self.starts: dict[Queue, float] = {}
-        """Start times by queue; a queue that was removed since has no lineage."""
+        """Start times by queue; a queue that was removed later has no lineage."""
 
     def start(self, queue: Queue) -> float:
-        """Time of enforcement of the queue, in unix seconds; 0.0 for never."""
+        """Time of enforcement of the queue, in unix seconds; 0.0 if there is none."""
         return self.starts.get(queue, 0.0)
 
     def on_reload(self, queue: Queue, before: QuotaTerms, now: float) -> None:
-        """Set the start time after a new configuration of the queue; `before` are its old terms."""
+        """Set the start time after a new configuration of the queue; `before` has its old terms."""
         start = start_time(
             before,
             terms_of(queue, enabled=self.enabled),
@@ -127,14 +127,14 @@ class QuotaClock:
         return list(due)
 
     def take(self, queue: Queue, now: float) -> bool:
-        """Delete the start time of a queue that was due. True if it is still due and above its maximum."""
+        """Delete the start time of a queue that was due; True if it is still due and above its maximum."""
         if self.starts.get(queue, inf) > now:
             return False
         del self.starts[queue]
         return is_above_max(queue)
 
     def enforces(self, queue: Queue) -> bool:
-        """True if, by its settings, the maximum of the queue is enforced after a delay."""
+        """True if the settings require to enforce the queue's maximum after a delay."""
         return bool(terms_of(queue, enabled=self.enabled).delay)
 
 

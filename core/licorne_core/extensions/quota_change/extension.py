@@ -42,7 +42,7 @@ class QuotaChange(Extension):
         self._was_on = self._works = False
 
     def configure(self, config: PartitionConfig) -> None:
-        """Set the switch; the former terms of queues use the former switch."""
+        """Set the switch; the former terms of queues depend on the former switch."""
         clock = self.clock
         self._was_on, clock.enabled = clock.enabled, config.switches.get(SWITCH, False)
 
@@ -57,7 +57,7 @@ class QuotaChange(Extension):
         self._watch(now)
 
     def grown(self, leaf: Queue, now: float) -> None:
-        """Set start times of the leaf and queues above it that are above their maxima and have none yet."""
+        """Set start times of the leaf and queues above that exceed their maxima and have no time yet."""
         if self.clock.enabled:
             self.clock.on_growth(leaf.lineage, now)
             self._watch(now)
@@ -74,7 +74,7 @@ class QuotaChange(Extension):
         self._watch(job.now)
 
     def awaited(self) -> float | None:
-        """The last start time; 0.0 if only removed queues have one, None for none."""
+        """The last start time; 0.0 if only removed queues have one, None if no queue has one."""
         starts = [start if queue.lineage else 0.0 for queue, start in self.clock.starts.items()]
         return max(starts) if starts else None
 
@@ -123,7 +123,7 @@ def _enforce(job: TimerJob, clock: QuotaClock, queue: Queue) -> Iterator[int]:
 
 
 def still_enforced(partition: Partition, record: PreemptionRecord, unit: Sequence[Request]) -> bool:
-    """True if a maximum is still enforced, and the stop of the unit violates no guarantee."""
+    """True if a maximum is still enforced, and stopping the unit violates no guarantee."""
     enforced = record.beneficiary_queue
     queue = None if enforced is None else partition.tree.get(enforced.path)
     own = partition.points.named(NAME)

@@ -1,4 +1,4 @@
-"""Checks that each time of enforcement follows from a setting, and that there is a timer for them."""
+"""Checks that each time of enforcement is due to a setting, and that there is a timer for the times."""
 
 from licorne_core.extensions.quota_change.clock import QuotaClock
 from licorne_core.values.errors import InvariantBroken
@@ -8,7 +8,7 @@ def check_starts(clock: QuotaClock, *, is_watched: bool) -> None:
     """Compare the times with the settings of their queues, and with the timer.
 
     Raises:
-        InvariantBroken: something differs.
+        InvariantBroken: a time has no setting, or no timer.
     """
     for queue, start in clock.starts.items():
         if queue.lineage and not clock.enforces(queue):

@@ -1,6 +1,6 @@
 """Enforcement of a changed maximum: amounts to stop, and victims (spec § 9.6). `clock.py` has the times.
 
-Usage is the allocated amounts without those of present victims. Promises do not count either: promised asks
+Usage is the allocated amounts without those of current victims. Promises do not count either: promised asks
 are placed only below the maximum.
 """
 
@@ -38,7 +38,7 @@ def split(queue: Queue, amount: Resources) -> Iterator[tuple[Queue, Resources] |
     """The leaves of the queue by name, each with its share of the amount to stop.
 
     The children of a queue divide its share in proportion to their excess over their guarantees, rounded
-    down. The share of a leaf has all types, zeros included. A None marks a possible pause.
+    down. The share of a leaf has all types, including zeros. A None marks a possible pause.
     """
     waiting = [(queue, amount)]
     while waiting:
@@ -66,7 +66,7 @@ def _name(queue: Queue) -> str:
 
 
 def _part(spare: Resources, amount: Resources, totals: Resources) -> dict[str, int]:
-    """Share of a child: at most its excess over its guarantee."""
+    """Share of a child, which is at most its excess over its guarantee."""
     part = {}
     for name, value in amount.items():
         most = spare[name]
@@ -75,7 +75,7 @@ def _part(spare: Resources, amount: Resources, totals: Resources) -> dict[str, i
 
 
 def _staying(queue: Queue, name: str) -> int:
-    """Usage of a type without present victims."""
+    """Usage of a type without current victims."""
     return queue.allocated.get(name, 0) - queue.preempting.get(name, 0)
 
 
@@ -90,9 +90,9 @@ def _spare(queue: Queue, name: str) -> int:
 class Enforcement:
     """The enforcement of one queue's maximum, step by step.
 
-    All victims together fit into the excess. So the queue may keep more than its maximum, but never
-    falls below it. No queue falls below its guarantee. Each victim is stopped as soon as it is chosen,
-    by the books at that time, as they may change between two steps.
+    All victims together fit into the excess. So the queue may stay above its maximum, but is never reduced
+    below it. No queue falls below its guarantee. Each victim is stopped as soon as it is chosen, by the books
+    at that time, as they may change between two steps.
     """
 
     __slots__ = (
@@ -124,11 +124,11 @@ class Enforcement:
         self.amount: Resources = without_zeros(amount)
         """Amounts to stop, by type."""
         self.selected = 0
-        """Number of candidates that were ranked as victims."""
+        """Number of candidates that were ranked."""
         self.victims = 0
         """Number of chosen victims."""
         self.claimed: dict[str, int] = {}
-        """Sum of the victims, by type."""
+        """Total amounts of the victims, by type."""
         self._queue, self._losses, self._assumed, self._now = queue, losses, assumed, now
         self._units = units
         self._parts = split(queue, amount)
@@ -208,7 +208,7 @@ class Enforcement:
 
 
 def still_exceeds(queue: Queue, leaf: Queue, items: Items) -> bool:
-    """True if these amounts of a leaf, whose stop is pending, are still in excess.
+    """True if these amounts of a leaf, whose stop is pending, still exceed the maximum.
 
     The queue would exceed its maximum with them, and no guarantee needs them (law 2).
     """

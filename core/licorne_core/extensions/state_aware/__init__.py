@@ -5,8 +5,8 @@ only the oldest of them is tried. From its first allocation to its second, or fo
 and no other accepted application is tried. The RM may switch the policy off for all its leaves, and a tag for
 one application.
 
-The sort policy `strict` is first come, first served as a textbook has it: only the first application with
-waiting asks is tried, so that nothing passes it.
+The sort policy `strict` is strictly first come, first served: only the first application with waiting asks is
+tried, so that no other application passes it.
 
 `admission` has the starting application of one leaf, and the next one. `extension` follows the states of
 applications and their allocations; `rules` has the rule that explanations show.
@@ -20,4 +20,4 @@ NAME: Final = "state_aware"
 POLICY: Final = OtherSort("stateaware")
 STRICT: Final = OtherSort("strict")
 AS_FIFO: Final = "stateaware-as-fifo"
-"""Flag of the RM's extra configuration with which the policy means `fifo`."""
+"""Flag of the RM's extra configuration with which the policy has the effect of `fifo`."""

@@ -28,7 +28,7 @@ class Admission:
         self._waiting: Ranking[Application] = Ranking()
 
     def waits_in_turn(self, app: Application) -> bool:
-        """True if the application is not tried before it is the next."""
+        """True if the application is not tried before its turn."""
         return app.state is AppState.ACCEPTED
 
     def key(self, app: Application) -> Key:
@@ -36,7 +36,7 @@ class Admission:
         return (app.submission_time, app.app_id)
 
     def note(self, app: Application, *, present: bool) -> None:
-        """Note a change of the application; `present` is False once it has left the leaf."""
+        """Record a change of the application; `present` is False once it has left the leaf."""
         if present and self.waits_in_turn(app):
             self._waiting.put(app, self.key(app))
         else:
@@ -47,17 +47,17 @@ class Admission:
         self._waiting.clear()
 
     def next(self) -> Application | None:
-        """The application whose turn it is; None while another is starting."""
+        """The application whose turn it is; None if another one is starting."""
         return None if self.starting is not None else self._waiting.top()
 
 
 class StrictOrder(Admission):
-    """The first application of a strict leaf in its order; no other one is tried, and none is starting."""
+    """The first application of a strict leaf in order; no other one is tried, and none is starting."""
 
     __slots__ = ()
 
     def waits_in_turn(self, app: Application) -> bool:
-        """True if it has asks to try."""
+        """True if the application has asks to try."""
         return bool(app.pending_count) and app.state in SCHEDULABLE
 
     def key(self, app: Application) -> Key:

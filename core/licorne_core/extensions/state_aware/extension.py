@@ -25,7 +25,7 @@ _RUNNING: Final = AppState.RUNNING
 
 
 class StateAware(Extension):
-    """The admission of each leaf that is strict or state-aware, or was when its application began to start.
+    """The admission of each leaf that is strict or state-aware, or was when an application started in it.
 
     Always true: these leaves, and no others, have the bit.
     """
@@ -45,7 +45,7 @@ class StateAware(Extension):
         return None if first is app else first
 
     def waits_in_turn(self, app: Application) -> bool:
-        """True if it is not tried before its turn: a new one of a state-aware leaf, any of a strict one."""
+        """True if the application is not tried before its turn: any in a strict leaf, else only a new one."""
         return self._is_on(app.leaf) and self._admissions[app.leaf].waits_in_turn(app)
 
     def settled(self, queue: Queue, before: Former | None, now: float) -> None:
@@ -73,7 +73,7 @@ class StateAware(Extension):
             admission.forget_waiting()
 
     def admitted(self, leaf: Queue, app: Application) -> Sequence[tuple[Application, bool]] | None:
-        """Only the next is tried of the applications that wait in turn."""
+        """Allow to try only the next of the applications that wait in turn."""
         if not self._is_on(leaf):
             return None
         admission = self._admissions[leaf]
@@ -101,7 +101,7 @@ class StateAware(Extension):
             self._end_start(leaf, admission, app)
 
     def served(self, leaf: Queue, app: Application, allocation: Allocation, now: float) -> None:
-        """Note a served ask: its application starts, or has started.
+        """Record a placed ask: its application is starting, or has started.
 
         Until a gang is complete its application still counts as the oldest accepted one.
         """
@@ -115,13 +115,13 @@ class StateAware(Extension):
             self._end_start(leaf, admission, app)
         elif starts and app.state is _ACCEPTED and not _starts_at_once(app):
             if admission.starting is not None:
-                # Asks with a reserved node are served even while another application is starting (§ 8.6).
+                # Asks with a reserved node are placed even while another application is starting (§ 8.6).
                 self._end_start(leaf, admission, admission.starting)
             self._set_starting(admission, app)
             self._starts.set(app, now + STARTING_TIME)
 
     def pass_time(self, now: float, most: int) -> int:
-        """End due starts, whatever the applications have."""
+        """End starts whose time has passed, whatever allocations the applications have."""
         count = 0
         while count < most and (app := self._starts.take_due(now)) is not None:
             count += 1
@@ -130,7 +130,7 @@ class StateAware(Extension):
         return count
 
     def recount(self, applications: Mapping[AppId, Application], *, settled: bool) -> None:
-        """Check that starting applications have a deadline, and the bit is set where admissions are."""
+        """Check that starting applications have a deadline, and that leaves with admissions have the bit."""
         for leaf, admission in self._admissions.items():
             starting = admission.starting
             if starting is not None and (starting.leaf is not leaf or starting not in self._starts):
@@ -151,7 +151,7 @@ class StateAware(Extension):
             self._forget_if_unused(leaf, admission)
 
     def _set_starting(self, admission: Admission, starting: Application | None) -> None:
-        """Set the starting application, None for none."""
+        """Set the starting application; None if there is none."""
         before = admission.next()
         admission.starting = starting
         for app in (before, admission.next()):

@@ -24,7 +24,7 @@ STOPPED_BY_OPERATOR = "stopped by an operator"
 """Message to the RM if the operator gave no reason."""
 
 _RUNS_FIRST = frozenset({AppState.RESUMING, AppState.COMPLETING})
-"""States from which an application cannot fail (spec § 5.1): it has to enter Running before."""
+"""States from which an application cannot fail (spec § 5.1): it has to enter Running first."""
 
 
 def _stop_application(registry: Registry, rm: Rm, command: StopApplication, now: float) -> list[Effect]:
@@ -45,7 +45,7 @@ class _ApplicationStop(OutcomeJob):
     def __init__(
         self, command: StopApplication, rm: Rm, partition: Partition, app: Application, now: float
     ) -> None:
-        """Start to stop a present application."""
+        """Prepare to stop an existing application."""
         self._partition = partition
         self._app = app
         self._reason = command.reason or STOPPED_BY_OPERATOR
@@ -53,7 +53,7 @@ class _ApplicationStop(OutcomeJob):
         super().__init__(command, rm.slice_size, now)
 
     def steps(self) -> Iterator[int]:
-        """Fail the application; then drop its asks, and stop its allocations in slices."""
+        """Let the application fail; then drop its asks, and stop its allocations in slices."""
         app, partition = self._app, self._partition
         yield from roll_back_all(self, partition, app, PairEvent.TOLD)
         self.outcome.updates += self._fail()

@@ -1,8 +1,8 @@
 """Gangs in topology domains: the levels of domains, the constraints of gangs on them, and lost places.
 
-The levels divide the nodes (`domains`), and the tags of a gang bind its members to domains (`terms`). By
-`domain_terms` the kernel tries whole gangs in domains only, now or at a later time, and `domain_search`
-chooses one. `lost_places` reserves room for members that were lost with their nodes. `reports` has the
+The levels divide the nodes (`domains`), and the tags of a gang bind its members to domains (`terms`).
+`domain_terms` lets the kernel try whole gangs only in domains, now or at a later time, and `domain_search`
+chooses a domain. `lost_places` reserves room for members that were lost with their nodes. `reports` has the
 domains for readers.
 """
 

@@ -1,8 +1,8 @@
 """The choice of a domain of nodes for a whole gang.
 
 A domain *may fit* if it has as many slots of each kind as the gang has members of that kind. The smallest one
-is tried first: the fewest slots of all kinds together, then the path. With one kind of members it fits; with
-several the packing decides (`scheduling/gang_packing.py`).
+is tried first: that with the fewest slots of all kinds together, then by path. With one kind of members it
+fits; with several kinds the packing decides (`scheduling/gang_packing.py`).
 
 With gang slices the members of each kind are divided into slices, in the order of their asks. The last slice
 of a kind may be smaller. Each slice has to be in one domain of its level, again in the smallest that fits.
@@ -27,7 +27,7 @@ from licorne_core.values.ids import AppId
 
 
 def slices_of(members: Sequence[int], size: int) -> list[Bundle]:
-    """The gang slices of these numbers of members: whole ones, and a last one; none if `size` is 0."""
+    """The gang slices of these numbers of members: whole slices, then a smaller one; none if `size` is 0."""
     found: list[Bundle] = []
     for kind, count in enumerate(members) if size else ():
         whole, rest = divmod(count, size)
@@ -39,8 +39,8 @@ def slices_of(members: Sequence[int], size: int) -> list[Bundle]:
 class Inside(NamedTuple):
     """Allowed domains of members that are placed together: one domain of a depth from `depth` up to `last`.
 
-    `held` has, for each of these depths, the paths of the domains of present members of the gang,
-    None for none. Each gang slice of `slice_size` is in one domain of `slice_depth`; 0 for no slices.
+    `held` has, for each of these depths, the paths of the domains of current members of the gang, or None.
+    Each gang slice of `slice_size` is in one domain of `slice_depth`; 0 for no slices.
     """
 
     domains: Domains
@@ -52,7 +52,7 @@ class Inside(NamedTuple):
 
     @property
     def level(self) -> str:
-        """Name of the level that is required; empty for none."""
+        """Name of the required level; empty if none is required."""
         return self.domains.levels[self.last - 1] if self.last else ""
 
 
@@ -62,7 +62,7 @@ class DomainSearch(SetSearch):
     def __init__(
         self, inside: Inside, kinds: Sequence[MemberKind], beside: Beside, effort: PackingEffort
     ) -> None:
-        """Start a search."""
+        """Prepare a search."""
         super().__init__(kinds, beside, effort)
         self._inside = inside
         self._domains = inside.domains
@@ -73,7 +73,7 @@ class DomainSearch(SetSearch):
         self._slices = slices_of([kind.members for kind in kinds], inside.slice_size)
 
     def find(self) -> Picks | None:
-        """Nodes in the smallest domain that fits, on the narrowest level that has one."""
+        """Nodes in the smallest domain that fits, on the narrowest level that has one; None if none fits."""
         inside = self._inside
         for depth in range(inside.depth, inside.last - 1, -1):
             picks = self._find(depth, inside.held[depth])
@@ -93,7 +93,7 @@ class DomainSearch(SetSearch):
         return None
 
     def _candidates(self, depth: int, only: Collection[Path] | None) -> Sequence[tuple[int, Path]]:
-        """The domains with enough slots, with their slots of all kinds; with slices, all that have any.
+        """The domains with enough slots, and their slots of all kinds; with slices, all domains with slots.
 
         Ordered by number of slots, then by path.
         """
@@ -125,13 +125,13 @@ class DomainSearch(SetSearch):
         return None
 
     def _is_held(self, depth: int, only: Collection[Path] | None) -> bool:
-        """True if a domain of the depth holds the gang, or if the search for one was too long."""
+        """True if a domain of the depth holds the gang, or if the search for one took too long."""
         if len(self.kinds) == 1 and not self._slices:
             return bool(self._candidates(depth, only))
         return self._find(depth, only) is not None or self.effort.is_spent
 
     def lack(self, app_id: AppId, *, if_empty: bool = False) -> TogetherCheck:
-        """The domain with the fewest missing slots for the gang, and their number."""
+        """The domain in which the fewest slots are missing for the gang, and their number."""
         inside, level = self._inside, self._inside.level
         last = inside.last
         paths = inside.held[last] or self._domains.nodes[last]
@@ -153,7 +153,7 @@ class DomainSearch(SetSearch):
         return no_place(app_id, lack_text(where, f"{members} gang members{slices}", short), name)
 
     def _lack(self, domain: Domain) -> int:
-        """Number of members for which the domain has no slot, or no slots for their slice."""
+        """Number of members for which the domain has no slot, or not enough slots for their slice."""
         depth, path = domain
         if self._slices:
             return self._lack_of_slices(domain)
@@ -177,7 +177,7 @@ class DomainSearch(SetSearch):
         return self._domains.grouped(depth, self._inside.slice_depth).get(path, [])
 
     def inside(self, key: Path) -> Picks | None:
-        """Nodes for all members in one domain of the last depth; None if none is found for them."""
+        """Nodes for all members in one domain of the last depth; None if they are not found."""
         return self._in_domain((self._inside.last, key))
 
     def _in_domain(self, domain: Domain) -> Picks | None:
@@ -208,7 +208,7 @@ class DomainSearch(SetSearch):
         return [slots.sums[depth].get(path, 0) for slots in self._slots]
 
     def _hardest_first(self, domain: Domain) -> list[Bundle]:
-        """The slices of the gang, the kind with the fewest slots in the domain first."""
+        """The slices of the gang, those of the kind with the fewest slots in the domain first."""
         slots = self._slots_in(domain)
 
         def rank(one: Bundle) -> tuple[int, int]:

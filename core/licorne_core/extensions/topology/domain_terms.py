@@ -39,7 +39,7 @@ class DomainTerms(NodeTerms):
 
     @property
     def is_strict(self) -> bool:
-        """True if a lost member has to be in the domain of the gang, or of its slice."""
+        """True if a lost member's replacement has to be in the domain of the gang, or of its slice."""
         return self.required or self.slice_size > 0
 
     def sets(self, app: Application) -> NodeSets | str:
@@ -63,14 +63,14 @@ class DomainTerms(NodeTerms):
         return [domains.nodes[depth].get(path, {}) for path in paths or ()]
 
     def no_node(self, app_id: AppId, room: MemberRoom | None) -> TogetherCheck:
-        """The reason of a member that finds no node in its domain."""
+        """The reason for a member that finds no node in its domain."""
         path = "" if room is None else room.where
         where = f"domain {path}" if path else "the domain of its gang"
         return no_place(app_id, f"{where} has no node for it", path)
 
 
 def read_terms(book: DomainBook, tags: Mapping[str, str]) -> DomainTerms | None:
-    """Constraints of a gang by its tags; None for tags without any. Raises Rejected for invalid ones."""
+    """Constraints of a gang by its tags; None if no tag sets any. Raises Rejected for invalid tags."""
     if TOPOLOGY not in tags and SLICE not in tags:
         return None
     level, required = read_topology(tags)
@@ -78,7 +78,7 @@ def read_terms(book: DomainBook, tags: Mapping[str, str]) -> DomainTerms | None:
 
 
 def check_terms(app_id: AppId, gang: Gang, levels: Sequence[str]) -> None:
-    """Refuse terms without a gang, or of a level that the partition does not have.
+    """Refuse terms without a gang, and terms with a level that the partition does not have.
 
     Raises:
         Rejected: the application cannot have these terms.
@@ -103,7 +103,7 @@ def check_terms(app_id: AppId, gang: Gang, levels: Sequence[str]) -> None:
 
 
 def _held(app: Application, nodes: NodeBook, domains: Domains, depth: int) -> list[Path] | None:
-    """Paths of the domains of present members of the gang; None if there are none."""
+    """Paths of the domains of current members of the gang; None if there are none."""
     if not (depth and app.allocation_count):
         return None
     held: dict[Path, None] = {}
@@ -126,7 +126,7 @@ class DomainSets(NodeSets):
         self.stamp = inside
 
     def names(self) -> Iterable[Path]:
-        """Paths of the domains of present members, or else of all domains of the last depth, in order."""
+        """Paths of the domains of current members, or else of all domains of the last depth, in order."""
         last = self._inside.last
         return self._inside.held[last] or sorted(self._domains.nodes[last])
 
@@ -135,7 +135,7 @@ class DomainSets(NodeSets):
         return self._domains.nodes[self._inside.last].get(key, {})
 
     def key_of(self, node: Node) -> Path | None:
-        """Path of the domain of the node at the last depth; None for none."""
+        """Path of the domain of the node at the last depth; None if it is in no domain."""
         domain = self._domains.domain_of(node, self._inside.last)
         return None if domain is None else domain[1]
 
@@ -152,7 +152,7 @@ class DomainSets(NodeSets):
         return [self._domains.nodes[depth].get(path, {}) for depth, path in rooms]
 
     def no_slots(self) -> Slots:
-        """Empty slots on nodes and in domains."""
+        """An empty table of slots on nodes and in domains."""
         return DomainSlots(self._domains)
 
     def search(self, kinds: Sequence[MemberKind], beside: Beside, effort: PackingEffort) -> SetSearch:

@@ -1,4 +1,4 @@
-"""Domains: nodes with equal attributes down to one level; and their slots.
+"""Domains: nodes with equal attributes down to a level; and their slots.
 
 The levels are names of node attributes, the widest first. A domain's path has the values of the attributes
 from the widest level down to its own. A node without the attribute of a level is in no domain of that
@@ -13,7 +13,7 @@ from licorne_core.model.nodes.node import Node
 from licorne_core.scheduling.gang_slots import Slots
 
 Path = tuple[str, ...]
-"""Values of the attributes; empty for an attribute that the node lacks."""
+"""Values of the attributes; empty if the node lacks the attribute."""
 
 Domain = tuple[int, Path]
 """A domain by its depth and path."""
@@ -40,13 +40,13 @@ class Domains:
             self.add(node)
 
     def depth(self, level: str) -> int:
-        """Depth of a level, 0 for an empty name; -1 for a level that the partition does not have."""
+        """Depth of a level: 0 for an empty name, -1 for a level that the partition does not have."""
         if not level:
             return 0
         return self.levels.index(level) + 1 if level in self.levels else -1
 
     def paths(self, node: Node) -> list[Domain]:
-        """All domains of the node, the whole partition first; for a removed node, its former ones."""
+        """All domains of the node, the whole partition first; for a removed node, its former domains."""
         return self._paths.get(node) or self._paths_of(node)
 
     def _paths_of(self, node: Node) -> list[Domain]:
@@ -56,7 +56,7 @@ class Domains:
         return found
 
     def domain_of(self, node: Node, depth: int) -> Domain | None:
-        """The domain of the node at that depth; None for a node in none."""
+        """The domain of the node at the depth; None if it is in no domain."""
         values = tuple(node.attributes.get(level, "") for level in self.levels[:depth])
         return (depth, values) if not depth or values[-1] else None
 
@@ -68,7 +68,7 @@ class Domains:
             self.nodes[depth].setdefault(path, {})[node] = None
 
     def remove(self, node: Node) -> None:
-        """Remove a node, if it is here, and domains without another node."""
+        """Remove a node, if it was added, and domains without another node."""
         self._grouped.clear()
         for depth, path in self._paths.pop(node, ()):
             there = self.nodes[depth][path]
@@ -77,9 +77,9 @@ class Domains:
                 del self.nodes[depth][path]
 
     def grouped(self, outer: int, inner: int) -> dict[Path, list[Domain]]:
-        """The domains of the inner depth by the path of the domain of the outer depth, each in order.
+        """The domains of the inner depth by the path of their domain of the outer depth, each in order.
 
-        If the inner depth is not deeper, a domain has itself as long as it is in one of the inner depth. The
+        If the inner depth is not deeper, a domain contains itself if it is in one of the inner depth. The
         result is cached while the nodes are the same, and never changed.
         """
         known = self._grouped.get((outer, inner))
@@ -101,7 +101,7 @@ class DomainBook:
     """The domains of one partition by the levels of its configuration, created at the first use."""
 
     def __init__(self, nodes: NodeBook) -> None:
-        """Use these nodes, without levels."""
+        """Index these nodes later, without levels at first."""
         self.nodes = nodes
         self.levels: tuple[str, ...] = ()
         """Names of the attributes that define domains, the widest first."""
@@ -149,15 +149,15 @@ class DomainSlots(Slots):
         self._by_slots: dict[int, list[tuple[int, Path]]] = {}
 
     def with_slots(self, depth: int, least: int) -> Sequence[tuple[int, Path]]:
-        """The domains of a depth with at least `least` slots, the fewest slots first, then by path."""
+        """The domains of a depth with at least `least` slots, ordered by number of slots, then by path."""
         known = self._by_slots.get(depth)
         if known is None:
-            # From here on each change of a node updates the list.
+            # From now on each change of a node updates the list.
             known = self._by_slots[depth] = sorted((slots, path) for path, slots in self.sums[depth].items())
         return known[bisect_left(known, (least, ())) :]
 
     def moved(self, node: Node, more: int) -> None:
-        """Note that the slots of the node, and of each of its domains, have changed by `more`."""
+        """Record that the slots of the node, and of each of its domains, have changed by `more`."""
         for depth, path in self._domains.paths(node):
             sums = self.sums[depth]
             before = sums.get(path, 0)

@@ -1,4 +1,4 @@
-"""The domains and the lost places of one partition, and the points of topology."""
+"""The domains and the lost places of one partition, and the hook points of topology."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -21,7 +21,7 @@ from licorne_core.values.ids import AppId
 
 
 class Topology(Extension):
-    """Domains, and rooms of lost members.
+    """Domains, and room reserved for lost members.
 
     Each application whose gang has constraints on domains has the bit.
     """
@@ -41,7 +41,7 @@ class Topology(Extension):
         return read_terms(self.domains, tags)
 
     def joining(self, app_id: AppId, gang: Gang) -> None:
-        """Check that terms have a gang, and existing levels."""
+        """Check that terms are those of a gang, with existing levels."""
         check_terms(app_id, gang, self.domains.levels)
 
     def apply_leaf(self, app: Application, leaf: Queue, now: float) -> Iterator[int]:
@@ -51,7 +51,7 @@ class Topology(Extension):
         return iter(())
 
     def freed(self, app: Application, request: Request, now: float) -> None:
-        """Note the place of a lost member."""
+        """Record the place of a lost member."""
         self.places.lost(app, request, now)
 
     def seek(self) -> None:
@@ -63,7 +63,7 @@ class Topology(Extension):
         self.domains.remove(node)
 
     def app_gone(self, app: Application) -> None:
-        """Drop its places; all places if its partition was removed."""
+        """Drop the places of an ended application, or all places if its partition was removed."""
         if app.app_id in self.context.applications:
             self.places.forget(app)
         else:
@@ -81,7 +81,7 @@ class Topology(Extension):
 
 
 def topology_of(partition: Partition) -> Topology:
-    """The topology of the partition."""
+    """The topology extension of the partition."""
     own = partition.points.named(NAME)
     assert isinstance(own, Topology)
     return own

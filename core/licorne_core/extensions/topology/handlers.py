@@ -9,7 +9,7 @@ from licorne_core.values.timers import Timer
 
 
 def _overdue(firing: Firing, timer: Timer) -> None:
-    """End the time for which the place of a lost member is reserved."""
+    """End the time during which the place of a lost member is reserved."""
     topology_of(firing.partition).places.overdue(firing.partition.applications[timer.app_id], timer.key)
 
 

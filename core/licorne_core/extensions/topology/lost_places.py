@@ -2,14 +2,14 @@
 
 When a member of a topology gang ends with its node, or while its node is not schedulable, a place is
 recorded: the task group, and the domain for the next member of that task group. For gang slices this is the
-domain of the slice, or else that of the gang. For `topology.swap-seconds` the amounts are reserved on one
-node of the domain: the first in node order that has the room, as soon as one has, that is not reserved for
-another ask, and that the RM has not refused. The RM is asked about it in the name of a running member of
-the same class. If it refuses, the room is reserved on another node; while it does not answer, the room
-stays. No other member moves.
+domain of the slice; otherwise it is that of the gang. For `topology.swap-seconds` the amounts are reserved on
+one node of the domain: the first in node order that has the room, is not reserved for another ask, and was
+not refused by the RM, as soon as there is one. The RM is asked about the node in the name of a running member
+of the same class. If the RM refuses, the room is reserved on another node; while it does not answer, the room
+stays reserved. No other member moves.
 
 The next ask of the task group gets the place. After the time nothing is reserved any more. If the domain is
-required, or the gang has slices, the member still has to be in it; if not, the place is dropped.
+required, or the gang has slices, the member still has to be in the domain; otherwise the place is dropped.
 """
 
 from collections.abc import Collection
@@ -51,7 +51,7 @@ class LostPlace(MemberRoom):
     )
 
     def __init__(self, places: "LostPlaces", app: Application, request: Request, domain: Domain) -> None:
-        """Create a place for which room is to be reserved, on no node yet."""
+        """Create a place for which room is to be reserved, without a node at first."""
         self._all = places
         self.app = app
         self.key: AllocationKey = request.key
@@ -60,21 +60,21 @@ class LostPlace(MemberRoom):
         self.domain = domain
         self.where = "/".join(domain[1])
         self.is_kept = True
-        """True while amounts are to be reserved for it."""
+        """True while amounts have to be reserved for the place."""
         self.node: Node | None = None
-        """The node on which they are reserved; None for none."""
+        """The node on which they are reserved; None if there is none."""
         self.request: Request | None = None
 
     @property
     def is_lost(self) -> bool:
-        """True if the place has no usable node: none, a closed one, or one that the RM has refused.
+        """True if the place has no node, a closed node, or a node that the RM has refused.
 
         A missing answer of the RM is no reason to change the node: the RM is asked again.
         """
         return self.node is None or not self.node.schedulable or refuses(self.node, self.ask_class)
 
     def running(self) -> Request | None:
-        """A running member of the lost member's class; None for none."""
+        """A running member of the lost member's class; None if there is none."""
         for request in self.app.requests.values():
             is_like = request.ask.ask_class == self.ask_class and request.state in MAY_GO
             if is_like and request.ask.task_group == self.task_group:
@@ -82,7 +82,7 @@ class LostPlace(MemberRoom):
         return None
 
     def nodes(self) -> Collection[Node]:
-        """The nodes of the domain in which it was placed."""
+        """The nodes of the domain in which the lost member was placed."""
         return self._all.nodes_in(self.domain)
 
     def hold_for(self, request: Request) -> None:
@@ -96,13 +96,13 @@ class LostPlace(MemberRoom):
         self._all.retry(self)
 
     def end(self) -> None:
-        """End the place: it was used, or is not needed any more."""
+        """Remove the place, because it was used or is not needed any more."""
         self._all.drop(self)
         self._all.retry(self)
 
 
 _Like = dict[tuple[Application, str, AskClass], Request | None]
-"""Running members of the classes of lost ones, by application, task group and class; None for none."""
+"""Running members of the classes of lost ones, by application, task group and class, or None."""
 
 
 class LostPlaces:
@@ -113,7 +113,7 @@ class LostPlaces:
     """
 
     def __init__(self, context: CheckContext, domains: DomainBook) -> None:
-        """Start empty, in the partition of the context with these domains."""
+        """Start without places, in the partition of the context with these domains."""
         self._domains = domains
         self._predicates = checks_of(context)
         self._nodes = context.node_book
@@ -123,12 +123,12 @@ class LostPlaces:
         self.present: dict[LostPlace, None] = {}
         """All places, in the order of the losses."""
         self._by_timer: dict[Timer, list[LostPlace]] = {}
-        """Places by deadline: those of one key share one."""
+        """Places by deadline; places with the same key share a deadline."""
         self._sought_at: tuple[int, int] | None = None
         """Numbers of changes of nodes and of answers at the last search for all places."""
 
     def lost(self, app: Application, request: Request, now: float) -> None:
-        """Note the place of an ending member, if its node cannot be used any more."""
+        """Record the place of an ending member, if its node cannot be used any more."""
         terms, allocation = app.gang.terms, request.allocation
         if not isinstance(terms, DomainTerms) or allocation is None:
             return
@@ -152,7 +152,7 @@ class LostPlaces:
         self.retry(place)
 
     def seek(self) -> None:
-        """Find nodes for places that have none or a closed one.
+        """Find nodes for places without a node, or with a closed node.
 
         The RM is asked about a node if there is a predicate and no valid answer.
         """
@@ -206,7 +206,7 @@ class LostPlaces:
             self.drop(place)
 
     def clear(self) -> None:
-        """Drop all, as the partition was removed."""
+        """Drop all places, because the partition was removed."""
         self.present.clear()
         self._rooms.clear()
         self._by_timer.clear()
@@ -221,7 +221,7 @@ class LostPlaces:
         self._dirty.mark_due(app)
 
     def nodes_in(self, domain: Domain) -> Collection[Node]:
-        """The nodes of a domain, which may be of levels that do not exist any more."""
+        """The nodes of a domain, whose level may not exist any more."""
         depth, path = domain
         nodes = self._domains.current().nodes
         return nodes[depth].get(path, {}) if depth < len(nodes) else ()
@@ -269,7 +269,7 @@ class LostPlaces:
 
 
 def timer_of(place: LostPlace) -> Timer:
-    """The timer of the places of its key."""
+    """The timer of the place, shared by all places with its key."""
     return _timer(place.app, place.key)
 
 

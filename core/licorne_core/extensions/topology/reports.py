@@ -18,23 +18,23 @@ from licorne_core.values.resources import Resources, add
 from licorne_core.values.slices import in_runs
 
 STEP = 250
-"""Nodes, allocations and applications that are examined before the reader may pause."""
+"""Number of nodes, allocations and applications that are examined between possible pauses of the reader."""
 
 LOOKS_OF_A_GROUP = 5
-"""A group of asks costs as much as so many of these."""
+"""Number of examined objects that cost as much as a group of asks."""
 
 SHAPES = 4
-"""Shapes of waiting asks that are tried on the nodes, the largest first."""
+"""Maximum number of shapes of waiting asks that are tried on the nodes, the largest first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DomainReport:
     """A topology domain.
 
-    `path` has the values of the attributes from the widest level down, such as ``zone-a/rack-1``. The
-    amounts are those of its nodes, `available` those of the schedulable ones. `slots` is the number of
-    members of the report's shape that fit now. `members` is the number of members of topology gangs that
-    run or reserve room there.
+    `path` has the values of the attributes from the widest level down, such as ``zone-a/rack-1``. The amounts
+    are those of its nodes, but `available` is only that of schedulable nodes. `slots` is the number of
+    members of the report's shape that fit now. `members` is the number of members of topology gangs that run
+    or reserve room there.
     """
 
     level: str
@@ -49,7 +49,7 @@ class DomainReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopologyReport:
-    """The levels of a partition, the widest first, and its domains, each before those inside.
+    """The levels of a partition, the widest first, and its domains, each before those inside it.
 
     `shape` is the size of one member; if none was given and no ask waits, it is empty and there are no slots.
     `unasked` is true if there is a predicate: the RM was not asked, and the slots are by amounts alone.
@@ -66,7 +66,8 @@ def topology(
 ) -> Iterator[TopologyReport | None]:
     """The domains of a level, or of all; after a None wherever the reader may pause.
 
-    Without a `shape`, that of the first pending topology gang, or else of the largest pending ask with room.
+    Without a `shape` it is that of the first pending topology gang, or else of the largest pending ask with
+    room.
     """
     levels = topology_of(partition).domains.levels
     if shape is None:
@@ -94,7 +95,7 @@ def topology(
 
 
 def _path_of(domain: Domain) -> tuple[list[str], int]:
-    """Sort key of the report: the displayed paths, in which a value may contain a slash."""
+    """Sort key of the report: the displayed paths, whose values may contain a slash."""
     depth, path = domain
     return "/".join(path).split("/"), depth
 

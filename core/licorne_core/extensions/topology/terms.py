@@ -7,7 +7,7 @@ from licorne_core.values.errors import Refusal, Rejected, shown
 from licorne_core.values.tags import MOST_DIGITS
 
 TOPOLOGY: Final = "licorne/topology"
-"""Tag with the level: all members are in one domain of it if required or possible: ``required=rack``."""
+"""Tag with the level in one domain of which all members are, if required or possible: ``required=rack``."""
 
 SLICE: Final = "licorne/slice"
 """Tag with the number of members that have to be in one domain of a level: ``size=18,level=nvlink``."""
@@ -17,7 +17,7 @@ MAX_LEVEL_NAME: Final = 256
 
 
 def read_topology(tags: Mapping[str, str], name: str = TOPOLOGY) -> tuple[str, bool]:
-    """The level, and True if it is required; an empty level without the tag.
+    """The level, and True if it is required; the level is empty if the tag is missing.
 
     Raises:
         Rejected: the value is invalid.
@@ -33,7 +33,7 @@ def read_topology(tags: Mapping[str, str], name: str = TOPOLOGY) -> tuple[str, b
 
 
 def read_slice(tags: Mapping[str, str], name: str = SLICE) -> tuple[int, str]:
-    """Size and level of gang slices; a size of 0 without the tag.
+    """Size and level of gang slices; the size is 0 if the tag is missing.
 
     Raises:
         Rejected: the value is invalid.
@@ -53,5 +53,5 @@ def read_slice(tags: Mapping[str, str], name: str = SLICE) -> tuple[int, str]:
 
 
 def is_level(name: str) -> bool:
-    """True if tags can name a level by this name."""
+    """True if a tag can refer to a level by this name."""
     return 0 < len(name) <= MAX_LEVEL_NAME and not any(letter in name for letter in "=, ")
