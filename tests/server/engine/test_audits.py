@@ -4,21 +4,15 @@ from typing import Any, cast
 
 from structlog.testing import capture_logs
 
-from licorne_server.assembly.server import running
 from licorne_server.engine.audits import AUDIT_SECONDS, LOGGED
-from licorne_server.process.settings import Settings
 from licorne_server.testing import FakeRM, VirtualClock
-from licorne_server.testing.serving import LOOPBACK
+from support.peers.shim import serving
 
 
 async def test_books_are_added_up_from_time_to_time() -> None:
     """Sound books cause no message; differences are counted, and the first one is logged."""
     clock = VirtualClock()
-    settings = Settings(listen=LOOPBACK, http=LOOPBACK)
-    async with (
-        running(settings, clock=clock) as server,
-        FakeRM(server.grpc_address, clock=clock) as rm,
-    ):
+    async with serving(clock=clock) as server, FakeRM(server.grpc_address, clock=clock) as rm:
         await rm.add_nodes(LOGGED + 2)
         with capture_logs() as quiet:
             await clock.advance(AUDIT_SECONDS)
@@ -39,11 +33,7 @@ async def test_books_are_added_up_from_time_to_time() -> None:
 async def test_an_audit_that_fails_is_not_the_last() -> None:
     """A failure of the recount is reported, and the next audit is made at its time."""
     clock = VirtualClock()
-    settings = Settings(listen=LOOPBACK, http=LOOPBACK)
-    async with (
-        running(settings, clock=clock) as server,
-        FakeRM(server.grpc_address, clock=clock) as rm,
-    ):
+    async with serving(clock=clock) as server, FakeRM(server.grpc_address, clock=clock) as rm:
         await rm.add_nodes(1)
         (partition,) = server.scheduler.partitions.values()
         (node,) = partition.nodes.by_id.values()

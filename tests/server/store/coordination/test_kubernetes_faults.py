@@ -30,6 +30,15 @@ async def store(kubernetes_backend: KubernetesBackend) -> AsyncIterator[Kubernet
     await made.close()
 
 
+@pytest.fixture
+async def unhurried(kubernetes_backend: KubernetesBackend) -> AsyncIterator[KubernetesStore]:
+    """The same; it reads everything again and ends its lease after very long."""
+    made = kubernetes_backend.open(reread=600.0, lease=600.0)
+    await made.join(A)
+    yield made
+    await made.close()
+
+
 @pytest.mark.parametrize("call", ["read", "write"])
 async def test_a_throttled_call_is_repeated_after_the_time_that_was_named(
     store: KubernetesStore, api: ApiServer, call: str
@@ -145,17 +154,15 @@ async def test_a_right_that_is_missing_for_reading_is_logged_once(
 
 @pytest.mark.parametrize("how", ["compacted", "ended", "refused"])
 async def test_a_watch_that_ends_is_followed_by_a_whole_reading(
-    kubernetes_backend: KubernetesBackend, api: ApiServer, how: str
+    unhurried: KubernetesStore, api: ApiServer, how: str
 ) -> None:
     """After 410, and after any other end, all objects are read again, long before it is due."""
-    store = kubernetes_backend.open(reread=600.0, lease=600.0)
-    await store.join(A)
-    async with watching(store) as snapshots:
+    async with watching(unhurried) as snapshots:
         await until(snapshots, lambda _: True)
         await api.until(lambda: api.count("watch", "leases") >= 1)
         lists = api.count("list", "leases")
         api.losing = True
-        await store.claim(ONE, A.id, None, 0)
+        await unhurried.claim(ONE, A.id, None, 0)
         if how == "refused":
             api.fail("watch", "leases", status=410, reason="Expired")
         if how == "compacted":
@@ -163,23 +170,19 @@ async def test_a_watch_that_ends_is_followed_by_a_whole_reading(
         api.end_watches()
         await until(snapshots, lambda seen: ONE in seen.rms)
         assert api.count("list", "leases") > lists
-    await store.close()
 
 
-async def test_a_410_inside_a_watch_ends_it(kubernetes_backend: KubernetesBackend, api: ApiServer) -> None:
+async def test_a_410_inside_a_watch_ends_it(unhurried: KubernetesStore, api: ApiServer) -> None:
     """A watch from a version that was compacted after the list ends with an event, not with a status."""
-    store = kubernetes_backend.open(reread=600.0, lease=600.0)
-    await store.join(A)
     pause = asyncio.Event()
     api.fail("watch", "leases", hold=pause)
-    async with watching(store) as snapshots:
+    async with watching(unhurried) as snapshots:
         await until(snapshots, lambda _: True)
-        await store.claim(ONE, A.id, None, 0)
+        await unhurried.claim(ONE, A.id, None, 0)
         api.cluster.compact()
         pause.set()
         await until(snapshots, lambda seen: ONE in seen.rms)
         assert api.count("list", "leases") == 2
-    await store.close()
 
 
 async def test_lost_events_are_made_good_by_the_next_reading(store: KubernetesStore, api: ApiServer) -> None:
@@ -193,34 +196,26 @@ async def test_lost_events_are_made_good_by_the_next_reading(store: KubernetesSt
         await until(snapshots, lambda seen: not seen.members)
 
 
-async def test_events_arrive_between_two_readings(
-    kubernetes_backend: KubernetesBackend, api: ApiServer
-) -> None:
+async def test_events_arrive_between_two_readings(unhurried: KubernetesStore, api: ApiServer) -> None:
     """An event of a watch is observed without another read."""
-    store = kubernetes_backend.open(reread=600.0, lease=600.0)
-    await store.join(A)
-    async with watching(store) as snapshots:
+    async with watching(unhurried) as snapshots:
         await until(snapshots, lambda seen: A.id in seen.members)
-        claimed = await store.claim(ONE, A.id, None, 0)
+        claimed = await unhurried.claim(ONE, A.id, None, 0)
         await until(snapshots, lambda seen: seen.rms == {ONE: claimed})
         api.cluster.remove("leases", "rm.one.")
         await until(snapshots, lambda seen: not seen.rms)
         assert api.count("list", "leases") == 1
-    await store.close()
 
 
-async def test_renewals_of_others_are_no_news(kubernetes_backend: KubernetesBackend, api: ApiServer) -> None:
+async def test_renewals_of_others_are_no_news(unhurried: KubernetesStore, api: ApiServer) -> None:
     """A snapshot is not made for each renewal of each member."""
-    store = kubernetes_backend.open(reread=600.0, lease=600.0)
-    await store.join(A)
-    async with watching(store) as snapshots:
+    async with watching(unhurried) as snapshots:
         await until(snapshots, lambda seen: A.id in seen.members)
         for _ in range(20):
-            await store.renew(A)
-        await store.claim(ONE, A.id, None, 0)
+            await unhurried.renew(A)
+        await unhurried.claim(ONE, A.id, None, 0)
         seen = await anext(snapshots)
         assert ONE in seen.rms
-    await store.close()
 
 
 async def test_a_list_of_many_pages_is_whole(store: KubernetesStore, api: ApiServer) -> None:

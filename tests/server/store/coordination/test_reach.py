@@ -3,18 +3,9 @@
 import asyncio
 
 from licorne_server.store.coordination.reach import FRESH_SECONDS, Reach
+from support.coordination.kubernetes import HandClock
 from support.docs.commands import free_port
 from support.peers.shim import eventually
-
-
-class Clock:
-    """A clock that a test sets."""
-
-    time = 0.0
-
-    def __call__(self) -> float:
-        """Seconds."""
-        return self.time
 
 
 async def test_a_member_that_listens_may_answer() -> None:
@@ -26,30 +17,30 @@ async def test_a_member_that_listens_may_answer() -> None:
         connections += 1
         writer.close()
 
-    clock = Clock()
+    clock = HandClock()
     reach = Reach(6.0, clock)
     async with await asyncio.start_server(accept, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
         answers = await asyncio.gather(*(reach.may_answer(f"127.0.0.1:{port}") for _ in range(50)))
         assert all(answers)
         assert await reach.may_answer(f"127.0.0.1:{port}")
-        clock.time += FRESH_SECONDS
+        clock.now += FRESH_SECONDS
         assert await reach.may_answer(f"127.0.0.1:{port}")
         await eventually(lambda: connections == 2)
 
 
 async def test_a_member_that_has_died_does_not_answer_until_its_lease_proves_it_alive() -> None:
     """After more than a lease without a connection the member lives, where this one cannot see it."""
-    clock = Clock()
+    clock = HandClock()
     reach = Reach(6.0, clock)
     address = f"127.0.0.1:{free_port()}"
     assert not await reach.may_answer(address)
-    clock.time = 6.0
+    clock.now += 6.0
     assert not await reach.may_answer(address)
-    clock.time = 6.1
+    clock.now += 0.1
     assert await reach.may_answer(address)
 
 
 async def test_an_address_that_nobody_has_does_not_answer() -> None:
     """A name that cannot be resolved is no error."""
-    assert not await Reach(6.0, Clock()).may_answer("no-such-host.invalid:7070")
+    assert not await Reach(6.0, HandClock()).may_answer("no-such-host.invalid:7070")
