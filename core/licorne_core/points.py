@@ -84,7 +84,7 @@ class Extension:
 
         `before` is empty for a new queue, and None for one that no configuration has changed: placement has
         created it, or it has become a leaf with the removal of its last child. After a reload all asks are
-        tried anew, so that nothing has to be marked for them here.
+        tried again, so that nothing has to be marked for them here.
         """
 
     def removed(self, queue: Queue) -> None:

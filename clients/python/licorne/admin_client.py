@@ -136,7 +136,7 @@ class AdminCalls(ApplicationCalls):
         )
 
     async def reload_configuration(self, *, message: str = "") -> pb.ReloadConfigurationResponse:
-        """Have the server read its `--config` file again; `message` is the reason. Raises ConfigInvalid."""
+        """Let the server read its `--config` file again; `message` is the reason. Raises ConfigInvalid."""
         check_arguments(message=message)
         return await self._calls.call(
             lambda channel: _stub(channel).ReloadConfiguration,

@@ -186,7 +186,7 @@ class Answers:
         """Apply acceptances, rejections and changed states of applications."""
         events: list[Event] = []
         doubtful = self._doubtful(response)
-        # Acceptances come first: a message never accepts and rejects the same application.
+        # Acceptances are first: a message never accepts and rejects the same application.
         for accepted in response.accepted:
             events += self._application_accepted(accepted.applicationID)
         for rejected in response.rejected:

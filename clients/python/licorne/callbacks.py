@@ -57,7 +57,7 @@ class PreemptionCheck:
 
 Needs = Mapping[str, int]
 """By id of a node on which the ask can run: position of the last victim to be stopped, which is at least
-`start_index`, or -1 for none. Missing nodes are refused.
+`start_index`, or -1 if there is none. Missing nodes are refused.
 """
 
 JudgeVictims = Callable[[PreemptionCheck], Needs | Awaitable[Needs]]
@@ -208,7 +208,7 @@ class PredicateCheck:
     refusals."""
     allocate: bool
     """True if the ask would run on the node. False if the node would only be reserved for it, whatever
-    allocations it has at present.
+    allocations it has now.
     """
     deadline: float
     """Seconds within which the answer must arrive."""

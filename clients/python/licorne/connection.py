@@ -168,7 +168,7 @@ class Connection:
 
         One corrupted byte is enough for a refusal, so the message is sent again by a resumption, or by a
         replay if a replay was refused. If no message was processed since the last refusal, a replay replaces
-        the resumption. If the replay is refused too, the message would be refused for ever.
+        the resumption. If the replay is refused too, the message would be refused forever.
         """
         if self._is_foreign(stream, error):
             self._lost(stream, str(error), answered=True)

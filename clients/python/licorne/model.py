@@ -64,11 +64,11 @@ class Application:
     without them. Empty means ``Soft``.
     """
     runtime: int = 0
-    """Seconds that each of its asks runs, unless the ask has its own runtime; 0 for unknown. Decisions rely
-    on this promise, but it is not enforced.
+    """Runtime of each of its asks in seconds, unless the ask has its own runtime; 0 if unknown. Decisions
+    rely on this promise, but it is not enforced.
     """
     start_by: int = 0
-    """Latest wanted start time of its asks, in unix seconds; 0 for none."""
+    """Latest wanted start time of its asks, in unix seconds; 0 if there is none."""
     topology: str = ""
     """For a gang: with ``required=rack`` it is placed inside one domain of that level or not at all, with
     ``preferred=rack`` inside one if possible."""
@@ -118,9 +118,9 @@ class Ask:
     """
     traceparent: str = ""
     """The trace to which the ask belongs, in the format of W3C Trace Context:
-    ``00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01``; empty for none."""
+    ``00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01``; empty if there is none."""
     runtime: int = 0
-    """Seconds that the ask runs; 0 for the runtime of its application."""
+    """Runtime of the ask in seconds; 0 for the runtime of its application."""
     start_by: int = 0
     """Latest wanted start time, in unix seconds; 0 for that of the application."""
     started: int = 0

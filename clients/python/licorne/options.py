@@ -163,7 +163,7 @@ class Limits:
     """
 
     outgoing: int = 50_000
-    """Items that may wait to be sent. If there are more, the client's methods wait."""
+    """Maximum number of items that wait to be sent. If there are more, the client's methods wait."""
     resend: int = 1_000
     """Sent requests that are retained for a resumption. If more are lost, a replay is needed."""
     events: int = 50_000

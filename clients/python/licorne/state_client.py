@@ -122,7 +122,7 @@ class StateCalls(EventCalls):
     async def application(
         self, application_id: str, *, limit: int = 0, partition: str = DEFAULT_PARTITION
     ) -> pb.Application:
-        """One application with its first asks and oldest allocations.
+        """An application with its first asks and oldest allocations.
 
         There are at most `limit` of each: 0 means 1,000, and the maximum is 10,000.
         """

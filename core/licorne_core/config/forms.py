@@ -24,7 +24,7 @@ class UnusableError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """Form of a value: reader of its text, and writer of a setting, which is empty for none.
+    """Form of a value: reader of its text, and writer of a setting, which is empty if there is none.
 
     `nothing` is the name of an empty setting in warnings.
     """

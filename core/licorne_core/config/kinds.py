@@ -35,11 +35,11 @@ class Kind(Enum):
 class Key:
     """One key: its name, kind of value, effect, and section of the specification.
 
-    `default` is the value of an absent key, in the form of the configuration; empty for none.
-    `choices` are all words that the value may be, and `allowed` has further requirements in words.
-    `inside` has the keys of a mapping. `where` names the queues for which a property counts.
-    `works` is False for a key that is read, checked and shown, and does nothing else. `note` says what a
-    key does not do that its name promises.
+    `default` is the value of an absent key, in the form of the configuration; empty if there is none.
+    `choices` are all words that the value may be, and `allowed` has further requirements in words. `inside`
+    has the keys of a mapping. `where` names the queues for which a property counts. `works` is False for a
+    key that is read, checked and shown, and does nothing else. `note` says what a key does not do that its
+    name promises.
     """
 
     name: str

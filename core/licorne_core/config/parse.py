@@ -81,7 +81,7 @@ def read_partitions(document: Cursor) -> tuple[PartitionConfig, ...]:
 
 
 def _noted(fields: Fields, key: Key) -> Cursor:
-    """The value under a key; a present key is reported with a note about its missing effect."""
+    """The value under a key; if the key exists, a note about its missing effect is reported."""
     cursor = fields[key.name]
     if cursor.node is not None and not cursor.is_null:
         cursor.report.note(f"{key.name} {key.note}")

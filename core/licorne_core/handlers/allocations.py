@@ -326,7 +326,7 @@ class _Releases(OutcomeJob):
     def _release_all(
         self, partition: Partition, app: Application, termination: TerminationType
     ) -> Iterator[int]:
-        """Release everything of the application; what the RM counts as asks is released first."""
+        """Release everything of the application, first the requests that the RM counts as asks."""
         yield from roll_back_all(self, partition, app, PairEvent.DROPPED)
         if termination is TerminationType.SCHEDULING_FAILED_ON_RM:
             return

@@ -212,7 +212,7 @@ class Moves:
         request.allocation = place
 
     def placed_on_closed(self, node: Node) -> None:
-        """Note an ask that a decision has placed on a closed node."""
+        """Record an ask that a decision has placed on a closed node."""
         self._nodes.measure(node)
 
     def _leave_node(self, request: Request) -> None:

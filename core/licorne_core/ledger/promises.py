@@ -73,7 +73,7 @@ class Promise:
         self.reservation = reservation
         self.outstanding = dict(victims)
         self.withheld: dict[Quota, Items] = {}
-        """Amounts that other asks have to leave free at present, by quota."""
+        """Amounts that other asks have to leave free now, by quota."""
         self.node_id = reservation.node_id
         self.has_stopped = any(victim.state is not RequestState.NOTICED for victim in victims)
         """True once the RM was asked to stop a victim: until then all are noticed and run on."""

@@ -12,8 +12,8 @@ from licorne_core.values.resources import EMPTY, Resources
 class Shown(NamedTuple):
     """Fields that are displayed beside the message of a check: its kind, and its subject.
 
-    `until` is the time at which the check passes without any other change, in unix seconds; 0.0 for none.
-    Amounts are by resource name, and those of `holders` by RM.
+    `until` is the time at which the check passes without any other change, in unix seconds; 0.0 if there is
+    none. Amounts are by resource name, and those of `holders` by RM.
     """
 
     kind: str

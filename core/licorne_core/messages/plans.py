@@ -138,9 +138,9 @@ class PlanCounts:
 class ConfigurationPlan:
     """Plan of a configuration update.
 
-    `horizon` is the number of seconds that the plan looks ahead. `holds` are the present reasons to
-    schedule nothing for the RM. A plan is not `complete` if its budget was spent, if a deadline lies
-    beyond the horizon, or if there are holds.
+    `horizon` is the number of seconds that the plan looks ahead. `holds` are the current reasons to schedule
+    nothing for the RM. A plan is not `complete` if its budget was spent, if a deadline lies beyond the
+    horizon, or if there are holds.
     """
 
     checksum: str

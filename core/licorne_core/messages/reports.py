@@ -1,7 +1,7 @@
 """Reports of the core to readers (DESIGN § 2): immutable, made on demand.
 
-`State`, the REST interface and the command line are all built on these. Times are in unix
-seconds (0.0 for none), resources in bytes, milli-cores or counts.
+`State`, the REST interface and the command line are all built on these. Times are in unix seconds (0.0 if
+there is none), resources in bytes, milli-cores or counts.
 """
 
 from collections.abc import Mapping

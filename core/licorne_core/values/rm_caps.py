@@ -42,11 +42,11 @@ class RmCaps:
     asks: int = 1_000_000
     """Asks and allocations, including foreign allocations."""
     ended: int = 20_000
-    """Ended applications that are still in reports; above the cap, the one that ended first is dropped."""
+    """Maximum number of ended applications in reports; above it, the one that ended first is dropped."""
     memory: int = 4 * 1024**3
     """Estimated bytes of all objects."""
     ended_memory: int = 64 * 1024**2
-    """Estimated bytes of ended applications; above the cap, the one that ended first is dropped."""
+    """Maximum estimated bytes of ended applications; above it, the one that ended first is dropped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

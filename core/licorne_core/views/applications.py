@@ -329,7 +329,7 @@ class _Logs:
 
 
 def _assumed_node(request: Request) -> str:
-    """Node of the open predicate check of a request; empty for none."""
+    """Node of the open predicate check of a request; empty if there is none."""
     is_asked = request.state is RequestState.ASSUMED or request.state is RequestState.MATCHED
     return node_of(request) if is_asked else ""
 

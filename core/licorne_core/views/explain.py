@@ -1,4 +1,4 @@
-"""Explanation of an ask: every check is evaluated anew, with its operands (DESIGN § 2).
+"""Explanation of an ask: every check is evaluated again, with its operands (DESIGN § 2).
 
 The rules and their order are those of the pass (`scheduling/checks.py`), after the rule for asks that can
 never start. All rules are evaluated, even after a failed one, so that all obstacles are reported together.

@@ -34,7 +34,7 @@ class StayReport(NamedTuple):
 
 
 class AllocationReport(NamedTuple):
-    """An allocation that was reported to the RM. Times are in unix seconds; 0.0 for none."""
+    """An allocation that was reported to the RM. Times are in unix seconds; 0.0 if there is none."""
 
     allocation: Allocation
     stopping: str = ""

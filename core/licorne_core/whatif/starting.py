@@ -95,7 +95,7 @@ def try_start(
 def lacks(partitions: Iterable[Partition], name: WaitingAskName) -> Iterator[StartTrial | None]:
     """Missing amounts in the checks of a waiting ask; nothing is tried or changed.
 
-    A None comes first, and wherever the reader may pause.
+    A None is first, and wherever the reader may pause.
 
     Raises:
         NotFound: there is no such pending ask, or none any more after a pause.

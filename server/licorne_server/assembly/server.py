@@ -101,7 +101,7 @@ class Server:
         clock: Clock | None = None,
         ownership: Ownership | None = None,
     ) -> None:
-        """Assemble the parts; nothing listens yet.
+        """Assemble the parts, without listening yet.
 
         Raises:
             SettingsError: the settings are unsafe.

@@ -16,9 +16,9 @@ class Ports:
 
     grpc: str
     http: str
-    """``HOST:PORT``; ``off`` for none."""
+    """``HOST:PORT``; ``off`` if there is none."""
     metrics: str = ""
-    """``HOST:PORT``; empty for none."""
+    """``HOST:PORT``; empty if there is none."""
     scheme: str = "http"
     """Scheme of the page."""
 

@@ -5,13 +5,13 @@ for 100,000 asks: its page tables are copied. A page is copied when either proce
 is needed for the parts that the plan changes or reads. The copy has the whole memory of this process, but
 only one thread.
 
-Threads of gRPC and others make a fork dangerous: a lock that another thread holds at the fork is held
-for ever in the copy. So the copy takes none of their locks: not of gRPC, of the log or of an executor. It
-runs one function of the core, which is pure, and then `os._exit`, which cleans up nothing of the
-parent. It neither returns into the event loop, nor logs, nor imports. The locks that it needs are
-those of the interpreter, of the import system and of the C library's memory, which handle forks
-themselves. gRPC's own handlers of forks are switched off (`__init__.py` of the server). Protobuf, which
-writes the answer, has neither threads nor locks.
+Threads of gRPC and others make a fork dangerous: a lock that another thread holds at the fork is held forever
+in the copy. So the copy takes none of their locks: not of gRPC, of the log or of an executor. It runs one
+function of the core, which is pure, and then `os._exit`, which cleans up nothing of the parent. It neither
+returns into the event loop, nor logs, nor imports. The locks that it needs are those of the interpreter, of
+the import system and of the C library's memory, which handle forks themselves. gRPC's own handlers of forks
+are switched off (`__init__.py` of the server). Protobuf, which writes the answer, has neither threads nor
+locks.
 
 The copy and its own copies are a process group: they are ended together, and this process can find those that
 it inherits as the first process of a container. The copy first closes all files but its pipe, so that it
@@ -42,7 +42,7 @@ FAILED = b"-"
 """Prefix of the traceback of a function that has raised."""
 
 _LENGTH = 8
-"""Bytes of the length of the answer, which is between the prefix and the answer."""
+"""Number of bytes for the length of the answer, between the prefix and the answer."""
 
 _PR_SET_PDEATHSIG = 1
 _OOM_SCORE = Path("/proc/self/oom_score_adj")
@@ -156,7 +156,7 @@ class CopyFailed(Exception):
 def _fork() -> int:
     with warnings.catch_warnings():
         # Python 3.12 and later warn of forks in processes with threads: in the copy, a lock of another thread
-        # may be held for ever. This copy takes no such lock (see above).
+        # may be held forever. This copy takes no such lock (see above).
         warnings.simplefilter("ignore", DeprecationWarning)
         return os.fork()
 

@@ -49,7 +49,7 @@ USUAL_RATE = 0.040 / 1024**3
 
 REMEMBERED = 5
 REMEMBERED_SECONDS = 600.0
-"""Number and age in seconds of the copies that are remembered: a busy hour must not count for ever."""
+"""Number and age in seconds of the copies that are remembered: a busy hour must not count forever."""
 
 PART = 0.01
 """Share of the time that all copies together may take."""
@@ -131,19 +131,19 @@ class Pauses:
 log = structlog.get_logger("core.copies")
 
 CPU_SECONDS = 10
-"""Seconds of CPU time for a copy, which plans so that it ends by then."""
+"""Maximum CPU seconds of a copy, which plans so that it ends earlier."""
 
 DEADLINE = 60.0
 """Seconds until a copy without an answer is ended; more than its CPU time, as it may share the processor."""
 
 MOST_OF_PEER = 4
-"""Questions of one peer that may wait, at most."""
+"""Maximum number of questions of one peer that may wait."""
 
 MOST = 64
-"""Questions that may wait in total, at most."""
+"""Maximum number of questions that may wait in total."""
 
 MOST_TRIES = 20
-"""Attempts to make a copy between two large commands of an RM."""
+"""Maximum number of attempts to make a copy between two large commands of an RM."""
 
 RETRY_AFTER = 5.0
 """Seconds after which a caller should retry when the queue of questions was full."""

@@ -47,7 +47,7 @@ class WorkBudget(NamedTuple):
     """
 
     items: int
-    """Items of one request in one command, at most."""
+    """Maximum number of items of one request in one command."""
     inbox: float
     """Seconds for which queued commands are handled."""
     turn: float
@@ -146,9 +146,9 @@ class Engine:
     slow: SlowSteps
     """Log of slow turns and commands."""
     witnesses: tuple[Witness, ...]
-    """The present witnesses; each sees every command and every tick once."""
+    """The current witnesses; each sees every command and every tick once."""
     budget: WorkBudget
-    """The work budget, chosen anew in every round."""
+    """The work budget, chosen again in every round."""
     busy: bool
     """True if work was left at the end of the last round."""
     rounds: int
@@ -224,7 +224,7 @@ class Engine:
         await stop_task(self._task)
 
     async def submit(self, command: Command, *, is_current: Callable[[], bool] | None = None) -> list[Effect]:
-        """Have a command handled; its effects have been routed when this returns.
+        """Let a command be handled; its effects have been routed when this returns.
 
         `is_current` is called when the command's turn has come. If it returns False, nothing is done and
         there are no effects.
@@ -318,7 +318,7 @@ class Engine:
             return
         error = asyncio.CancelledError() if task.cancelled() else task.exception()
         self._take_no_more()
-        # Logging comes last: the probes are notified even if it fails.
+        # Logging is last: the probes are notified even if it fails.
         if self.on_failure is not None:
             self.on_failure(f"engine stopped: {type(error).__name__}")
         log.error("engine stopped", exc_info=error)

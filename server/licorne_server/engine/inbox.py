@@ -19,7 +19,7 @@ MOST_ANSWERS = 16
 
 
 class Entry(NamedTuple):
-    """A queued command, or the remainder of one that has begun."""
+    """A queued command, or the remainder of a command that has begun."""
 
     command: Command
     future: asyncio.Future[list[Effect]] | None = None

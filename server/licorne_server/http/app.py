@@ -69,7 +69,7 @@ class HttpServer:
         self._shares = False
 
     async def open(self, settings: Settings) -> tuple[str, str]:
-        """Serve on the addresses for HTTP and for metrics; returns both as ``HOST:PORT``, empty for none.
+        """Serve on the addresses for HTTP and for metrics; returns both as ``HOST:PORT``, or empty.
 
         Raises:
             SettingsError: an address cannot be used, or the files for TLS are not usable.

@@ -255,7 +255,7 @@ MOVED = {
     "/ws/v1/stack": "/debug/stack",
     "/ws/v1/fullstatedump": DUMP,
 }
-"""Older paths, and the present path of each."""
+"""Older paths, and the current path of each."""
 
 INDEX = """\
 /debug/pprof/goroutine  what every task and thread is doing, as /debug/stack has it

@@ -164,7 +164,7 @@ class Heartbeat:
             self._timer = None
 
     def beat(self) -> None:
-        """Note the lag of this beat, and set the timer for the next."""
+        """Record the lag of this beat, and set the timer for the next."""
         late = max(0.0, self.silence() - BEAT_SECONDS)
         self._worst = max(self._worst, late)
         self.delays.observe(late)

@@ -34,7 +34,7 @@ from licorne_server.wire.responses import nanoseconds
 
 
 def clusters(views: Views, started_time: float, of: Iterable[PartitionName]) -> Rows:
-    """One entry for each of these partitions, with the build information of its RM."""
+    """Entries for these partitions, each with the build information of its RM."""
 
     def row(partition: PartitionName) -> JsonObject:
         rm_id = rm_of(partition)
@@ -263,7 +263,7 @@ def usages(asked: Asked, kind: str) -> Rows:
 
 
 def usage(asked: Asked, kind: str) -> Verbatim:
-    """One user or group."""
+    """The usage of a user or group."""
     return made(asked.views.usage(asked.partition, kind, asked.name("name")), _SHAPES[kind])
 
 

@@ -175,7 +175,7 @@ def right_of(request: web.Request) -> Caller:
 
 
 def note_missing(request: web.Request, members: Iterable[Member]) -> None:
-    """Note for the answer to a request that the parts of these members are missing."""
+    """Record for the answer to a request that the parts of these members are missing."""
     request[MISSING_NAMES] = [*request.get(MISSING_NAMES, ()), *(member.name for member in members)]
 
 

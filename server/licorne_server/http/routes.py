@@ -33,7 +33,7 @@ def routes() -> list[web.RouteDef]:
 
 
 def _queue(asked: Asked) -> JsonObject:
-    """One queue; with all queues below it if `subtree` is in the query."""
+    """A queue; with all queues below it if `subtree` is in the query."""
     whole = "subtree" in asked.request.query
     shape = json_cluster.queue_tree if whole else json_cluster.single_queue
     return shape(asked.views, asked.partition, asked.queue())
@@ -52,7 +52,7 @@ def _applications(asked: Asked) -> Rows:
 
 
 def _application(asked: Asked) -> JsonObject:
-    """One application, of a partition or of one of its queues."""
+    """An application in a partition, or in one of its queues."""
     views, name = asked.views, asked.name("app")
     queue = asked.queue() if "queue" in asked.request.match_info else ""
     if queue:
@@ -94,7 +94,7 @@ READS: dict[str, Read] = {
     "/ws/v1/history/containers": lambda asked: json_cluster.history_of_containers(asked.sources.history),
     "/ws/v1/scheduler/node-utilizations": lambda asked: json_cluster.node_utilizations(asked.views),
 }
-"""Reads by path. Answers show the present state of the core."""
+"""Reads by path. Answers show the current state of the core."""
 
 
 MERGED: dict[str, Merge] = {
@@ -108,7 +108,7 @@ MERGED: dict[str, Merge] = {
 
 
 async def config(request: web.Request) -> web.StreamResponse:
-    """The running configuration of the RM in `rm`, or else of the one that registered first."""
+    """The running configuration of the RM in `rm`, or otherwise of the RM that registered first."""
     asked = Asked(request)
     rm, thread, origin = _rm(asked), asked.sources.config_thread, Origin(reader_of(request))
     if "application/json" in request.headers.get("Accept", ""):

@@ -33,10 +33,10 @@ JsonObject = dict[str, object]
 T = TypeVar("T")
 
 CHUNK = 32 * 1024
-"""Bytes that are sent at once, at most."""
+"""Maximum number of bytes that are sent at once."""
 
 GZIP_FROM = 1400
-"""Bytes from which bodies are compressed for readers that accept it (spec § 12.4)."""
+"""Minimum number of bytes of bodies that are compressed for readers that accept it (spec § 12.4)."""
 
 AS_IT_COMES = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 """Headers that forbid caches and proxies to store or buffer an answer."""
@@ -348,7 +348,7 @@ def accepts_gzip(header: str) -> bool:
 
 
 class _Making(Generic[T]):
-    """A task under way, and the number of its waiting callers."""
+    """A running task, and the number of its waiting callers."""
 
     def __init__(self, task: asyncio.Task[tuple[T, float]]) -> None:
         self.task = task

@@ -130,7 +130,7 @@ def percentages(total: Resources, used: Resources) -> dict[str, int]:
 
 
 def usage_ranges(node: NodeReport) -> Iterator[tuple[str, int]]:
-    """By resource type of a node, the number of the range of its usage.
+    """The number of the range of a node's usage, by resource type.
 
     A range includes its upper end. Allocations of other schedulers count as used.
     """
@@ -197,7 +197,7 @@ class Asked:
         return self.request.match_info[part]
 
     def query(self, name: str) -> str:
-        """A value of the query; empty for none."""
+        """A value of the query; empty if there is none."""
         return self.request.query.get(name, "")
 
     def queue(self) -> str:

@@ -162,7 +162,7 @@ def _frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
 
 _HEADERS, _RESET, _SETTINGS, _GOAWAY = 1, 3, 4, 7
 _HEAD, _WHOLE = 9, 5
-"""Bytes before the payload of a frame; flags of headers that are a complete request."""
+"""Number of bytes before the payload of a frame; flags of headers that are a complete request."""
 
 _CALL = {
     b":method": b"POST",

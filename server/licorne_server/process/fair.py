@@ -110,7 +110,7 @@ class PeerQuota:
 
     @contextmanager
     def place(self, peer: str) -> Iterator[None]:
-        """Inside the block the peer occupies one more place.
+        """A block in which the peer occupies one more place.
 
         Raises:
             Exception: the refusal: the peer has reached its bound, or no place is free.

@@ -136,7 +136,7 @@ class System:
 
 
 def _taken(group: Path) -> int:
-    """Bytes used by a group, without inactive file pages."""
+    """Bytes of memory used by a group, without inactive file pages."""
     used = _number(group / "memory.current") or _number(group / "memory.usage_in_bytes") or 0
     try:
         entries = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
@@ -159,7 +159,7 @@ class Memory:
     """The memory of the process, and its limit."""
 
     limit: int
-    """The limit in bytes; 0 for none."""
+    """The limit in bytes; 0 if there is none."""
     level: MemoryShortage
     """Kinds of work refused for lack of memory."""
     returning: asyncio.Future[None] | None
@@ -184,7 +184,7 @@ class Memory:
 
     @property
     def shortage(self) -> str:
-        """Reason for refusing new work; empty for none."""
+        """Reason for refusing new work; empty if there is none."""
         return self._reason
 
     def shortage_for_copy(self, reckoned: int) -> str:

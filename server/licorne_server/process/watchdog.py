@@ -44,7 +44,7 @@ class Turning(Protocol):
 
     @property
     def has_work(self) -> bool:
-        """True if a round is under way or due."""
+        """True if a round is running or due."""
         ...
 
 

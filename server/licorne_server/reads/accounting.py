@@ -314,7 +314,7 @@ class Accounting(Periodic):
         self.hours, self._is_read = hours, True
 
     async def _write(self) -> None:
-        """Write the hours that have changed since the last write, up to the present one."""
+        """Write the hours that have changed since the last write, up to the current one."""
         await self._restore()
         if self._stored is None or not self._is_read:
             return

@@ -23,7 +23,7 @@ LOOK_SECONDS = 5.0
 """Seconds between two examinations without a request."""
 
 REJECTION_SECONDS = 300.0
-"""Seconds for which a rejected ask counts. In the older core a rejected ask counts for ever, so that one
+"""Seconds for which a rejected ask counts. In the older core a rejected ask counts forever, so that one
 mistake of an RM makes the scheduler unhealthy until its next start."""
 
 BACKLOG_SECONDS = 30.0

@@ -28,7 +28,7 @@ R = TypeVar("R")
 
 
 def cost_in_bytes(row: Message | None) -> int:
-    """Bytes of a message; an item without a row costs nothing."""
+    """Number of bytes of a message; an item without a row costs nothing."""
     return 0 if row is None else row.ByteSize()
 
 

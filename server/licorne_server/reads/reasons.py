@@ -32,7 +32,7 @@ class ReasonRows(NamedTuple):
 
 
 ReasonsOf = Callable[[PartitionName], Awaitable[ReasonRows]]
-"""Gives the waiting asks of a partition; raises NotFound for an unknown one."""
+"""Returns the waiting asks of a partition; raises NotFound if it is unknown."""
 
 
 class _Where(NamedTuple):
@@ -45,7 +45,7 @@ class _Where(NamedTuple):
 
 @dataclass(slots=True)
 class _Sum:
-    """Asks with one code; `most` is the number of asks in the group of the example."""
+    """The asks with one code; `most` is the number of asks in the group of the example."""
 
     asks: int = 0
     resources: dict[str, int] = field(default_factory=dict)

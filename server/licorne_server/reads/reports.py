@@ -136,7 +136,7 @@ _allocation_message = filled(
 
 
 def allocation_message(report: AllocationReport) -> pb.Allocation:
-    """One allocation, with the preemption of a victim."""
+    """The message about an allocation, with the preemption of a victim."""
     message = _allocation_message(report.allocation)
     message.stopping = report.stopping
     if report.stay is not None:
@@ -173,7 +173,7 @@ _preemption_message = filled(
 
 
 def preemption_message(partition: PartitionName, record: PreemptionRecord) -> pb.Preemption:
-    """One victim of preemption, with its preemptor or the reason."""
+    """The message about a victim of preemption, with its preemptor or the reason."""
     message = _preemption_message(record)
     message.partition = partition
     return message
@@ -203,7 +203,7 @@ _node_message = filled(
 
 
 def node_message(report: NodeReport, reservations: Iterable[ReservationReport]) -> pb.Node:
-    """One node with the first of its reservations, but without its allocations."""
+    """The message about a node, with the first of its reservations, without its allocations."""
     message = _node_message(report)
     message.reservations.extend(map(reservation_message, reservations))
     return message
@@ -258,7 +258,7 @@ _rm_message = filled(
 
 
 def rm_message(rm: Rm, report: RmReport, caps: RmCaps) -> pb.ResourceManager:
-    """One RM with its usage and its limits."""
+    """The message about an RM, with its usage and its limits."""
     message = _rm_message(report)
     message.connected = rm.connected
     message.since = nanoseconds(rm.since)
@@ -282,7 +282,7 @@ _budget_message = filled(
 
 
 def budget_message(budget: BudgetState, may_see: MaySee) -> pb.Budget:
-    """One budget, with the RMs that the caller may see."""
+    """The message about a budget, with the RMs that the caller may see."""
     message = _budget_message(budget)
     message.holdings.extend(
         _holding_message(one) for one in budget.holdings if may_see is None or may_see(one.rm_id)

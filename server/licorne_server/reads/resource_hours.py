@@ -118,7 +118,7 @@ class Hours:
 
     @property
     def kept_since(self) -> int:
-        """The oldest retained hour, in unix seconds; 0 for none."""
+        """The oldest retained hour, in unix seconds; 0 if there is none."""
         return next(iter(self.by_hour), 0)
 
     def _drop_before(self, oldest: int) -> None:

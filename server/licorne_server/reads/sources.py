@@ -114,7 +114,7 @@ class Figures:
     rms: tuple[RmFigures, ...] = ()
     rms_forgotten: int = 0
     outbox_max: int = 0
-    """Bytes above which the messages for an RM are dropped, and it has to replay."""
+    """Number of bytes of messages for an RM above which they are dropped, and the RM has to replay."""
     calls: Calls = field(default_factory=Calls)
     """Counts of gRPC calls."""
     certificate_end: float = 0.0
@@ -129,9 +129,9 @@ class Figures:
     slow: SlowSteps = field(default_factory=SlowSteps)
     """Steps that blocked the loop."""
     memory: int = 0
-    """Bytes of resident memory now."""
+    """Current bytes of resident memory."""
     memory_limit: int = 0
-    """Memory limit in bytes; 0 for none."""
+    """Memory limit in bytes; 0 if there is none."""
     shortage: int = 0
     """Work refused for lack of memory: 0 is none, 1 new work, 2 all work."""
     inbox: int = 0
@@ -154,7 +154,7 @@ async def _no_hours() -> Hours:
 
 
 Call = Callable[[str, bytes, Caller, str], Awaitable[bytes]]
-"""Gives the response to a method, for a request, its caller, and the caller's address as gRPC writes it.
+"""Returns the response to a method, for a request, its caller, and the caller's address as gRPC writes it.
 
 Raises CallError if the call fails."""
 
@@ -189,9 +189,9 @@ class Sources:
     budgets: Callable[[], Iterable[BudgetState]] = tuple
     """The state of all budgets over RMs."""
     hours: Callable[[], Awaitable[Hours]] = _no_hours
-    """Gives the resource-hours of all partitions."""
+    """Returns the resource-hours of all partitions."""
     reasons: ReasonsOf = _no_reasons
-    """Gives the waiting asks of a partition, for the sums by reason."""
+    """Returns the waiting asks of a partition, for the sums by reason."""
     queue_names: bool = True
     """True to publish metrics of queues also under names that contain the queue."""
     config_thread: ConfigThread = field(default_factory=ConfigThread)
@@ -199,7 +199,7 @@ class Sources:
     recorder: Recorder
     """The history of queues, nodes and RMs."""
     revisions: Callable[[RmId], Revisions | None] = lambda _: None
-    """Gives the configurations of an RM, and the acts of operators."""
+    """Returns the configurations of an RM, and the acts of operators."""
     events: EventLogs = field(default_factory=lambda: EventLogs(lambda _: ExtraConfig()))
     time_slices: TimeSlices = field(default_factory=lambda: TimeSlices(lambda: False))
     ownership: Ownership = field(default_factory=lambda: Alone(0))
@@ -220,7 +220,7 @@ class Sources:
     explained: Sequence[Callable[[PartitionName, pb.ExplainResponse, float], Iterator[None]]] = ()
     """Complete the explanation of an ask, as of a time; the reader may pause at each step."""
     troubles: Callable[[], Iterable[tuple[str, str]]] = tuple
-    """Gives concern and text of everything that could not be read or stored, and has not succeeded since."""
+    """Returns concern and text of each failure to read or store that was not followed by a success."""
     verdicts: Verdicts = field(default_factory=Verdicts)
 
 

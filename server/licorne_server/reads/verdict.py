@@ -90,7 +90,7 @@ class Verdicts:
         return one._replace(since=since, severity=one.severity if counts else Severity.OK)
 
     def concluded(self, found: Iterable[Finding | None], now: float) -> Iterator[Finding | None]:
-        """The findings of the next verdict, the worst first; former ones that are not in `found` have ended.
+        """The findings of the next verdict, the worst first; earlier findings missing in `found` have ended.
 
         The reader may pause at every None.
         """

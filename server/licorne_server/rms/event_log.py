@@ -201,7 +201,7 @@ class EventLog:
         return self._watchers.taken
 
     def _place_of(self, event_id: int) -> int:
-        """Index of the block of an event in the log."""
+        """The index of an event's block in the log."""
         return bisect_right(self._blocks, event_id, self._begin, key=_first_id) - 1
 
     def _trim(self) -> None:
@@ -293,7 +293,7 @@ class EventLogs:
         self._logs: dict[RmId, EventLog] = {}
 
     def get(self, rm_id: str = "") -> EventLog:
-        """The log of that RM, or of the one that registered first.
+        """The log of the RM, or of the RM that registered first if `rm_id` is empty.
 
         Raises:
             NotFound: there is no such RM.

@@ -51,7 +51,7 @@ class Batch(NamedTuple):
 
 
 class Watch:
-    """One reader's position in a log; `next_id` is the next event to read."""
+    """The position of a reader in a log; `next_id` is the next event to read."""
 
     def __init__(self, log: EventLog, start: int, time_slices: TimeSlices, peer: str) -> None:
         """Begin at an id, which may be in the future. The slices are charged to `peer`."""
@@ -78,7 +78,7 @@ class Watch:
             await self._log.news()
 
     async def next(self, encode: Encode, count: int = BATCH_EVENTS, size: int = BATCH_BYTES) -> Batch:
-        """Wait for an event; returns as many as there are and fit in a message.
+        """Wait for an event; returns as many events as there are and fit in a message.
 
         At most `count` events are read, and none after `size` bytes are reached.
 

@@ -25,7 +25,7 @@ SETTLING = 10.0
 """Seconds after a registration or the loss of the streams during which any RM keeps its place."""
 
 RETURNING = 60.0
-"""Seconds in which an RM with nodes, applications or asks keeps its place: a restart may take as long."""
+"""Seconds for which an RM with nodes, applications or asks is not evicted: a restart may take as long."""
 
 RETRY = 60.0
 """Seconds after which an RM that could not be evicted is examined again."""
@@ -56,8 +56,7 @@ class Eviction(Periodic):
     async def longest_gone(self, wanted: Callable[[Rm], bool]) -> Rm | None:
         """The RM gone for the longest time, among those that `wanted` accepts and that may be evicted.
 
-        RMs without books come first. Running allocations are counted RM by RM; other tasks may run in
-        between.
+        RMs without books are first. Running allocations are counted RM by RM; other tasks may run in between.
         """
         gone = [rm for rm in self._rms.all() if not rm.connected and wanted(rm)]
         gone.sort(key=lambda rm: (self._has_books(rm), rm.since, rm.rm_id))

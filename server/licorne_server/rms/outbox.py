@@ -17,7 +17,7 @@ from licorne_server.telemetry.measures import WAITS
 from licorne_server.wire.responses import MAX_RESPONSE_BYTES, MAX_RESPONSE_ITEMS, Kind, Payload
 
 ENTRY_COST = 256
-"""Bytes added to the size of each message, so that their number is bounded too."""
+"""Number of bytes added to the size of each message, so that the number of messages is bounded too."""
 
 
 class Batch(NamedTuple):
@@ -29,7 +29,7 @@ class Batch(NamedTuple):
     last: int
     """Position in the outbox of the last of the messages."""
     last_check: int = 0
-    """Number of the last check in the messages; 0 for none."""
+    """Number of the last check in the messages; 0 if there is none."""
 
 
 class Sent(NamedTuple):
@@ -39,7 +39,7 @@ class Sent(NamedTuple):
     kind: Kind
     data: bytes
     last_check: int = 0
-    """Number of the last check in the message; 0 for none."""
+    """Number of the last check in the message; 0 if there is none."""
 
 
 _Lane = deque[tuple[int, Payload, float]]
@@ -102,7 +102,7 @@ class Outbox:
 
     @property
     def size(self) -> int:
-        """Bytes of messages that wait or are not acknowledged."""
+        """Total bytes of messages that wait or are not acknowledged."""
         return self._waiting + self._unacknowledged
 
     @property

@@ -125,7 +125,7 @@ class Rms:
 
     @contextmanager
     def unsettled(self, rm_id: str, farewell: CallError) -> Iterator[None]:
-        """Suspend requests on the RM's streams of `si.v1` while it is registered anew.
+        """Suspend requests on the RM's streams of `si.v1` while it is registered again.
 
         These streams outlive a registration. Requests that arrive meanwhile count for the new registration;
         if it is refused they count for the old one, and nothing is lost. The stream of a session ends with
@@ -193,7 +193,7 @@ class Rms:
             raise unavailable(DRAINING)
 
     def forget(self, rm_id: RmId) -> None:
-        """Forget an RM that has unregistered or was evicted."""
+        """Drop an RM that has unregistered or was evicted."""
         self._rms.pop(rm_id, None)
         self.events.forget(rm_id)
         if rm_id not in self.claims:
@@ -207,7 +207,7 @@ class Rms:
         """Put the messages for effects into the outboxes of their RMs."""
         for effect in effects:
             if isinstance(effect, AllocationsMade):
-                # Allocations come first, because most effects are allocations.
+                # Allocations are first, because most effects are allocations.
                 rm = self._rms.get(effect.rm_id)
                 if rm is not None:
                     for payload in made(effect, rm.encoder):
@@ -299,7 +299,7 @@ def _hold(rm_id: RmId, post: Callable[[Command], None], on: bool) -> None:
 
 @asynccontextmanager
 async def owned(rms: Rms, rm_id: RmId, named: int = 0) -> AsyncIterator[Member | None]:
-    """Inside the block this server owns the RM under an epoch above `named`, or the yielded member does.
+    """A block in which this server owns the RM under an epoch above `named`, or the yielded member does.
 
     If the RM is not registered when the last such block ends, the claim is released.
 

@@ -84,7 +84,7 @@ def _question(number: int, deadline: float) -> Payload:
 
 
 def _document(answer: StateDump) -> str:
-    """The RM's document, or one that reports the problem with it."""
+    """The RM's document, or a document that reports the problem with it."""
     if answer.error:
         return problem(answer.error[:MAX_STATE_DUMP])
     wrong = size_problem("json", len(answer.json.encode()), MAX_STATE_DUMP)
@@ -125,7 +125,7 @@ class Session:
     sent: int
     """Number of the last response that was sent."""
     refused: Counter[Kind]
-    """Items that were refused since the replay began, and before the core received them."""
+    """Number of items by kind that were refused since the replay began, before the core received them."""
     next_event: int
     """Id of the next event to send to the RM, if it wants events."""
     others: tuple[str, ...]
@@ -172,7 +172,7 @@ class Session:
 
 
 class Registration:
-    """One registration of an RM, until the RM registers again."""
+    """A registration of an RM, until the RM registers again."""
 
     number: int
     """Number of the registration, from 1."""
@@ -192,7 +192,7 @@ log = structlog.get_logger("core.rm")
 
 
 class Rm:
-    """One registered RM. The object is retained when the RM registers again."""
+    """A registered RM. The object is retained when the RM registers again."""
 
     registration: Registration
     """The current registration."""
@@ -221,7 +221,7 @@ class Rm:
     resyncs: int
     """Number of registrations after an overflow of the outbox, each with a replay."""
     settled: asyncio.Event
-    """Not set while the RM registers anew: requests on its streams wait."""
+    """Not set while the RM registers again: requests on its streams wait."""
     peer: str
     """The peer that registered the RM; the RM counts in its quota (`RmBounds`)."""
     since: float

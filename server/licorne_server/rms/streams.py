@@ -9,7 +9,7 @@ Three rules avoid faults of grpc.aio (ecosystem § 1.2):
 
 There is one exception to the last rule. Once begun, a request is completed and counted before the stream
 counts as closed, because the core cannot undo half of it. Requests that were read after it are dropped with
-the stream: the RM may have registered anew meanwhile.
+the stream: the RM may have registered again meanwhile.
 
 Shims send one item in each message. Queued requests are carried out as one, so that the core does not make a
 turn for every item. A single request is carried out at once. In a rush of requests at short intervals the
@@ -280,10 +280,10 @@ def _why(error: Exception) -> str:
 
 
 MAX_WAITING = 1024 * 1024
-"""Bytes of queued requests above which no more requests are read."""
+"""Maximum number of bytes of queued requests; above it no more requests are read."""
 
 ENTRY_COST = 256
-"""Bytes added to the size of each request, so that their number is bounded too."""
+"""Number of bytes added to the size of each request, so that the number of requests is bounded too."""
 
 MAX_JOINED = 1_000
 """Maximum number of items of requests that are carried out as one."""
@@ -307,7 +307,7 @@ class Entry:
     kind: Kind
     """Kind of the request; SESSION for a message without items, which is carried out by itself."""
     number: int
-    """Number of the request in the session; 0 for none."""
+    """Number of the request in the session; 0 if there is none."""
     request: Split | None
     """Items of the request; None for the kind SESSION."""
     field: int
@@ -354,7 +354,7 @@ class Intake:
         self._loop = asyncio.get_running_loop()
         self._came: deque[float] = deque([-inf] * CLOSE, CLOSE)
         self._since = 0.0
-        # Error that ends the stream after all requests ahead of it; None for none.
+        # Error that ends the stream after all requests ahead of it; None if there is none.
         self._failure: Exception | None = None
         # Set when there may be a queued request, or the intake is closed.
         self._news = asyncio.Event()

@@ -41,10 +41,10 @@ SLICE = 64
 """Number of open files that are read in one step of the loop."""
 
 CALL_BYTES = 4096
-"""Bytes that are allowed for a call in addition to its messages: its metadata."""
+"""Number of bytes allowed for a call in addition to its messages, for its metadata."""
 
 MESSAGE_BYTES = 128
-"""Bytes that are allowed for a message in addition to its own: frames, TLS records, flow control."""
+"""Number of bytes allowed for a message in addition to its size: frames, TLS records, flow control."""
 
 STRANGER_BYTES = MAX_MESSAGE_BYTES + 1024 * 1024
 """Maximum unexplained bytes of a connection from which no complete message has arrived."""
@@ -129,7 +129,7 @@ class Link:
 
 
 class CountedConnection:
-    """One connection, with its counts at the last sweep."""
+    """A connection, with its counts at the last sweep."""
 
     address: Address
     """Address of the peer."""

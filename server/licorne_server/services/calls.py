@@ -76,7 +76,7 @@ async def send_metadata(context: Any) -> None:
     """Send the initial metadata of a stream before its first message, completely.
 
     If this were cancelled half-way, for example by revoked rights, gRPC could no longer send a status, and
-    the caller would wait for ever.
+    the caller would wait forever.
     """
     sending = asyncio.ensure_future(context.send_initial_metadata(()))
     try:

@@ -141,7 +141,7 @@ class Exchange:
         self._is_current = rm.registration.is_current
         # Number of the last request that was acknowledged on this stream.
         self._acknowledged = 0
-        # When the present wait for a missing replay began, in the loop's time.
+        # When the current wait for a missing replay began, in the loop's time.
         self._replay_noted = self._loop.time()
         self._session.begin_stream()
 
@@ -153,7 +153,7 @@ class Exchange:
         """Read and write until the stream has ended.
 
         Raises:
-            CallError: the stream was ended from outside, or its RM has to register anew.
+            CallError: the stream was ended from outside, or its RM has to register again.
             Malformed: a message cannot be parsed. The requests before that message were carried out.
         """
         await self._stream.run(self._read(), self._carry_out(), self._write(), self._rm.outbox.wake)
@@ -309,7 +309,7 @@ class Exchange:
                         self._rms.forget(self._rm.rm_id)
 
     async def _submit(self, command: Command, message: str) -> None:
-        """Have a command of this registration handled; `message` is the RM's request.
+        """Let the core handle a command of this registration; `message` is the RM's request.
 
         Raises:
             CallError: the RM is no longer registered.

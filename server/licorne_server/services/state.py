@@ -201,7 +201,7 @@ class StateService:
         return pb.ListApplicationsResponse(applications=page.rows, next_page_token=page.last or "")
 
     async def _application(self, request: pb.GetApplicationRequest, context: Any) -> Message:
-        """One application with the first of its asks and allocations."""
+        """An application with the first of its asks and allocations."""
         _check_given("application_id", request.application_id)
         partition = self._partition(request.partition, context)
         limit = min(request.limit or PAGE_SIZE, MAX_PAGE_SIZE)
@@ -248,7 +248,7 @@ class StateService:
         return message
 
     async def _usage(self, request: pb.ListUsageRequest, context: Any) -> Message:
-        """One user or group, or a page of them by name; its token is the last name."""
+        """A user or group, or a page of them by name, whose token is the last name."""
         kind = KINDS.get(request.kind)
         if kind is None:
             known = ", ".join(map(pb.UsageKind.Name, KINDS))

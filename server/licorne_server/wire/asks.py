@@ -373,7 +373,7 @@ def _digest(tags: Mapping[str, str]) -> str:
 
 
 def _footprint(wire: si.Allocation, ask_class: AskClass, tags: Mapping[str, str]) -> int:
-    """Bytes of memory that an ask takes in addition to a plain ask, by the core's estimate."""
+    """Bytes of memory of an ask in addition to a plain ask, as estimated by the core."""
     amounts = ENTRY_BYTES * max(0, len(ask_class.items) - PLAIN_AMOUNTS)
     names = max(0, len(wire.applicationID) + len(wire.taskGroupName) - MAX_ID)
     return footprint_of(tags) + amounts + names

@@ -115,7 +115,7 @@ def size_problem(field: str, size: int, limit: int) -> str:
 
 
 def bytes_of(texts: Iterable[str]) -> int:
-    """Bytes of all texts together."""
+    """Total bytes of all texts."""
     return sum(len(text.encode()) for text in texts)
 
 

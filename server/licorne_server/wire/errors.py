@@ -159,7 +159,7 @@ def _problems_of(field: str, problems: Sequence[Problem]) -> Message:
 
 
 def failed_precondition(message: str, reason: str, **metadata: str) -> CallError:
-    """FAILED_PRECONDITION: the request does not fit the present state."""
+    """FAILED_PRECONDITION: the request does not fit the current state."""
     return CallError(grpc.StatusCode.FAILED_PRECONDITION, message, [error_info(reason, **metadata)])
 
 
@@ -179,7 +179,7 @@ def out_of_range(message: str, reason: str, **metadata: str) -> CallError:
 
 
 def exhausted(message: str, reason: str, retry_after: float = 0.0) -> CallError:
-    """RESOURCE_EXHAUSTED: a cap is reached; `retry_after` is the recommended pause in seconds, 0 for none."""
+    """RESOURCE_EXHAUSTED: a cap is reached; `retry_after` is the recommended pause in seconds, or 0."""
     details: list[Message] = [error_info(reason)]
     if retry_after:
         details.append(_retry_info(retry_after))

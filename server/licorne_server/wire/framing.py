@@ -73,7 +73,7 @@ class Layout(NamedTuple):
     items: tuple[int, ...]
     """Numbers of the fields that each hold one item."""
     nested: int = 0
-    """Number of a field that holds a message whose field 1 has items; 0 for none."""
+    """Number of a field that holds a message whose field 1 has items; 0 if there is none."""
 
 
 NODE_REQUEST = Layout("NodeRequest", rm_id=2, items=(1,))
@@ -360,7 +360,7 @@ _LAST_MESSAGE: Final = UpdateRequest.NOTICE_ANSWERS_FIELD_NUMBER
 
 Envelope = tuple[int, int, int, bytes]
 """One UpdateRequest: its number, the number of the last response that the RM has processed, and the field
-number and bytes of the message inside. Each number may be 0 for none."""
+number and bytes of the message inside. Each number may be 0 if there is none."""
 
 
 def open_envelope(raw: bytes) -> Envelope:

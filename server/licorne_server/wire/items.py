@@ -73,8 +73,8 @@ class Layout(NamedTuple):
     nested: tuple[int, ...] = ()
     """Numbers of the fields that each hold a message with entries."""
     counted: int = 0
-    """Number of a field whose items have to be counted in any case; 0 for none. Such an item is accepted
-    without most of its texts if it cannot be accepted with all of them.
+    """Number of a field whose items have to be counted in any case; 0 if there is none. Such an item is
+    accepted without most of its texts if it cannot be accepted with all of them.
     """
     meant: Container[str] = ()
     """Keys of the texts with a meaning for the server, in lower case; others only describe the item."""
@@ -92,7 +92,7 @@ class Large:
     head: bytes
     """The fields that a refusal of the item names."""
     problem: str = ""
-    """Reason for refusing the whole item; empty for none."""
+    """Reason for refusing the whole item; empty if there is none."""
     light: bytes = b""
     """The item without its texts; empty if it cannot be accepted without them either."""
     texts: dict[str, str] = field(default_factory=dict)

@@ -82,7 +82,7 @@ class Payload(NamedTuple):
     data: bytes
     items: int
     last_check: int = 0
-    """Number of the last predicate or preemption check in the response; 0 for none."""
+    """Number of the last predicate or preemption check in the response; 0 if there is none."""
 
 
 def point_in_time(seconds: float) -> str:
@@ -380,7 +380,7 @@ class Framing:
         return 0, 0, self._field, raw
 
     def seal(self, kind: Kind, data: bytes, *, number: int, acknowledged: int) -> bytes:
-        """Wrap a response into a message; each number is 0 for none."""
+        """Wrap a response into a message; each number is 0 if there is none."""
         return data
 
 

@@ -103,7 +103,7 @@ class Api:
     async def watch(self, path: str, **query: str) -> AsyncGenerator[tuple[str, Json], None]:
         """Changes of a list, with the kind of each, until the server ends the watch.
 
-        Without `resourceVersion` the existing objects come first.
+        Without `resourceVersion` the existing objects are first.
 
         Raises:
             ApiRefused: the watch cannot start or continue; status 410 means that it is too old.

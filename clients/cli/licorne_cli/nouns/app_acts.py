@@ -64,7 +64,7 @@ def add_changes(parser: argparse.ArgumentParser) -> None:
 
 
 def change(act: Act, name: str) -> tuple[ChangeApplicationResponse, str]:
-    """Give an application another priority or queue.
+    """Change the priority or the queue of an application.
 
     Raises:
         UsageError: neither option is given.

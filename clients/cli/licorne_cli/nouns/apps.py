@@ -141,7 +141,7 @@ def members(app: Application) -> str:
 
 
 def set_priority(app: Application) -> str:
-    """The priority that an operator has set; a dash for none."""
+    """The priority that an operator has set; a dash if there is none."""
     return str(app.operator_priority) if app.HasField("operator_priority") else NOTHING
 
 

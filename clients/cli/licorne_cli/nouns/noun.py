@@ -1,7 +1,7 @@
 """A noun of the command line: ``licorne nodes`` lists, ``licorne nodes drain n1`` acts.
 
 Each noun is one `Noun`, with its list call, columns, filters and verbs. `run` prints all items or one item,
-or carries out a verb on named items.
+or executes a verb on named items.
 """
 
 import argparse

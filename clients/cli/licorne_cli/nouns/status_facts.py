@@ -87,7 +87,7 @@ class Facts:
     out: list[Of] = field(default_factory=list)
     """Nodes that are not schedulable."""
     reserved: int = 0
-    """Nodes with a reservation."""
+    """Number of nodes with a reservation."""
     held: list[Of] = field(default_factory=list)
     reasons: ListReasonsResponse = field(default_factory=ListReasonsResponse)
     changes: list[Change] = field(default_factory=list)

@@ -31,7 +31,7 @@ def length(seconds: float) -> str:
 
 
 def marked(mark: OperatorMark) -> str:
-    """The operator and the age of an act; a dash for none."""
+    """The operator and the age of an act; a dash if there is none."""
     return f"{printable(mark.by) or 'operator'} {age(mark.time)}" if mark.time else NOTHING
 
 
@@ -42,12 +42,12 @@ def told(mark: OperatorMark) -> str:
 
 
 def marked_with_reason(mark: OperatorMark) -> str:
-    """Operator, age and reason for a cell; a dash for none."""
+    """Operator, age and reason for a cell; a dash if there is none."""
     return told(mark) if mark.time else NOTHING
 
 
 def drain_text(drain: NodeDrain) -> str:
-    """``7 of 20 left, until 03:40:00Z``, ``7 of 20 left, none stopped`` or ``done``; a dash for none."""
+    """``7 of 20 left, until 03:40:00Z``, ``7 of 20 left, none stopped`` or ``done``; a dash if none."""
     if not drain.start_time:
         return NOTHING
     if not drain.remaining:

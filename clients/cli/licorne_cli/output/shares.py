@@ -24,7 +24,7 @@ def decayed_key(share: FairShare) -> float:
 
 
 def hours_left(budgets: Iterable[HoursBudget]) -> str:
-    """The remaining hours of windows: ``gpu=12 of 500 until 2026-11-30 00:00:00``; a dash for none."""
+    """Remaining hours of windows, ``gpu=12 of 500 until 2026-11-30 00:00:00``; a dash if there are none."""
     parts = (
         f"{hours_text({one.resource: one.left})} of {_amount(one)} until {shown_time(one.resets_at)}"
         for one in budgets

@@ -8,14 +8,14 @@ MEASURE = "vcore"
 
 
 class Lines:
-    """Prints snapshots as lines, at most one a second."""
+    """Prints snapshots as lines, at most one per second."""
 
     def __init__(self) -> None:
         """Start; the next snapshot is printed."""
         self._next = 0.0
 
     def show(self, snapshot: Snapshot, seconds: float, status: str) -> None:
-        """Print a line, at most one a second; `seconds` is the time since the start."""
+        """Print a line, at most one per second; `seconds` is the time since the start."""
         if seconds >= self._next:
             self._next = int(seconds) + 1.0
             print(line(snapshot, seconds, status), flush=True)

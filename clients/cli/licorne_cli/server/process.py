@@ -223,7 +223,7 @@ RELOAD_HEADERS = ("RM", "REVISION", "RESULT")
 
 
 def reload(channel: grpc.Channel, args: argparse.Namespace) -> None:
-    """Have the server read its `--config` file again, and print the result for each RM that uses it.
+    """Let the server read its `--config` file again, and print the result for each RM that uses it.
 
     Raises:
         RefusedError: the file is unusable, or an RM keeps its configuration.

@@ -21,7 +21,7 @@ MATURED_AT_ONCE, NEXT_STEP = 256, 0.001
 """Number of asks of a group that become ready in one step, and seconds until the next step."""
 
 MAX_REASONS = 16
-"""Maximum number of reasons in a group's log, which has the latest; each refusal may be worded anew."""
+"""Maximum number of reasons in a group's log, which has the latest; each refusal may be worded again."""
 
 RESERVATION_AGE = 2.0
 """Minimum age in seconds of an ask with a reserved node (spec § 8.5)."""

@@ -38,9 +38,9 @@ def all_of(wanted: Collection[Packing]) -> Packing | None:
 class NodeOrder:
     """Order of nodes under one policy.
 
-    The node with the lowest score comes first, ties by node id. A score may be a number or a tuple,
-    of one kind for all nodes. It is cached until `voids` names the node: an order whose scores depend
-    on other nodes has to name all nodes whose score a change of one node may change.
+    The node with the lowest score is first, ties by node id. A score may be a number or a tuple, of one kind
+    for all nodes. It is cached until `voids` names the node: an order whose scores depend on other nodes has
+    to name all nodes whose score a change of one node may change.
     """
 
     packs: Packing | None

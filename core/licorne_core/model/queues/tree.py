@@ -111,9 +111,9 @@ class Visit(NamedTuple):
 class QueueTree:
     """All queues below root, by path. Paths are lower-case and begin with root.
 
-    `shares_stale`: the denominators of all shares have to be derived anew. Changes of sizes set it;
-    the scheduling pass derives them and clears it. Creation and removal of a queue change no
-    share of another one.
+    `shares_stale`: the denominators of all shares have to be derived again. Changes of sizes set it; the
+    scheduling pass derives them and clears it. Creation and removal of a queue change no share of another
+    one.
     """
 
     def __init__(self, root: QueueConfig, holdings: Holdings | None = None) -> None:

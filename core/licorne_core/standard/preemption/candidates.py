@@ -311,7 +311,7 @@ def _age(tenant: tuple[Age, Application, Request]) -> Age:
 
 
 def _rank(candidate: Candidate) -> Any:
-    # A step may have the same youngest member as its whole gang: the step comes first.
+    # A step may have the same youngest member as its whole gang: the step is first.
     return candidate.rank, len(candidate.victims)
 
 

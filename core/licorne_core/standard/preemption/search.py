@@ -5,7 +5,7 @@
 3. For each node, the smallest set of victims on the node that makes room: regular ones before
    originators, originators before victims that opted out. It is combined with the smallest set on other nodes
    that brings the ask's queues below their maxima. All laws hold after each victim.
-4. The plans are sorted by kind of victims, number of victims, and node id. The best come first.
+4. The plans are sorted by kind of victims, number of victims, and node id. The best are first.
 
 Most searches examine a few nodes only. The first nodes are tried by id, as most searches end there.
 The other nodes follow by their least number of victims, until none can beat the plans found.
@@ -71,7 +71,7 @@ STEPS = 20_000
 _FOR_ANY_CLAIM = (Law.NODES_KEPT, Law.WAITS_FOR_RELEASES)
 """Refusals after which no other claim of the ask is tried: another search follows."""
 NODES = 10
-"""Maximum number of plans of one search, each for another node. The RM is asked about as many."""
+"""Maximum number of plans of one search, each for another node, about which the RM is asked."""
 
 
 def alone() -> int:

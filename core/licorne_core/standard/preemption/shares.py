@@ -65,7 +65,7 @@ class Divisions:
     def __init__(self, nodes: NodeBook, dirty: Dirty | None) -> None:
         """Divide the resources of these nodes; if `dirty` is None, nothing is cached between searches."""
         self.work = 0
-        """Derived parts of the present search."""
+        """Derived parts of the current search."""
         self._nodes = nodes
         self._dirty = dirty
         # By parent and type: the amount, and the parts of its children.
@@ -107,7 +107,7 @@ class Divisions:
         return known[1].get(queue, 0)
 
     def check(self) -> None:
-        """Rule P5: what is kept, and has not changed, is true. Raises InvariantBroken."""
+        """Rule P5: cached divisions without later changes are right. Raises InvariantBroken."""
         for parent in self._kept.keys() - self._changed():
             for name, (amount, kept) in self._kept[parent].items():
                 now = parts_of(parent, name, amount)

@@ -118,7 +118,7 @@ def check_preemption(partition: Partition) -> None:
 
 
 def _withheld(request: Request, quota: Quota) -> Resources:
-    """The part of one promise that outstanding victims do not cover, computed anew."""
+    """The part of one promise that outstanding victims do not cover, computed again."""
     covered = sum_of(
         victim.ask.ask_class.resources
         for victim, app in request.promise.outstanding.items()

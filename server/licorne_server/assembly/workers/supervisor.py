@@ -102,7 +102,7 @@ class Supervisor:
         return True
 
     def reload(self) -> None:
-        """Have all workers read their files again."""
+        """Let all workers read their files again."""
         for worker in self.workers:
             worker.reload()
 

@@ -42,11 +42,11 @@ class Restarts:
         self._ready: float | None = None
 
     def ready(self, now: float) -> None:
-        """Note that the worker serves, from `now` on."""
+        """Record that the worker serves, from `now` on."""
         self._ready = now
 
     def ended(self, now: float) -> float:
-        """Note that the worker has ended; returns the seconds until its next start."""
+        """Record that the worker has ended; returns the seconds until its next start."""
         self.look(now)
         self._ready = None
         self._row += 1
@@ -152,7 +152,7 @@ class Worker:
         self._signal(signal.SIGTERM)
 
     def reload(self) -> None:
-        """Have the process read its files again. A starting process reads them anyway."""
+        """Let the process read its files again; a starting process reads them anyway."""
         if self.state is State.READY:
             self._signal(signal.SIGHUP)
 

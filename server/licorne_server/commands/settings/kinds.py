@@ -80,7 +80,7 @@ def seconds(least: float, most: float = MOST_SECONDS) -> ValueKind[float]:
 
 
 def size(least: int) -> ValueKind[int]:
-    """Bytes: a number, or a text with a unit."""
+    """A number of bytes: a number, or a text with a unit."""
 
     def read(value: Any, _: Path) -> int:
         try:
@@ -96,7 +96,7 @@ def size(least: int) -> ValueKind[int]:
 
 
 def word(*words: str) -> ValueKind[str]:
-    """One of a list of words."""
+    """A value that is one of these words."""
     some = _if(lambda value: value in words, f"one of {', '.join(words)}", "|".join(words))
     return replace(some, words=words)
 

@@ -62,7 +62,7 @@ class Reading(NamedTuple):
     unknown: Mapping[str, str]
     """Unknown variables with our prefix, each with a suggestion."""
     names: Mapping[str, str]
-    """By key: the flag or variable that has set it, or else one that can set it."""
+    """The flag or variable that has set each key, or otherwise one that can set it."""
 
 
 def named(error: SettingsError, names: Mapping[str, str]) -> str:

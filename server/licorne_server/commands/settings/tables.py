@@ -42,7 +42,7 @@ T = TypeVar("T")
 USUAL = Settings()
 RMS, CAPS, PEERS = USUAL.rms, USUAL.rms.each, USUAL.peers
 LEAST_JOURNAL = 1024**2
-"""Bytes of a process's journal, at the least."""
+"""Minimum number of bytes of a process's journal."""
 COUNT, SOME_SECONDS = whole(1), seconds(0)
 
 

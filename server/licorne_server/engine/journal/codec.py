@@ -48,7 +48,7 @@ def entry(now: float, what: Command | Again | Digest) -> bytes:
 
 
 def together(entries: Sequence[bytes]) -> bytes:
-    """One array of encoded entries."""
+    """Join encoded entries into one array."""
     return b"".join((ARRAY, len(entries).to_bytes(4, "big"), *entries))
 
 

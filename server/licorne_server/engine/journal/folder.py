@@ -54,7 +54,7 @@ class Folder:
     run: int
     """Number of the run that is written; 0 before `open`."""
     size: int
-    """Bytes of all files."""
+    """Total bytes of all files."""
 
     def __init__(self, path: Path, most: int, create: Callable[[Path], int] = create) -> None:
         """Write into a directory, at most `most` bytes in total. `create` opens a new file."""
@@ -115,18 +115,18 @@ class Folder:
 
     @property
     def written(self) -> int:
-        """Bytes of the present file, which `begin` has created."""
+        """Number of bytes in the current file, which `begin` has created."""
         return self._written
 
     def close(self) -> None:
-        """Close the present file without a sync, and unlock the directory."""
+        """Close the current file without a sync, and unlock the directory."""
         file, self._file = self._file, -1
         if file >= 0:
             os.close(file)
         self._lock.release()
 
     def end_file(self) -> None:
-        """End the present file, and sync it to the disk. Raises OSError."""
+        """End the current file, and sync it to the disk. Raises OSError."""
         if self._file >= 0:
             os.fdatasync(self._file)
             file, self._file = self._file, -1
@@ -145,7 +145,7 @@ class Folder:
 
 MAGIC = b"LICORNEJ"
 MOST_BLOCK = 32 * 1024 * 1024
-"""Bytes of a block, at most: larger than any message of an RM, and small enough for a reader's memory."""
+"""Maximum number of bytes of a block: more than any message of an RM, and not too many for a reader."""
 
 LEVEL = 1
 """Compression level of zlib: the fastest."""

@@ -58,7 +58,7 @@ AMOUNTS = plain(dict[str, int])
 
 
 MOST_DIGITS = 60
-"""Digits of a number beyond 64 bits, at most."""
+"""Maximum number of digits of a number beyond 64 bits."""
 
 
 def _large(text: str) -> int:

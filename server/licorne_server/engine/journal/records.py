@@ -21,7 +21,7 @@ class JournalState:
     inputs: int = 0
     """Number of commands recorded in this run."""
     size: int = 0
-    """Bytes of the directory, old runs included."""
+    """Total bytes in the directory, including old runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

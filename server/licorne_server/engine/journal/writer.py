@@ -29,11 +29,11 @@ BATCH_SECONDS = 0.2
 CLOSE_SECONDS = 10.0
 """Maximum number of seconds that the end of a run may take."""
 BLOCK = 256 * 1024
-"""Bytes of entries after which a block ends."""
+"""Number of bytes of entries after which a block ends."""
 SEGMENT = 64 * 1024 * 1024
-"""Bytes after which a file ends."""
+"""Number of bytes after which a file ends."""
 MOST_WAITING = 64 * 1024 * 1024
-"""Bytes of entries that may wait for the thread."""
+"""Maximum number of bytes of entries that wait for the thread."""
 
 
 class Writer:
@@ -71,7 +71,7 @@ class Writer:
         self._thread.start()
 
     def wake(self) -> None:
-        """Have the present notes and entries written soon."""
+        """Let the current notes and entries be written soon."""
         if not self._came.is_set():
             self._came.set()
 
@@ -141,7 +141,7 @@ DIGEST_SECONDS = 1.0
 """Seconds between two digests of all decisions."""
 
 BATCH = 128
-"""Notes that are encoded together: one at a time they cost more than twice as much."""
+"""Number of notes that are encoded together: one at a time they cost more than twice as much."""
 
 Note = tuple[float, Command | Again] | list[Effect]
 """An input with its time, or the effects of the last input."""
@@ -263,7 +263,7 @@ class JournaledCore:
         self._notes.end(now)
 
     def _known(self, command: Command) -> Command | Again:
-        """The command, or `Again` in its place if it is the remainder of one that has begun."""
+        """The command, or `Again` in its place if it is the remainder of a command that has begun."""
         if not isinstance(command, OfNoRm) and self._begun.get(command.rm_id) is command:
             del self._begun[command.rm_id]
             return Again(command.rm_id)

@@ -17,7 +17,7 @@ MOST_DOMAINS = 1_000
 """Maximum number of domains that the page gets at a time."""
 
 MAX_TEXT = 4_096
-"""Characters of a shape in a query, at most."""
+"""Maximum number of characters of a shape in a query."""
 
 _domain = rest_form(DomainReport, {})
 

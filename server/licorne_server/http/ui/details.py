@@ -85,7 +85,7 @@ class Groups:
     """Groups of nodes by an attribute, and the attributes by which nodes can be grouped."""
 
     def __init__(self, by: str) -> None:
-        """Group by the attribute `by`; empty for none."""
+        """Group by the attribute `by`; empty if there is none."""
         self.groups: list[str] = []
         """The values of the attribute, in order of appearance; an empty one for nodes without it."""
         self._by = by
@@ -177,7 +177,7 @@ def in_rest_form(
 
 
 async def application(request: web.Request) -> web.StreamResponse:
-    """One application without its asks and allocations."""
+    """An application without its asks and allocations."""
     asked, maker = Asked(request), Maker.of(request)
     views, partition, app = asked.views, asked.partition, asked.name("app")
     report = await maker.once(lambda: views.application(partition, app))
@@ -203,7 +203,7 @@ async def explain(request: web.Request) -> web.StreamResponse:
 
 
 async def usage(request: web.Request) -> web.StreamResponse:
-    """One user or group, queue by queue."""
+    """A user or group, queue by queue."""
     asked, maker = Asked(request), Maker.of(request)
     steps = asked.views.usage(asked.partition, asked.name("kind"), asked.name("name"))
     [report] = await maker.all(steps)
@@ -231,7 +231,7 @@ class Losses:
     def __init__(self) -> None:
         """Start without victims."""
         self.since = 0.0
-        """Time of the oldest victim, in unix seconds; 0.0 for none."""
+        """Time of the oldest victim, in unix seconds; 0.0 if there is none."""
         self._victims: Counter[tuple[str, str]] = Counter()
         self._amounts: dict[tuple[str, str], dict[str, int]] = {}
         # Amounts multiplied by the seconds that victims had run.

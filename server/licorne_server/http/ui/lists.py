@@ -321,7 +321,7 @@ async def events(request: web.Request) -> web.StreamResponse:
 
 
 def event_row(number: int, record: EventRecord) -> JsonObject:
-    """One event; types are names."""
+    """The row of an event; types are names."""
     detail = record.detail
     return {
         "id": number,

@@ -70,7 +70,7 @@ class Mirror:
     version: int
     """Number that rises with each change."""
     told: asyncio.Event
-    """Set once there are rows, or a problem."""
+    """Set once rows, or a problem, have been received."""
 
     def __init__(self, member: Member, members: Members, time_slices: TimeSlices) -> None:
         """Begin to follow a member."""
@@ -197,7 +197,7 @@ class Mirrors:
         return len(self._mirrors)
 
     def follow(self) -> object:
-        """Follow the present members; returns a value that changes with their rows."""
+        """Follow the current members; returns a value that changes with their rows."""
         others = {member.id: member for member in self._members.others()}
         for gone in self._mirrors.keys() - others.keys():
             self._mirrors.pop(gone).stop()

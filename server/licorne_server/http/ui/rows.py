@@ -45,7 +45,7 @@ def _mark(mark: OperatorMark | None) -> JsonObject | None:
 
 
 def rm_row(rm: RmReport, connected: bool, since: float, caps: RmCaps) -> JsonObject:
-    """One RM: its connection with the time `since` which it is in this state, its usage and its limits."""
+    """The row of an RM: its connection, with the time `since` which it is so, its usage and limits."""
     return {
         **_rm(rm),
         "connected": connected,
@@ -67,7 +67,7 @@ _rm = _row(
 
 
 def finding_row(one: Finding, member: str) -> JsonObject:
-    """One finding of the verdict, as `member` reports it."""
+    """The row of a finding of the verdict, as reported by `member`."""
     of_member = member if one.concern in OF_MEMBER else ""
     return {
         "id": f"{of_member}/{one.concern}/{one.name}/{one.rm_id}",
@@ -82,7 +82,7 @@ def finding_row(one: Finding, member: str) -> JsonObject:
 
 
 def partition_row(partition: PartitionReport, numbers: Numbers, stopped: int, *, cut: bool) -> JsonObject:
-    """One partition; `cut` is True if some of its queues are left out.
+    """The row of a partition; `cut` is True if some of its queues are left out.
 
     `stopped` counts the victims of the last hour.
     """
@@ -102,7 +102,7 @@ _partition = _row(
 
 
 def queue_row(partition: PartitionName, queue: QueueReport) -> JsonObject:
-    """One queue; siblings are ordered by `share`."""
+    """The row of a queue; siblings are ordered by `share`."""
     return {"partition": partition, **_queue(queue)}
 
 
@@ -120,7 +120,7 @@ _queue = _row(
 
 
 def application_row(name: str, app: AppReport, obstacle: FirstObstacle, text: str = "") -> JsonObject:
-    """One application in a list, with its unique name.
+    """The row of an application in a list, with its unique name.
 
     The name of an ended application differs from its id, which another application may have. The reason is
     the obstacle of its first ask, and `text` the text of the reason, which lists add to displayed rows.
@@ -151,7 +151,7 @@ _application = _row(
 def application_detail(
     name: str, app: AppReport, obstacle: FirstObstacle, text: str, reservations: Iterable[ReservationReport]
 ) -> JsonObject:
-    """One application without its asks and allocations, which are read in pages."""
+    """The row of an application without its asks and allocations, which are read in pages."""
     row = application_row(name, app, obstacle, text)
     return {**row, **_detail(app), "reservations": Rows(reservations, reservation_row)}
 
@@ -191,7 +191,7 @@ def row_in_list(shown: PageList) -> Callable[[Any], JsonObject]:
 
 
 def node_row(node: NodeReport, reservations: Iterable[ReservationReport]) -> JsonObject:
-    """One node in a list, with the first of its reservations."""
+    """The row of a node in a list, with the first of its reservations."""
     return {**_node(node), "reservedFor": [reservation_row(found) for found in reservations]}
 
 
@@ -216,7 +216,7 @@ def stay_row(stay: StayReport | None) -> JsonObject:
 
 
 def node_allocation_row(found: AllocationReport, app: AppReport | None) -> JsonObject:
-    """One allocation on a node, with its application; None for an allocation of another scheduler."""
+    """The row of an allocation on a node; `app` is None if the allocation is of another scheduler."""
     allocation, ask = found.allocation, found.allocation.ask
     return {
         "key": ask.key,
@@ -234,7 +234,7 @@ def node_allocation_row(found: AllocationReport, app: AppReport | None) -> JsonO
 
 
 def heat_row(node: NodeReport, resources: tuple[str, ...]) -> list[object]:
-    """One cell of the heat map: the node's id, its state, and the usage of each resource.
+    """The cell of a node in the heat map: the node's id, its state, and the usage of each resource.
 
     The state is 0 for schedulable, 1 for not schedulable, 2 for reserved. Usage is in thousandths of the
     capacity, -1 for a resource that the node lacks. Foreign allocations count as used.

@@ -115,7 +115,7 @@ class DemoRm:
             await asyncio.sleep(STEP_SECONDS)
 
     def declared(self, submission: Submission) -> int:
-        """The runtime that the application declares, in seconds; 0 for none."""
+        """The runtime that the application declares, in seconds; 0 if there is none."""
         if not self.world.declares or isinf(submission.runs):
             return 0
         # A declared runtime is an upper bound, and releases come a little late.

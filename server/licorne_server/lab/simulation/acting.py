@@ -221,7 +221,7 @@ class Acting:
             if release.termination in CONFIRMED:
                 self.confirm(place, release.termination)
             elif self.ends(place):
-                # The RM's own releases come first, so this end was caused by the removal of the node.
+                # The RM's own releases are first, so this end was caused by the removal of the node.
                 self.leave_out("allocations that ended with their nodes")
 
     def _refused(self, rm_id: RmId, check: AskedCheck) -> list[NodeRefusal]:

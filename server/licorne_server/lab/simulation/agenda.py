@@ -27,7 +27,7 @@ class Agenda:
         heappush(self._timed, (time, self._serial, action))
 
     def soon(self, action: Action) -> None:
-        """Schedule an action for the moment when the present effects have been processed."""
+        """Schedule an action for the moment when the current effects have been processed."""
         self._soon.append(action)
 
     def act(self) -> None:

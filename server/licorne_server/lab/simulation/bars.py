@@ -112,7 +112,7 @@ def percent(share: float) -> str:
 
 
 def work(resource: str, amount_seconds: float) -> str:
-    """An amount times seconds as text, in hours of the resource's usual unit; ``0`` for none."""
+    """An amount times seconds as text, in hours of the resource's usual unit; ``0`` if there is none."""
     unit = {"vcore": 1000.0, "memory": 1024.0**3}.get(resource, 1.0)
     hours = amount_seconds / unit / HOUR
     return f"{hours:,.1f} h" if hours else "0"

@@ -117,7 +117,7 @@ class Changes:
         return command
 
     def after(self, command: Command) -> Command | None:
-        """The additional nodes after a command of an RM; None for none.
+        """The additional nodes after a command of an RM; None if there is none.
 
         They follow the RM's first nodes after a registration. If the RM replays they follow the replay,
         because the core counts the items of a replay.

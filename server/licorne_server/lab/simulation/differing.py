@@ -99,7 +99,7 @@ class Differing:
             if other.node != node:
                 self._note(decision, *((mine, other) if is_live else (other, mine)))
                 return
-            # Reinsert the remaining entries at the end: older decisions come first.
+            # Reinsert the remaining entries at the end: older decisions are first.
             del self._open[decision]
             if others:
                 self._open[decision] = others

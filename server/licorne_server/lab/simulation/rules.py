@@ -26,9 +26,9 @@ class Division(StrEnum):
     """Division of a job into members."""
 
     NODE = "node"
-    """As few members as possible: each is as large as a node, except the last one."""
+    """As few members as possible: each is as large as a node, except for the last one."""
     PROCESSOR = "processor"
-    """One member for each processor, or for each GPU if the job has GPUs."""
+    """One member for each processor, or for each GPU if the job uses GPUs."""
     TRACE = "trace"
     """The members of the trace."""
 

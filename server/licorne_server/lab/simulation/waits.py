@@ -152,7 +152,7 @@ def shares(used: Mapping[str, float], capacity: Mapping[str, float]) -> dict[str
 
 
 def common_width(courses: Sequence[Course]) -> float:
-    """Give the courses stretches of the same width, which is returned."""
+    """Use stretches of the same width for all courses; returns the width."""
     width = max(course.width for course in courses)
     for course in courses:
         while course.width < width:

@@ -131,7 +131,7 @@ class Recorder:
         return round(sum(value for value in track.stopped.steps(first, track.step) if value == value))
 
     def record(self, now: float) -> Iterator[None]:
-        """Take the samples of the present step; the caller may pause at every step."""
+        """Take the samples of the current step; the caller may pause at every step."""
         step = step_of(now)
         if step <= self.step:
             return

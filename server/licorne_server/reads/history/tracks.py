@@ -24,7 +24,7 @@ MINUTES = 1_440
 """Number of retained minutes: a day."""
 
 LINE_BYTES = 8 * (STEPS + MINUTES)
-"""Bytes of memory of a line."""
+"""Number of bytes of memory of a line."""
 
 
 class Series:
@@ -39,7 +39,7 @@ class Series:
         self._minutes = array("d", (nan,)) * MINUTES
 
     def put(self, step: int, value: float) -> None:
-        """Set the value of the present step."""
+        """Set the value of the current step."""
         self._steps[step % STEPS] = value
 
     def move(self, before: int, step: int) -> None:
@@ -53,7 +53,7 @@ class Series:
             self._steps[passed % STEPS] = nan
 
     def _minute(self, minute: int, present: int) -> float:
-        """The value of a minute up to the present step."""
+        """The value of a minute up to the current step."""
         first = minute * STEPS_OF_MINUTE
         count = min(STEPS_OF_MINUTE, present + 1 - first)
         place = first % STEPS
@@ -64,12 +64,12 @@ class Series:
         return sum(found) if self._adds else sum(found) / len(found)
 
     def steps(self, first: int, present: int) -> Iterator[float]:
-        """The values from the step `first` to the present one."""
+        """The values from the step `first` to the current one."""
         for step in range(first, present + 1):
             yield self._steps[step % STEPS] if step > present - STEPS else nan
 
     def minutes(self, first: int, present: int) -> Iterator[float]:
-        """The values from the minute `first` to that of the present step, which is incomplete."""
+        """The values from the minute `first` to that of the current step, which is incomplete."""
         last = present // STEPS_OF_MINUTE
         for minute in range(first, last):
             yield self._minutes[minute % MINUTES] if minute > last - MINUTES else nan
@@ -136,7 +136,7 @@ class Track:
         self.looked_at = 0.0
         """Time of the last view, in unix seconds; 0.0 for never."""
         self.looked_by = ""
-        """The peer whose view caused the recording; empty for none."""
+        """The peer whose view caused the recording; empty if there is none."""
         self.used: dict[str, Series] = {}
         self.waiting: dict[str, Series] = {}
         self.guaranteed = Bounds()
@@ -177,7 +177,7 @@ class Track:
         self.applications.put(step, reading.applications)
 
     def put_nodes(self, reading: NodesReading) -> None:
-        """Record a sample of the nodes in the present step."""
+        """Record a sample of the nodes in the current step."""
         if self.nodes is None:
             self.nodes, self.fill = Series(), tuple(Series() for _ in range(TENTHS))
         self.nodes.put(self.step, reading.nodes)
@@ -204,7 +204,7 @@ class TrackSpan:
     """
 
     def __init__(self, track: Track, present: int, count: int, length: int) -> None:
-        """Cover the last `count` intervals of `length` steps each, up to the present step."""
+        """Cover the last `count` intervals of `length` steps each, up to the current step."""
         self.length = length
         self.last = present // length
         self.first = min(self.last, max(self.last - count + 1, track.first // length))
@@ -215,7 +215,7 @@ class TrackSpan:
         track = self._track
         read: Callable[[int, int], Iterator[float]] = line.minutes if self.length > 1 else line.steps
         values: Values = [None if isnan(one) else round(one) for one in read(self.first, track.step)]
-        # The track ends before the present step if it is no longer recorded.
+        # The track ends before the current step if it is no longer recorded.
         return values + [None] * (self.last - self.first + 1 - len(values))
 
     def of_bounds(self, bounds: Bounds, name: str) -> Values:

@@ -40,7 +40,7 @@ WINDOW = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """One budget of the definition."""
+    """A budget of the definition."""
 
     limit: Resources
     scope: str

@@ -33,7 +33,7 @@ NEAR = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holding:
-    """One RM's part of a budget. It remains when its owner ends."""
+    """The part of a budget held by an RM. It remains when its owner ends."""
 
     epoch: Count
     """Epoch of the owner that wrote the holding."""
@@ -56,7 +56,7 @@ class Escrowed:
     scope: str = ""
     """Digest of the budget's scope (`scope_of`)."""
     settling: str = ""
-    """Name of the present period of settling, or empty. When a document or its scope is new, members first
+    """Name of the current period of settling, or empty. When a document or its scope is new, members first
     charge the use of their RMs, and nothing is granted."""
     serial: Count = 0
     """Number of the write. It changes the document with every write, so that late writes conflict."""
@@ -139,7 +139,7 @@ class _Part(NamedTuple):
 def _part(
     budget: Escrowed, name: str, own: Holding, others: Iterable[tuple[Holding, bool]], use: Use
 ) -> _Part:
-    """One resource of `settled`; `others` are pairs of a holding and whether its RM has an owner."""
+    """Settle one resource; `others` are pairs of a holding and whether its RM has an owner."""
     used, recent = use.used.get(name, 0), use.recent.get(name, 0)
     needed = max(used, use.needed.get(name, 0))
     most = room = budget.limit[name]

@@ -250,7 +250,7 @@ class Acts:
         on: bool,
         stays: Callable[[T], Mapping[str, Any] | None],
     ) -> T:
-        """Have the core handle the command, and store a mark for later registrations of the RM.
+        """Let the core handle the command, and store a mark for later registrations of the RM.
 
         `stays` returns further fields of the mark from the outcome, or None if nothing has changed: then the
         former mark is retained.

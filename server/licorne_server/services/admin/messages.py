@@ -146,7 +146,7 @@ class Differences(NamedTuple):
 
 
 def differences(before: Configuration, after: Configuration) -> Differences:
-    """The partitions and queues that differ; those in `before` come first."""
+    """The partitions and queues that differ; those in `before` are first."""
     changes: list[pb.ConfigurationChange] = []
     old, new = _things(before), _things(after)
     size = total = 0

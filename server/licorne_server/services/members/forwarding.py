@@ -67,7 +67,7 @@ class Route(NamedTuple):
     request: type[Message]
     answer: type[Message]
     field: str
-    """The field that names an RM or its partition; empty for none."""
+    """The field that names an RM or its partition; empty if there is none."""
     merge: Merge | None
     """Merges the answers of all members if no RM is named. If None, the request means the first RM, or if
     `means_first` is false, this server answers."""

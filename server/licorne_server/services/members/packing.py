@@ -27,7 +27,7 @@ from licorne_server.wire.framing import delimited
 from licorne_server.wire.items import parse
 
 SERVICE = "licorne.members.Members"
-"""The service that carries out passed calls."""
+"""The service that executes passed calls."""
 
 CANCELLED: int = grpc.StatusCode.CANCELLED.value[0]
 _UNKNOWN = grpc.StatusCode.UNKNOWN
@@ -39,7 +39,7 @@ WINDOW = 256 * 1024
 """Maximum number of unread bytes in one direction of a call; the next piece waits until there are fewer."""
 
 FRAME_COST = 64
-"""Bytes added to the size of each frame, so that empty messages are bounded too."""
+"""Number of bytes added to the size of each frame, so that empty messages are bounded too."""
 
 PIECE = 32 * 1024
 """Maximum number of bytes of a message in one frame."""

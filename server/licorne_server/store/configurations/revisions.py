@@ -106,7 +106,7 @@ class Revision:
     `number` counts from 1. `time` is the time at which it came into force, in nanoseconds since 1970. `by` is
     the author, if known. `size` is the size of the text in bytes of UTF-8. `extra` is the extra configuration
     that was in force with it, as written by `extra_text`. `instead_of` is the number of an applied revision
-    that had become unusable; 0 for none.
+    that had become unusable; 0 if there is none.
     """
 
     number: Count
@@ -130,7 +130,7 @@ class Revision:
 class Revisions:
     """Retained revisions of one RM, the oldest first, and the marks of operators in its partitions.
 
-    `said` is the last text of the RM itself, from a registration or an update; empty for none.
+    `said` is the last text of the RM itself, from a registration or an update; empty if there is none.
     `said_extra` is the extra configuration of the same message.
     """
 
@@ -152,7 +152,7 @@ class Revisions:
 
     @property
     def size(self) -> int:
-        """Bytes of all retained texts, each counted once."""
+        """Total bytes of all retained texts, each counted once."""
         return len(self.said) + len(self.said_extra) + _bytes_of(self.kept)
 
     @property
@@ -224,7 +224,7 @@ class Revisions:
 
 
 def extra_text(extra_config: Mapping[str, str]) -> str:
-    """Canonical text of an extra configuration; empty for none."""
+    """Canonical text of an extra configuration; empty if there is none."""
     if not extra_config:
         return ""
     return json.dumps(dict(extra_config), ensure_ascii=False, sort_keys=True)
@@ -236,7 +236,7 @@ def extra_of(text: str) -> dict[str, str]:
 
 
 def _bytes_of(revisions: Iterable[Revision]) -> int:
-    """Bytes of all distinct texts."""
+    """Total bytes of all distinct texts."""
     texts: dict[str, int] = {}
     for revision in revisions:
         texts[revision.text] = revision.size
@@ -246,7 +246,7 @@ def _bytes_of(revisions: Iterable[Revision]) -> int:
 
 
 def _size(text: str) -> int:
-    """Bytes of a text in UTF-8."""
+    """Number of bytes of a text in UTF-8."""
     return len(text.encode(errors="replace"))
 
 

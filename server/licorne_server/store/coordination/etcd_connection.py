@@ -167,7 +167,7 @@ class EtcdConnection:
                     raise
 
     async def changes(self, key: bytes, end: bytes) -> AsyncGenerator[int, None]:
-        """The present revision, then the revision of each later change to a key in the range.
+        """The current revision, then the revision of each later change to a key in the range.
 
         Changes may share a revision, and some may be missing.
 

@@ -26,7 +26,7 @@ PAGE = 256
 """Maximum number of keys that one call reads."""
 
 SLICE = 64 * 1024
-"""Bytes of records after which decoding yields to other tasks."""
+"""Number of bytes of records after which decoding yields to other tasks."""
 
 MAX_KEYS = 100_000
 MAX_BYTES = 128 * 1024 * 1024
@@ -188,7 +188,7 @@ class SnapshotReader:
         decoded = 0
         for one in page.kvs:
             stored = self._stored.get(one.key)
-            # A wiped store numbers its revisions anew, so equal revisions do not prove equal contents.
+            # A wiped store numbers its revisions again, so equal revisions do not prove equal contents.
             if stored is None or not stored.is_still(one):
                 stored = _Stored(one.value, one.mod_revision, one.lease, self._decode(one, found))
                 decoded += len(one.value)

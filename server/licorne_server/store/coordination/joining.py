@@ -47,7 +47,7 @@ class Load:
         self._mean: dict[RmId, float] = {}
 
     def __call__(self) -> Mapping[RmId, float]:
-        """The present means of the RMs that are served here."""
+        """The current means of the RMs that are served here."""
         worked = self._worked()
         now, used = self._elapsed(), self._cpu()
         seconds = now - self._time

@@ -11,7 +11,7 @@ are within 1 ± r (`RATE_ERROR`):
 3. `stop_after(L)` = L * (1 - r) / (1 + r) - margin. So between its last decision and the first claim of
    another member at least margin / (1 - r) seconds pass, in which decisions leave the process.
 4. While the lease is valid, only the member changes a record that names it (`Store.claim`), and only after
-   `on_lost` has returned. An epoch is served only after an own claim that succeeded under the present id, so
+   `on_lost` has returned. An epoch is served only after an own claim that succeeded under the current id, so
    that old snapshots and answers prove nothing.
 
 The clock is read for each message. So a process that was paused needs no timer to stop deciding. A pause

@@ -171,7 +171,7 @@ class LocalStore(Store):
         return Document(value=found.value, revision=found.revision)
 
     async def compare_and_set(self, key: str, value: bytes | None, revision: int) -> int:
-        """Replace a document of this revision, 0 for none; None removes it. Returns the new revision."""
+        """Replace the document of this revision; 0 creates it, None removes it. Returns the new revision."""
         self.check_size(key, value)
         replacement = pb.Replacement(key=key, value=value, revision=revision)
         return (await self._call("Replace", replacement, pb.Document, DISK_TIMEOUT)).revision

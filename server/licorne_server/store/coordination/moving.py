@@ -50,7 +50,7 @@ class Guard:
     """The document that guards moves for balance."""
 
     holder: str = ""
-    """Id of the member that is moving an RM; empty for none."""
+    """Id of the member that is moving an RM; empty if there is none."""
     since: Amount = 0.0
     """Unix time of the last move."""
     rms: dict[str, Amount] = field(default_factory=dict)

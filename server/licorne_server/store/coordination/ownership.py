@@ -63,7 +63,7 @@ class Ownership(ABC):
         """Serve the RM here and return its epoch, or return its owner.
 
         The epoch is above `named`, unless the RM is served here already; `named` is the highest epoch that
-        the RM has seen, 0 for none.
+        the RM has seen, 0 if there is none.
 
         Raises:
             CallError: UNAVAILABLE, the store does not answer or this server is draining; or

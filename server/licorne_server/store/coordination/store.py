@@ -32,7 +32,7 @@ class Member:
     address: str
     """``HOST:PORT`` or ``unix:PATH`` at which RMs and other members reach the member's gRPC services."""
     http: str = ""
-    """``http://HOST:PORT``, ``https://...`` or ``unix:PATH`` of the HTTP services; empty for none."""
+    """``http://HOST:PORT``, ``https://...`` or ``unix:PATH`` of the HTTP services; empty if there is none."""
     version: str = ""
     """Version of the member's software."""
     protocols: tuple[Count, ...] = (1,)
@@ -67,7 +67,7 @@ class Ownership:
     epoch: Count
     """Epoch of the owner, or of the last one if there is none."""
     moved: Amount = 0.0
-    """Time of the last voluntary move, in unix seconds; 0 for none."""
+    """Time of the last voluntary move, in unix seconds; 0 if there is none."""
     revision: int = 0
     """Revision of the record in the store, for compare-and-set; 0 before the first."""
 

@@ -64,7 +64,7 @@ class Documents(ABC):
     """Seconds to wait for pending writes when the server stops, or before an operator gets an answer."""
 
     trouble: str = ""
-    """A text for operators about a problem with writes, while reads and leases continue; empty for none."""
+    """A text for operators about a problem with writes, while reads and leases continue; empty if none."""
 
     @property
     def are_read_again(self) -> bool:
@@ -92,7 +92,7 @@ class Documents(ABC):
 
     @abstractmethod
     async def compare_and_set(self, key: str, value: bytes | None, revision: int) -> int:
-        """Replace a document of this revision, 0 for none; None removes it. Returns the new revision.
+        """Replace the document of this revision; 0 creates it, None removes it. Returns the new revision.
 
         Raises:
             Conflict: the document has another revision.

@@ -202,7 +202,7 @@ class Kept(Documents):
             raise StoreError(f"there are {MAX_DOCUMENTS} documents already")
 
     def _growth(self, key: str, value: bytes | None) -> int:
-        """Bytes by which all documents together grow with the new one."""
+        """Number of bytes by which the total of all documents grows with the new one."""
         before = self._documents.get(key)
         freed = 0 if before is None else len(key) + len(before.value)
         return (0 if value is None else len(key) + len(value)) - freed

@@ -65,7 +65,7 @@ class Span:
         self.dropped_events = 0
         """Number of dropped events."""
         self.error: str | None = None
-        """Description of the error with which the span ends; None for none."""
+        """Description of the error with which the span ends; None if there is none."""
         self.end = 0.0
 
     def add_event(self, name: str, time: float, attributes: Mapping[str, Value]) -> None:

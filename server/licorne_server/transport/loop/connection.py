@@ -44,7 +44,7 @@ class Owner(CallRunner, Protocol):
 
 
 class Connection(asyncio.BufferedProtocol):
-    """One connection: the protocol of a socket, with the streams on it."""
+    """A connection: the protocol of a socket, with its streams."""
 
     streams: Streams
     """The calls of the connection."""

@@ -53,11 +53,11 @@ class Rounds:
 
     @property
     def room(self) -> int:
-        """Bytes that may be read next."""
+        """Number of bytes that may be read next."""
         return max(self._left, LEAST_BYTES)
 
     def wait(self, line: Line, worker: Worker) -> None:
-        """Have a connection do a step: in this round if there is work left, or else in its turn.
+        """Let a connection execute a step: in this round if there is work left, otherwise in its turn.
 
         Connections of one line are served in the order of arrival; lines take turns.
         """

@@ -1,6 +1,6 @@
 """All attacks by name, in the order of measurement.
 
-As a program it carries out one attack: ``python -m … NAME TARGET HTTP PERCENT``.
+As a program it executes one attack: ``python -m … NAME TARGET HTTP PERCENT``.
 """
 
 import argparse

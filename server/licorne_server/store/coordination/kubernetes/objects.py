@@ -143,7 +143,7 @@ def member_lease(
 
 
 def ended_lease(found: Json) -> Json:
-    """The Lease of an ended member, which replaces its present Lease."""
+    """The Lease of an ended member, which replaces its current Lease."""
     metadata = _mapping(found.get("metadata"))
     annotations = {**_annotations(found), ENDED: "true"}
     kept = {key: metadata[key] for key in ("name", "labels") if key in metadata}
