@@ -1,4 +1,4 @@
-"""A server with traffic of every sort, and a scrape of it."""
+"""A server with traffic of every kind, and a scrape of its metrics."""
 
 from collections.abc import AsyncIterator
 
@@ -52,7 +52,7 @@ async def exposition(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[
 
 
 async def _work(rm: FakeRM) -> None:
-    """More than fits, an application that is refused, an ask that is, and a gang."""
+    """Submit more asks than fit, a refused application, a refused ask, and a gang."""
     await rm.add_nodes(3)
     await rm.submit("many", queue="root.a-b", groups=("staff",))
     await rm.ask("many", 9, vcore=1000)
@@ -67,7 +67,7 @@ async def _work(rm: FakeRM) -> None:
 
 
 async def _plan(rm: FakeRM) -> None:
-    """An ask that starts before it was planned to."""
+    """Submit an ask that starts before it was planned to."""
     await rm.add_nodes(1, vcore=4000)
     await rm.submit("job", queue="root.batch", tags={"licorne/runtime": "600"})
     first, _ = await rm.ask("job", 2, vcore=4000)
@@ -80,7 +80,7 @@ async def _plan(rm: FakeRM) -> None:
 
 
 async def _configure(channel: grpc.aio.Channel) -> None:
-    """One accepted configuration, and one refused."""
+    """Apply one configuration that is accepted, and one that is refused."""
     admin = AdminStub(channel)
     await admin.UpdateConfiguration(pb.UpdateConfigurationRequest(rm_id="rm1", config=WIDER))
     await admin.UpdateBudgets(pb.UpdateBudgetsRequest(budgets=BUDGETS))

@@ -1,4 +1,4 @@
-"""Alerts have problem, severity and remedy, and each was seen to fire."""
+"""Alerts have problem, severity and remedy, and a test in which each fires."""
 
 import subprocess
 from pathlib import Path
@@ -14,7 +14,7 @@ RUNBOOKS = Page("docs/runbooks.md")
 SEVERITIES = {"critical", "warning", "info"}
 
 
-def test_alerts_say_what_to_do() -> None:
+def test_alerts_have_a_remedy() -> None:
     """Every alert has a severity, a summary, a description and the section of its runbook."""
     there = RUNBOOKS.anchors()
     for name, rule in alerts().items():
@@ -28,7 +28,7 @@ def test_alerts_say_what_to_do() -> None:
         assert anchor in there, f"{name} has no section"
 
 
-def test_runbooks_are_about_alerts() -> None:
+def test_every_runbook_has_an_alert() -> None:
     """Every section on an alert belongs to an existing one, and has its severity."""
     sections = [line[4:] for line in RUNBOOKS.lines if line.startswith("### ")]
     assert sorted(sections) == sorted(alerts())
@@ -36,8 +36,8 @@ def test_runbooks_are_about_alerts() -> None:
     assert shown == {name: rule["labels"]["severity"] for name, rule in alerts().items()}
 
 
-def test_every_alert_is_tried() -> None:
-    """Prometheus' own tool is given a test for each alert; `make test-deploy` runs them."""
+def test_every_alert_has_a_test_of_promtool() -> None:
+    """Prometheus' own tool has a test of each alert, which `make test-deploy` runs."""
     tried = (PROMETHEUS / "alerts_test.yml").read_text(encoding="utf-8")
     for name in alerts():
         assert f"  - name: {name}\n" in tried, name
@@ -64,7 +64,7 @@ def test_links_may_be_absolute(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("runbooks", ["", "docs/runbooks.md", "https://"])
-def test_links_that_lead_nowhere_are_refused(runbooks: str, tmp_path: Path) -> None:
+def test_an_invalid_address_of_runbooks_is_refused(runbooks: str, tmp_path: Path) -> None:
     """The message has the expected form of the address."""
     done = with_links(tmp_path / "alerts.yml", runbooks)
     assert done.returncode != 0

@@ -1,4 +1,4 @@
-"""The chart with Helm: linted, rendered for every example, and parsed by Kubernetes' types."""
+"""The chart with Helm: linted, rendered for every example, and checked against Kubernetes' types."""
 
 import json
 import re
@@ -47,14 +47,14 @@ def values(file: Path | None) -> tuple[str | Path, ...]:
 
 
 @pytest.mark.parametrize("file", WAYS)
-def test_lint_finds_nothing(file: Path | None) -> None:
+def test_lint_has_no_findings(file: Path | None) -> None:
     """Helm's own linter has no warning."""
     done = helm("lint", "--strict", CHART, *values(file))
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("file", WAYS)
-def test_objects_are_those_of_kubernetes(file: Path | None, tmp_path: Path) -> None:
+def test_objects_are_valid_for_kubernetes(file: Path | None, tmp_path: Path) -> None:
     """Every field is one that its kind has, with a value of its type."""
     made = tmp_path / "made.yaml"
     made.write_text(template(*values(file)))
@@ -63,7 +63,7 @@ def test_objects_are_those_of_kubernetes(file: Path | None, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("file", WAYS)
-def test_server_may_be_started_so(file: Path | None, tmp_path: Path) -> None:
+def test_the_server_accepts_its_arguments(file: Path | None, tmp_path: Path) -> None:
     """The real command accepts the arguments; ports, probes and volumes match them."""
     found = objects(template(*values(file)))
     read = settings(found, tmp_path)
@@ -83,8 +83,8 @@ def test_server_may_be_started_so(file: Path | None, tmp_path: Path) -> None:
     assert all(one["securityContext"]["readOnlyRootFilesystem"] for one in pod(found)["containers"])
 
 
-def test_shim_has_the_core_for_itself(tmp_path: Path) -> None:
-    """Beside the shim gRPC is on loopback, and the account is the shim's: its own, or a named one."""
+def test_the_core_beside_a_shim_is_on_loopback(tmp_path: Path) -> None:
+    """Beside the shim gRPC is on loopback, and the account is the shim's own, or a named one."""
     example = values(CHART.parent / "examples/shim.yaml")
     found = objects(template(*example))
     assert settings(found, tmp_path).listen.is_loopback
@@ -100,8 +100,8 @@ def test_shim_has_the_core_for_itself(tmp_path: Path) -> None:
     assert {"name": "LICORNE_TARGET", "value": "127.0.0.1:7070"} in shim["env"]
 
 
-def test_who_clients_are(tmp_path: Path) -> None:
-    """Names of certificates and tokens arrive as they were given."""
+def test_identities_of_clients_are_passed_on(tmp_path: Path) -> None:
+    """Names of certificates and tokens reach the server as they are in the values."""
     folder = CHART.parent / "examples"
     certificates = settings(objects(template(*values(folder / "monitoring.yaml"))), tmp_path)
     assert certificates.rm_identities["services"] == {"services.example", "services-2.example"}
@@ -115,8 +115,8 @@ def test_who_clients_are(tmp_path: Path) -> None:
     assert viewers.viewers == {"auditor.example"}
 
 
-def test_an_image_of_the_nodes_needs_no_name() -> None:
-    """Where nothing is pulled the image is the one that is built here."""
+def test_an_image_that_is_not_pulled_needs_no_name() -> None:
+    """Without a pull the image is the one that is built here."""
     never = helm("template", "licorne", CHART, "--set", "image.pullPolicy=Never")
     assert never.returncode == 0, never.stderr
     assert core(objects(never.stdout))["image"] == core(objects(template()))["image"] == "licorne:0.1.0"
@@ -148,7 +148,7 @@ def test_kind_gets_the_image_that_the_chart_wants(tmp_path: Path) -> None:
     assert "kind is not installed" in done.stderr
 
 
-def test_certificates_are_those_that_are_mounted() -> None:
+def test_mounted_certificates_are_issued() -> None:
     """cert-manager makes the server's secret with all names, and one for each client, of one authority."""
     found = objects(template(*values(CHART.parent / "examples/page.yaml")))
     made = {one["metadata"]["name"]: one["spec"] for one in found if one["kind"] == "Certificate"}
@@ -164,8 +164,8 @@ def test_certificates_are_those_that_are_mounted() -> None:
         assert made[name]["issuerRef"] == {"kind": "Issuer", "name": "licorne-ca"}
 
 
-def test_an_issuer_of_the_cluster_makes_no_other() -> None:
-    """The certificates are of the issuer that is named; members get the names that they advertise."""
+def test_an_issuer_of_the_cluster_replaces_the_authority() -> None:
+    """The named issuer signs the certificates; members get the names that they advertise."""
     found = objects(template(*values(CHART.parent / "examples/gateway.yaml")))
     assert not [one for one in found if one["kind"] == "Issuer"]
     server = only(found, "Certificate")["spec"]
@@ -173,8 +173,8 @@ def test_an_issuer_of_the_cluster_makes_no_other() -> None:
     assert {"*.licorne-headless.licorne.svc", "licorne.example"} <= set(server["dnsNames"])
 
 
-def test_the_page_has_a_name_of_its_own() -> None:
-    """An Ingress, or a route of a gateway, leads to the port of HTTP of the service."""
+def test_the_page_has_a_host_name() -> None:
+    """An Ingress, or a route of a gateway, leads to the HTTP port of the service."""
     page = objects(template(*values(CHART.parent / "examples/page.yaml")))
     [rule] = only(page, "Ingress")["spec"]["rules"]
     [path] = rule["http"]["paths"]
@@ -190,7 +190,7 @@ def test_the_page_has_a_name_of_its_own() -> None:
     assert backend == {"name": service(gateway)["metadata"]["name"], "port": ports["http"]}
 
 
-def test_traces_reach_their_collector(tmp_path: Path) -> None:
+def test_the_collector_of_traces_is_reachable(tmp_path: Path) -> None:
     """The core may call the configured collector, and without one no host."""
     found = objects(template(*values(CHART.parent / "examples/monitoring.yaml")))
     traces = settings(found, tmp_path).traces
@@ -204,8 +204,8 @@ def test_traces_reach_their_collector(tmp_path: Path) -> None:
     assert "env" not in core(closed)
 
 
-def test_what_watches_is_that_of_the_repository() -> None:
-    """Alerts and dashboard are those of the repository with other links, and the job has the alerts' name."""
+def test_monitoring_equals_that_of_the_repository() -> None:
+    """Alerts and dashboard have other links only, and the job has the alerts' name."""
     found = objects(template(*values(CHART.parent / "examples/monitoring.yaml")))
     rules = yaml.safe_load(
         (PROMETHEUS / "alerts.yml")
@@ -273,7 +273,7 @@ def test_what_watches_is_that_of_the_repository() -> None:
         (("certManager.clients={batch}",), "need certManager.enabled and tls.clientAuthority"),
     ],
 )
-def test_what_does_not_go_together_is_refused(sets: tuple[str, ...], message: str) -> None:
+def test_contradicting_values_are_refused(sets: tuple[str, ...], message: str) -> None:
     """The message has the correction, before anything is installed."""
     image = WITH_IMAGE if sets else ()
     done = helm("template", "licorne", CHART, *image, *(word for pair in sets for word in ("--set", pair)))
@@ -281,7 +281,7 @@ def test_what_does_not_go_together_is_refused(sets: tuple[str, ...], message: st
     assert message in done.stderr
 
 
-def test_the_chart_knows_the_settings() -> None:
+def test_the_chart_has_all_settings() -> None:
     """Its lists of own settings and of switches have the keys of the server."""
     helpers = (CHART / "templates/_helpers.tpl").read_text("utf-8")
     own, switches = (
@@ -292,7 +292,7 @@ def test_the_chart_knows_the_settings() -> None:
 
 
 def test_plain_manifests_are_up_to_date(tmp_path: Path) -> None:
-    """They equal the output of the chart: `make manifests` writes them."""
+    """The manifests equal the output of the chart: `make manifests` writes them."""
     assert lines((PLAIN / "licorne.yaml").read_text("utf-8")) == lines(template())
     built = check("kustomize", PLAIN)
     assert built.returncode == 0, built.stderr
@@ -307,11 +307,11 @@ def test_plain_manifests_are_up_to_date(tmp_path: Path) -> None:
 
 
 def lines(text: str) -> list[str]:
-    """The lines with something in them: Helm 4 has an empty one between two objects."""
+    """The non-empty lines, because Helm 4 has an empty one between two objects."""
     return [line for line in text.splitlines() if line]
 
 
-def test_a_package_is_whole(tmp_path: Path) -> None:
+def test_a_package_is_complete(tmp_path: Path) -> None:
     """Files that the checkout links to are in the package itself, and it renders alike."""
     done = helm("package", CHART, "--destination", tmp_path)
     assert done.returncode == 0, done.stderr
@@ -327,8 +327,8 @@ def test_a_package_is_whole(tmp_path: Path) -> None:
     assert made.stdout == template()
 
 
-def test_a_chart_without_its_dashboard_says_so(tmp_path: Path) -> None:
-    """Where it was not drawn it cannot be enabled, and all else works."""
+def test_a_chart_without_its_dashboard_refuses_it(tmp_path: Path) -> None:
+    """A chart whose dashboard was not generated cannot enable it, and works otherwise."""
     chart = shutil.copytree(CHART, tmp_path / "licorne")
     (chart / "files/licorne.json").unlink()
     done = helm("template", "licorne", chart, *WITH_IMAGE, "--set", "dashboard.enabled=true")
@@ -351,7 +351,7 @@ def test_a_chart_without_its_dashboard_says_so(tmp_path: Path) -> None:
         ("name: licorne\n", "name: Licorne\n", "a lowercase RFC 1123 subdomain"),
     ],
 )
-def test_the_check_sees_mistakes(old: str, new: str, message: str, tmp_path: Path) -> None:
+def test_the_check_of_objects_detects_mistakes(old: str, new: str, message: str, tmp_path: Path) -> None:
     """A field that the API server would drop silently is refused, with its place."""
     file = tmp_path / "wrong.yaml"
     text = (PLAIN / "licorne.yaml").read_text("utf-8")
@@ -362,8 +362,8 @@ def test_the_check_sees_mistakes(old: str, new: str, message: str, tmp_path: Pat
     assert message in done.stderr
 
 
-def test_the_composition_is_one(tmp_path: Path) -> None:
-    """The composition is parsed by the published specification, which refuses unknown keys."""
+def test_the_composition_is_valid(tmp_path: Path) -> None:
+    """The composition is checked by the published specification, which refuses unknown keys."""
     for name in ("docker-compose.yml", "docker-compose.members.yml"):
         done = check("compose", ROOT / name)
         assert done.returncode == 0, done.stderr

@@ -32,7 +32,7 @@ def example(name: str, *sets: str) -> Objects:
     return objects(template("--values", CHART.parent / f"examples/{name}.yaml", *words))
 
 
-def test_members_share_a_store_and_have_names_of_their_own(tmp_path: Path) -> None:
+def test_members_share_a_store_and_have_own_names(tmp_path: Path) -> None:
     """Each pod advertises its name in the headless service, and stores nothing on a volume."""
     found = example("members")
     wanted = only(found, "StatefulSet")
@@ -56,14 +56,14 @@ def test_members_share_a_store_and_have_names_of_their_own(tmp_path: Path) -> No
     assert headless["selector"].items() <= wanted["spec"]["template"]["metadata"]["labels"].items()
 
 
-def test_plain_http_is_advertised_as_such(tmp_path: Path) -> None:
-    """Other members ask by the scheme that is served."""
+def test_plain_http_is_advertised(tmp_path: Path) -> None:
+    """Other members use the scheme that is served."""
     coordination = settings(example("members", "http.insecure=true"), tmp_path).coordination
     assert coordination is not None
     assert coordination.advertise_http.startswith("http://")
 
 
-def test_members_have_the_rights_that_they_use_and_no_others() -> None:
+def test_members_have_the_rights_that_they_use() -> None:
     """The Role has the verbs of the calls that are made, and one Secret may be read."""
     found = example("members")
     role, binding = only(found, "Role"), only(found, "RoleBinding")
@@ -85,7 +85,7 @@ def test_members_have_the_rights_that_they_use_and_no_others() -> None:
 
 
 def test_an_etcd_needs_no_rights_in_the_cluster(tmp_path: Path) -> None:
-    """Its members have no token, and the certificates of its secret."""
+    """Members with an etcd have no token, and the certificates of its secret."""
     found = example("etcd")
     assert not [one for one in found if one["kind"] in ("Role", "RoleBinding")]
     assert pod(found)["automountServiceAccountToken"] is False
@@ -96,7 +96,7 @@ def test_an_etcd_needs_no_rights_in_the_cluster(tmp_path: Path) -> None:
     assert constraint["topologyKey"] == "topology.kubernetes.io/zone"
 
 
-def test_one_core_has_none_of_it() -> None:
+def test_a_single_core_has_no_parts_of_members() -> None:
     """Without members there are no rights, no token and no spread."""
     found = objects(template())
     assert not [one for one in found if one["kind"] in ("Role", "RoleBinding", "PodDisruptionBudget")]
@@ -106,7 +106,7 @@ def test_one_core_has_none_of_it() -> None:
 
 
 def test_members_are_spread_and_evicted_one_by_one() -> None:
-    """A lost host has one member, and a drained node waits for the others."""
+    """A lost host has one member, and a drained node waits for the other members."""
     found = example("members")
     spread = {one["topologyKey"]: one for one in pod(found)["topologySpreadConstraints"]}
     assert spread["kubernetes.io/hostname"]["whenUnsatisfiable"] == "DoNotSchedule"
@@ -117,8 +117,8 @@ def test_members_are_spread_and_evicted_one_by_one() -> None:
     assert "minAvailable" not in budget
 
 
-def test_members_reach_each_other_through_the_network_policy() -> None:
-    """Where some peers are named, members are too; and they reach names and the API server."""
+def test_the_network_policy_admits_members() -> None:
+    """Where peers are named, members are too; and they reach names and the API server."""
     policy = only(example("members"), "NetworkPolicy")["spec"]
     own = {"podSelector": {"matchLabels": LABELS}}
     sources = {rule["ports"][0]["port"]: rule.get("from") for rule in policy["ingress"]}
@@ -131,7 +131,7 @@ def test_members_reach_each_other_through_the_network_policy() -> None:
     assert {port["port"] for rule in etcd["egress"] for port in rule["ports"]} == {"grpc", "http", 53, 2379}
 
 
-def test_clients_reach_any_member() -> None:
+def test_the_service_selects_all_members() -> None:
     """The service selects all members."""
     found = example("members")
     labels = only(found, "StatefulSet")["spec"]["template"]["metadata"]["labels"]

@@ -1,4 +1,4 @@
-"""The composition: its references exist, its commands are valid, and no port is open."""
+"""The composition: all that it refers to exists, its commands are valid, and ports are local."""
 
 import re
 from pathlib import Path
@@ -19,7 +19,7 @@ ONCE, DASHBOARD = "certificates", "dashboard"
 
 @pytest.mark.parametrize("name", SERVICES)
 def test_every_service_is_hardened(name: str) -> None:
-    """Each has all settings of `x-hardened`, among them a read-only root and no privileges."""
+    """Each service has all settings of `x-hardened`, such as a read-only root and no privileges."""
     hardened = composition()["x-hardened"]
     assert hardened["read_only"] is True
     assert hardened["cap_drop"] == ["ALL"]
@@ -31,14 +31,14 @@ def test_every_service_is_hardened(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SERVICES)
-def test_no_service_takes_the_memory_of_the_machine(name: str) -> None:
-    """Each has a limit of memory, and no swap beyond it."""
+def test_every_service_has_a_limit_of_memory(name: str) -> None:
+    """Each service has a limit of memory, and no swap beyond it."""
     service = SERVICES[name]
     assert re.fullmatch(r"[1-9]\d*[mg]", service["mem_limit"])
     assert service["memswap_limit"] == service["mem_limit"]
 
 
-def test_images_of_others_have_a_version() -> None:
+def test_foreign_images_have_a_version() -> None:
     """Foreign images are pinned by a tag, and none by a moving one."""
     images = [service["image"] for service in SERVICES.values() if service["image"] != OURS]
     assert images
@@ -46,7 +46,7 @@ def test_images_of_others_have_a_version() -> None:
 
 
 def test_the_image_is_built_once() -> None:
-    """One service builds it, the others use that image without a registry, and all wait for it."""
+    """One service builds the image; the others use it without a registry, and wait for it."""
     policies = {name: it["pull_policy"] for name, it in SERVICES.items() if it["image"] == OURS}
     assert policies == {ONCE: "build"} | dict.fromkeys([DASHBOARD, *ours()], "never")
     assert [name for name, service in SERVICES.items() if "build" in service] == [ONCE]
@@ -56,12 +56,12 @@ def test_the_image_is_built_once() -> None:
 
 
 def needed(name: str) -> set[str]:
-    """The services that are started with one, because it waits for them."""
+    """The services that are started with this one, because it waits for them."""
     found = set(SERVICES[name].get("depends_on", ()))
     return found.union(*map(needed, found))
 
 
-def test_ports_are_open_to_this_machine_only() -> None:
+def test_ports_are_local() -> None:
     """No port is published beyond loopback, and none twice."""
     published = [port for service in SERVICES.values() for port in service.get("ports", [])]
     assert published
@@ -69,7 +69,7 @@ def test_ports_are_open_to_this_machine_only() -> None:
     assert len(set(published)) == len(published)
 
 
-def test_what_is_mounted_is_there() -> None:
+def test_mounted_files_exist() -> None:
     """Files are in the checkout and cannot be written; volumes are declared, and each is used."""
     mounted = [mount for service in SERVICES.values() for mount in mounts(service)]
     assert all((ROOT / mount.source).exists() and mount.read_only for mount in mounted if not mount.is_volume)
@@ -94,15 +94,15 @@ def test_what_is_mounted_is_there() -> None:
         ("web", []),
     ],
 )
-def test_what_is_written_has_a_place(name: str, written: list[str]) -> None:
-    """Roots are read-only: a database is on a volume, files of the moment are in memory."""
+def test_written_files_have_a_place(name: str, written: list[str]) -> None:
+    """Roots are read-only: a database is on a volume, and temporary files are in memory."""
     service = SERVICES[name]
     volumes = [mount.path for mount in mounts(service) if not mount.read_only]
     assert sorted([*volumes, *service.get("tmpfs", ())]) == written
 
 
 def test_no_key_is_in_the_checkout() -> None:
-    """Keys are generated where they are used: none is in the folders of the composition."""
+    """Keys are generated where they are used; the folders of the composition have none."""
     files = [path for path in (ROOT / "deploy").rglob("*") if path.is_file()]
     files = [path for path in files if path.suffix not in (".pyc", ".whl")]
     assert not [path for path in files if path.suffix in (".key", ".pem", ".crt", ".p12")]
@@ -110,7 +110,7 @@ def test_no_key_is_in_the_checkout() -> None:
 
 
 @pytest.mark.parametrize("name", ours())
-def test_commands_are_understood(name: str) -> None:
+def test_commands_are_valid(name: str) -> None:
     """Each command is valid, and those of servers have valid settings."""
     command = SERVICES[name]["command"]
     args = parser_for(command[0]).parse_args(command)
@@ -119,8 +119,8 @@ def test_commands_are_understood(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ours())
-def test_variables_are_understood(name: str) -> None:
-    """Each variable is one of the commands', and names a certificate that is made."""
+def test_variables_are_valid(name: str) -> None:
+    """Each variable is one of the commands', and names a generated certificate."""
     environment: dict[str, str] = SERVICES[name]["environment"]
     assert environment.keys() <= set(VARIABLES.values())
     [folder, *made] = SERVICES[ONCE]["command"]
@@ -129,8 +129,8 @@ def test_variables_are_understood(name: str) -> None:
     assert all(str(file.parent) == folder and file.stem in (*made, "ca") for file in files)
 
 
-def test_everybody_finds_the_core() -> None:
-    """RMs, the web UI and Prometheus ask the core where it listens, RMs and UI once it is well."""
+def test_clients_find_the_core() -> None:
+    """RMs, the web UI and Prometheus use the core's addresses; RMs and UI wait until it is ready."""
     core = settings_of(parser_for("serve").parse_args(SERVICES["core"]["command"]))
     assert core.http is not None
     grpc, http = f"core:{core.listen.port}", f"core:{core.http.port}"
@@ -143,7 +143,7 @@ def test_everybody_finds_the_core() -> None:
     assert all(SERVICES[name]["depends_on"] == {"core": {"condition": "service_healthy"}} for name in waiting)
 
 
-def test_grafana_finds_what_it_shows() -> None:
+def test_grafana_finds_its_dashboard() -> None:
     """The dashboard and the data source are in Grafana's folders, and no login is needed."""
     grafana = SERVICES["grafana"]
     folders = {mount.path: ROOT / mount.source for mount in mounts(grafana) if mount.read_only}

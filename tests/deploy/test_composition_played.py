@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.needs("opens
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def play(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Play]:
-    """Certificates, core and RMs of the composition, with allocations."""
+    """The certificates, core and RMs of the composition, with allocations."""
     async with Play(tmp_path_factory.mktemp("composition")) as play:
         assert await play.certificates() == ("certificates: made for core batch services research operator\n")
         await play.core()
@@ -32,7 +32,7 @@ async def play(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Play]:
 
 
 async def until(wanted: object, look: Callable[[], Awaitable[object]]) -> None:
-    """Poll until the wanted value is reached."""
+    """Poll until the value is reached."""
     async with asyncio.timeout(PATIENCE):
         while (found := await look()) != wanted:
             LOG.debug("there is %s", found)
@@ -40,7 +40,7 @@ async def until(wanted: object, look: Callable[[], Awaitable[object]]) -> None:
 
 
 async def get(url: str) -> str:
-    """The body of an answer that is a success."""
+    """The body of a successful answer."""
     async with aiohttp.ClientSession() as client, client.get(url) as answer:
         assert answer.status == 200, url
         return await answer.text()
@@ -56,14 +56,14 @@ def scraped(play: Play) -> str:
 
 
 async def busy(play: Play) -> set[str]:
-    """The RMs with allocations, as a scrape has them."""
+    """The RMs with allocations in a scrape."""
     found = re.findall(
         r'^licorne_allocations\{.*rm="(\w+)".*\} (\S+)$', await get(scraped(play)), re.MULTILINE
     )
     return {name for name, number in found if float(number)}
 
 
-async def test_certificates_are_made_once(play: Play) -> None:
+async def test_certificates_are_generated_once(play: Play) -> None:
     """After a restart of the composition they are unchanged; after damage all are generated again."""
     folder = play.folder / "tls"
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
@@ -74,8 +74,8 @@ async def test_certificates_are_made_once(play: Play) -> None:
 
 
 @pytest.mark.parametrize("damage", ["other authority", "missing key", "another name"])
-async def test_certificates_fit_together(damage: str, tmp_path: Path) -> None:
-    """Incomplete or missing certificates are generated: all are of one authority."""
+async def test_certificates_are_of_one_authority(damage: str, tmp_path: Path) -> None:
+    """Incomplete or missing certificates are generated anew, all of one authority."""
     async with Play(tmp_path) as play:
         await play.certificates()
         folder = tmp_path / "tls"
@@ -92,14 +92,14 @@ async def test_certificates_fit_together(damage: str, tmp_path: Path) -> None:
             assert await play.run(made, "openssl", "verify", "-CAfile", f"{folder}/ca.pem", file)
 
 
-async def test_the_dashboard_is_drawn(play: Play) -> None:
+async def test_the_dashboard_is_generated(play: Play) -> None:
     """The dashboard is on the volume that Grafana reads."""
     await play.finish("dashboard")
     drawn = play.folder / "dashboards/licorne.json"
     assert json.loads(drawn.read_text("utf-8")) == dashboard()
 
 
-async def test_operator_sees_all(play: Play) -> None:
+async def test_commands_run_as_the_operator(play: Play) -> None:
     """`docker compose exec core licorne ...` is the operator, and the server's name is right."""
     core = services()["core"]
     shown = json.loads(await play.run(core, *LICORNE, "rms", "-o", "json"))["rms"]
@@ -112,21 +112,21 @@ async def test_operator_sees_all(play: Play) -> None:
     assert named
 
 
-async def test_web_ui_is_answered(play: Play) -> None:
+async def test_the_web_ui_is_answered(play: Play) -> None:
     """Requests passed on by the web UI are answered without a certificate."""
     url = play.here(services()["web"], services()["web"]["environment"]["PROXY_URL"])
     partitions = json.loads(await get(f"{url}/ws/v1/partitions"))
     assert len(partitions) == 3
 
 
-async def test_configurations_are_kept(play: Play) -> None:
-    """The state dir is on its volume."""
+async def test_configurations_survive(play: Play) -> None:
+    """The state directory is on its volume."""
     assert list((play.folder / "state").iterdir())
 
 
 @pytest.mark.promtool
 async def test_prometheus_has_data(play: Play) -> None:
-    """Prometheus as it is composed scrapes the core, and panels of the dashboard have lines."""
+    """Prometheus of the composition scrapes the core, and panels of the dashboard have lines."""
     url = await prometheus(play)
     await until(["up"], lambda: health(url))
     rules = json.loads(await get(f"{url}/api/v1/rules?type=alert"))["data"]["groups"]
@@ -143,13 +143,13 @@ async def test_prometheus_has_data(play: Play) -> None:
 
 
 async def health(url: str) -> list[str]:
-    """How the targets are that are scraped."""
+    """The health of the scraped targets."""
     read = json.loads(await get(f"{url}/api/v1/targets?state=active"))
     return [target["health"] for target in read["data"]["activeTargets"]]
 
 
 async def prometheus(play: Play) -> str:
-    """Start Prometheus with the composition's command; return its address."""
+    """Start Prometheus with the composition's command; returns its address."""
     service = dict(services()["prometheus"])
     folder = play.folder / "mounted"
     folder.mkdir()
@@ -157,7 +157,7 @@ async def prometheus(play: Play) -> str:
         if not mount.is_volume:
             for file in play.place(mount).iterdir():
                 text = play.here(service, file.read_text("utf-8"))
-                # Once a second, so that nobody waits long for the first one.
+                # Once a second, so that the first scrape is soon.
                 (folder / file.name).write_text(text.replace("interval: 15s", "interval: 1s"))
             service["command"] = [word.replace(mount.path, str(folder)) for word in service["command"]]
     service["command"] = [*service["command"], "--web.listen-address=127.0.0.1:0"]

@@ -24,7 +24,7 @@ FIRST = {
 """What is asked first when something is wrong: the numbers at the top."""
 
 
-def test_rows_are_all_there() -> None:
+def test_all_rows_have_panels() -> None:
     """Every row has its heading, in order; the first one is open, and the others have their panels inside."""
     top = dashboard()["panels"]
     rows = [panel for panel in top if panel["type"] == "row"]
@@ -50,7 +50,7 @@ def test_links_lead_to_runbooks_and_to_the_page() -> None:
 
 
 def test_changes_are_marked() -> None:
-    """Restarts and configurations are marks in all panels, of the chosen instances and RMs."""
+    """Restarts and configurations are marks in all panels, of the selected instances and RMs."""
     marks = {one["name"]: one for one in dashboard()["annotations"]["list"]}
     assert marks.keys() == {"Restarts", "Configurations"}
     for one in marks.values():
@@ -58,7 +58,7 @@ def test_changes_are_marked() -> None:
         assert one["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
 
 
-def test_latency_has_heat_maps() -> None:
+def test_latencies_are_heat_maps() -> None:
     """Buckets are queried as such, with their bounds as legends."""
     maps = [panel for panel in panels() if panel["type"] == "heatmap"]
     assert {"Ask to allocation, all", "Turns, all", "Loop delay, all"} <= {panel["title"] for panel in maps}
@@ -68,8 +68,8 @@ def test_latency_has_heat_maps() -> None:
         assert "_bucket{" in target["expr"]
 
 
-def test_panels_have_places_of_their_own() -> None:
-    """Ids are unique, no panel is wider than the grid, and no two lie on one another."""
+def test_panels_do_not_overlap() -> None:
+    """Ids are unique, no panel is wider than the grid, and no two overlap."""
     top = dashboard()["panels"]
     every = [one for panel in top for one in (panel, *panel.get("panels", ()))]
     assert len({panel["id"] for panel in every}) == len(every)
@@ -86,8 +86,8 @@ def test_panels_have_places_of_their_own() -> None:
     assert not overlaps
 
 
-def test_panels_say_what_they_show() -> None:
-    """Every panel has a description, a unit and something to ask for, from the chosen source."""
+def test_panels_have_descriptions() -> None:
+    """Every panel has a description, a unit and a query, of the selected source."""
     for panel in panels():
         assert panel["title"]
         assert panel["description"].endswith(".")
@@ -101,10 +101,10 @@ def test_panels_say_what_they_show() -> None:
         assert target["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
 
 
-def test_variables_are_known() -> None:
+def test_variables_are_defined() -> None:
     """Every variable in an expression is defined by the dashboard, before its use.
 
-    Grafana's own ones begin with two underscores.
+    Grafana's own variables begin with two underscores.
     """
     known = {variable["name"] for variable in dashboard()["templating"]["list"]}
     for title, target in targets():
@@ -118,16 +118,16 @@ def test_variables_are_known() -> None:
     assert before == known == {*re.findall(r"\$\{?([a-z]\w+)", json.dumps(dashboard()))}
 
 
-def test_every_panel_can_be_narrowed_down() -> None:
-    """Every expression is about the chosen instances: two servers are never mixed unasked."""
+def test_panels_are_restricted_to_instances() -> None:
+    """Every expression is about the selected instances, so that two servers are never mixed."""
     for title, target in targets():
         selectors = re.findall(r"\{([^{}]*)\}", target["expr"])
         assert selectors, title
         assert all('instance=~"$instance"' in selector for selector in selectors), title
 
 
-def test_a_chart_is_packed_with_it() -> None:
-    """`make chart` draws the file where the template reads it, before Helm packs the chart."""
+def test_the_chart_includes_the_dashboard() -> None:
+    """`make chart` generates the file where the template reads it, before Helm packs the chart."""
     panels = "deploy/grafana/panels.yml"
     done = subprocess.run(
         ["make", "--dry-run", f"--what-if={panels}", "chart"],

@@ -1,4 +1,4 @@
-"""The image, built and run as the documents say, and the composition with it; by podman."""
+"""The image, built and run as documented, and the composition with it, by podman."""
 
 import json
 import os
@@ -32,7 +32,7 @@ PROJECT = "licorne-tested"
 
 @pytest.fixture(scope="module")
 def engine() -> Iterator[Podman]:
-    """A store with the image in it."""
+    """A store of podman with the image."""
     with podman() as own:
         make = partial(own.program, "make", "--no-print-directory", "ENGINE=podman", seconds=BUILD_SECONDS)
         if BASE.startswith("localhost/"):
@@ -44,7 +44,7 @@ def engine() -> Iterator[Podman]:
 
 @pytest.fixture(scope="module")
 def core(engine: Podman) -> str:
-    """The server of `docs/installing.md`, hardened; its ports here are any that are free."""
+    """The server of `docs/installing.md`, hardened, with free ports."""
     text = (ROOT / "docs/installing.md").read_text("utf-8").replace("\\\n", " ")
     [command] = re.findall("^docker (run .*)", text, re.MULTILINE)
     for port in PORTS:
@@ -56,14 +56,14 @@ def core(engine: Podman) -> str:
 
 
 def check(engine: Podman) -> list[str]:
-    """The command with which the image asks how it is."""
+    """The command of the image's health check."""
     kind, *command = map(str, engine.inspect("licorne", "image")["Healthcheck"]["Test"])
     assert kind == "CMD"
     return command
 
 
 def until(look: Callable[[], object]) -> None:
-    """Look again and again, until it is so."""
+    """Poll until the condition holds."""
     end = time.monotonic() + PATIENCE
     while not look():
         assert time.monotonic() < end
@@ -71,7 +71,7 @@ def until(look: Callable[[], object]) -> None:
 
 
 def get(engine: Podman, name: str, path: str) -> str:
-    """An answer over HTTP that is a success, from outside of the container."""
+    """The body of a successful HTTP answer, requested from outside of the container."""
     with urlopen(f"http://{engine.published(name, 9080)}{path}", timeout=PATIENCE) as answer:
         assert answer.status == 200
         text: str = answer.read().decode()
@@ -79,20 +79,20 @@ def get(engine: Podman, name: str, path: str) -> str:
 
 
 def gauge(engine: Podman, name: str, pattern: str) -> float:
-    """The first value of a scrape whose name and labels match; 0 if there is none."""
+    """The first value of a scrape whose name and labels match, or 0."""
     found = re.search(rf"^{pattern} (\S+)$", get(engine, name, "/metrics"), re.MULTILINE)
     return float(found[1]) if found else 0.0
 
 
-def test_the_image_keeps_what_the_dockerfile_says(engine: Podman) -> None:
-    """User, signal and health check survive the build: the form of images is one that has them."""
+def test_the_image_has_the_settings_of_the_dockerfile(engine: Podman) -> None:
+    """User, signal and health check survive the build, because the format of the image has them."""
     config = engine.inspect("licorne", "image")["Config"]
     assert config["User"] == "10001:10001"
     assert config["StopSignal"] == "SIGTERM"
     assert check(engine) == ["licorne", "healthcheck"]
 
 
-def test_the_image_has_the_compiled_form_and_nothing_of_its_build(engine: Podman) -> None:
+def test_the_image_is_compiled_without_build_tools(engine: Podman) -> None:
     """It reports the compiled form; compiler, headers and pip's inputs are not in it."""
     said = engine("run", "--rm", "licorne", "version", "--client")
     assert ", compiled, " in said
@@ -113,7 +113,7 @@ def test_the_server_has_no_privileges(engine: Podman, core: str) -> None:
     assert gauge(engine, core, "licorne_memory_limit_bytes") == pytest.approx(0.8 * 2**30)
 
 
-def test_the_server_says_that_it_is_well(engine: Podman, core: str) -> None:
+def test_the_server_is_healthy(engine: Podman, core: str) -> None:
     """The image's check passes in the container, and the probes do from outside."""
     engine("healthcheck", "run", core)
     for path in ("/livez", "/readyz"):
@@ -121,13 +121,13 @@ def test_the_server_says_that_it_is_well(engine: Podman, core: str) -> None:
 
 
 def test_an_rm_in_another_container_gets_allocations(engine: Podman, core: str) -> None:
-    """It finds the server by its name, and the server's metrics have its allocations."""
+    """An RM finds the server by its name, and the server's metrics have its allocations."""
     engine(*shlex.split(f"run --detach --name rm --network {NETWORK} licorne fake-rm --target {core}:7070"))
     until(lambda: gauge(engine, core, r'licorne_allocations\{.*rm="batch".*\}'))
 
 
-def test_the_server_ends_by_itself(engine: Podman, core: str) -> None:
-    """On SIGTERM it drains and exits successfully, within its time: it is not killed."""
+def test_the_server_stops_in_order(engine: Podman, core: str) -> None:
+    """On SIGTERM it drains and exits successfully in time, and is not killed."""
     engine("stop", core)
     state = engine.inspect(core)["State"]
     assert (state["Status"], state["ExitCode"], state["OOMKilled"]) == ("exited", 0, False)
@@ -137,7 +137,7 @@ def test_the_server_ends_by_itself(engine: Podman, core: str) -> None:
 
 @pytest.fixture(scope="module")
 def composition(engine: Podman, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
-    """`docker-compose.yml` as it is, but for its ports here, which are any that are free."""
+    """`docker-compose.yml` with free ports."""
     free = tmp_path_factory.mktemp("composition") / "ports.yml"
     ports = json.dumps([f"127.0.0.1::{port}" for port in PORTS])
     free.write_text(f"services: {{core: {{ports: !override {ports}}}}}\n")
@@ -170,8 +170,8 @@ def test_the_composition_runs(engine: Podman, composition: Callable[..., str]) -
     assert engine.inspect(core)["HostConfig"]["Memory"] == 2**30
 
 
-def test_the_composition_leaves_nothing(engine: Podman, composition: Callable[..., str]) -> None:
-    """With its volumes it is removed completely: containers, networks and volumes."""
+def test_the_composition_is_removed_completely(engine: Podman, composition: Callable[..., str]) -> None:
+    """With its volumes it is removed: containers, networks and volumes."""
     composition("up", "--detach", "--no-build", "core")
     composition("down", "--volumes")
     assert engine("ps", "--all", "--quiet", "--filter", f"label=com.docker.compose.project={PROJECT}") == ""

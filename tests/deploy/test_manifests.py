@@ -1,4 +1,4 @@
-"""The plain manifests start a server that is safe, and can be reached where they say."""
+"""The plain manifests start a safe server at the ports that they name."""
 
 import asyncio
 import json
@@ -35,8 +35,8 @@ from support.patience import PATIENCE
 FOUND = objects((PLAIN / "licorne.yaml").read_text("utf-8"))
 
 
-def test_arguments_are_taken(tmp_path: Path) -> None:
-    """The real command accepts them: TLS, client authorities, plain HTTP for metrics alone."""
+def test_arguments_are_valid(tmp_path: Path) -> None:
+    """The real command accepts them: TLS, client authorities, and plain HTTP for metrics only."""
     read = settings(FOUND, tmp_path)
     assert read.tls is not None
     assert read.tls.client_ca is not None
@@ -46,7 +46,7 @@ def test_arguments_are_taken(tmp_path: Path) -> None:
     assert read.watch_config
 
 
-def test_ports_are_where_the_server_listens(tmp_path: Path) -> None:
+def test_ports_are_those_of_the_server(tmp_path: Path) -> None:
     """Container, service and probes name the ports of the arguments, and the scheme is right."""
     read = settings(FOUND, tmp_path)
     assert read.http is not None
@@ -79,12 +79,12 @@ def test_files_are_mounted(tmp_path: Path) -> None:
     assert not unmounted(FOUND)
     writable = {path for path, mount in mounted.items() if not mount.get("readOnly")}
     assert writable == {str(settings(FOUND, tmp_path).state_dir), "/tmp"}
-    # A part of a folder that is mounted by itself would never see a change.
+    # A part of a folder that is mounted by itself would never get a change.
     assert not any("subPath" in mount for mount in mounted.values())
 
 
-def test_pod_is_confined() -> None:
-    """No root, no privileges, no token of an account, no more memory than its limit."""
+def test_the_pod_is_confined() -> None:
+    """The pod has no root, no privileges, no token of an account, and a limit of memory."""
     spec, container = pod(FOUND), core(FOUND)
     assert spec["securityContext"]["runAsNonRoot"] is True
     assert spec["securityContext"]["runAsUser"] == 10001
@@ -100,7 +100,7 @@ def test_pod_is_confined() -> None:
     assert only(FOUND, "StatefulSet")["spec"]["replicas"] == 1
 
 
-def test_image_has_the_version_of_the_server() -> None:
+def test_the_image_has_the_version_of_the_server() -> None:
     """The chart, the manifests and the source are of one version."""
     pyproject = (ROOT / "pyproject.toml").read_text("utf-8")
     version = yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"]
@@ -109,7 +109,7 @@ def test_image_has_the_version_of_the_server() -> None:
     assert f'newTag: "{version}"' in (PLAIN / "kustomization.yaml").read_text()
 
 
-def test_queues_are_a_configuration() -> None:
+def test_the_queues_of_the_chart_are_valid() -> None:
     """The queues of the chart are valid without a warning."""
     text = only(FOUND, "ConfigMap", "licorne")["data"]["queues.yaml"]
     assert load(text, strict=True).warnings == ()
@@ -120,7 +120,7 @@ def test_every_value_is_in_the_schema() -> None:
     schema = json.loads((CHART / "values.schema.json").read_text())
     values = yaml.safe_load((CHART / "values.yaml").read_text())
     known = dict(leaves(schema, schema["definitions"]))
-    # Helm adds it for charts of which this one is a part.
+    # Helm adds this key for a chart that is a part of another one.
     assert known.pop("global")
     for path, default in known.items():
         value = values
@@ -143,7 +143,7 @@ def leaves(schema: Mapping[str, Any], named: Mapping[str, Any]) -> Iterator[tupl
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def started(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[dict[str, str]]:
-    """The pod's command, on loopback, with certificates as a secret has them; its addresses."""
+    """The pod's command on loopback, with certificates as in a secret, and its addresses."""
     folder = tmp_path_factory.mktemp("pod")
     made = await asyncio.create_subprocess_exec(
         *("sh", ROOT / "deploy/certificates.sh", folder, "licorne", "batch"),
@@ -198,7 +198,7 @@ async def test_probes_and_scrapes_are_answered(started: dict[str, str]) -> None:
 
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.needs("openssl")
-async def test_rms_are_known_by_their_certificates(started: dict[str, str]) -> None:
+async def test_rms_are_identified_by_their_certificates(started: dict[str, str]) -> None:
     """An RM with a certificate of the secret's authority gets the queues of the config map."""
     folder = Path(started["folder"])
     tls = TlsConfig(

@@ -1,4 +1,4 @@
-"""The composition of members: its commands start, and its members find each other and their store."""
+"""The composition of members: its commands start, and members find each other and their store."""
 
 from typing import Any
 
@@ -23,8 +23,8 @@ def settings(service: dict[str, Any]) -> Settings:
     return read
 
 
-def test_members_share_a_store_that_is_there() -> None:
-    """Each names the etcd of the composition, at its port, and all have one prefix."""
+def test_members_share_the_etcd_of_the_composition() -> None:
+    """Each names the etcd of the composition at its port, and all have one prefix."""
     found = {settings(service).coordination for service in MEMBERS.values()}
     stores = {(store.hosts, store.prefix) for store in found if store is not None}
     assert stores == {(("etcd:2379",), "licorne")}
@@ -45,7 +45,7 @@ def test_members_advertise_their_own_names() -> None:
 
 
 def test_rms_dial_any_member() -> None:
-    """An RM names none of the members, so that it outlives each of them."""
+    """An RM names none of the members, so that it survives the loss of each."""
     rms = {name: service for name, service in SERVICES.items() if "--world" in service.get("command", ())}
     assert len(rms) == 3
     for name, service in rms.items():
@@ -54,6 +54,6 @@ def test_rms_dial_any_member() -> None:
 
 
 def test_a_member_has_time_to_drain() -> None:
-    """It is not killed before its RMs have left."""
+    """A member is not killed before its RMs have left."""
     for service in MEMBERS.values():
         assert int(service["stop_grace_period"].removesuffix("s")) > settings(service).drain

@@ -32,8 +32,8 @@ def samples(exposition: str) -> Iterator[tuple[str, set[str], float]]:
             yield name, set(re.findall(r'(\w+)="', labels)), float(value)
 
 
-async def test_every_metric_has_samples(exposition: str) -> None:
-    """An alert or a panel with a missing metric would be silent for ever."""
+async def test_every_metric_exists(exposition: str) -> None:
+    """Each metric of an alert or a panel has a sample on a real server."""
     there = {name for name, _, _ in samples(exposition)}
 
     missing = {name: readers for name, readers in all_metrics().items() if name not in there | ELSEWHERE}
@@ -41,8 +41,8 @@ async def test_every_metric_has_samples(exposition: str) -> None:
     assert not missing
 
 
-async def test_every_label_is_there(exposition: str) -> None:
-    """Every label by which a panel names its lines is one that a metric of it has."""
+async def test_every_label_exists(exposition: str) -> None:
+    """Every label by which a panel names its lines is one that its metric has."""
     labels: dict[str, set[str]] = {}
     for name, found, _ in samples(exposition):
         labels.setdefault(name, {"instance", "job"}).update(found)
@@ -57,8 +57,8 @@ async def test_every_label_is_there(exposition: str) -> None:
     assert not wrong
 
 
-async def test_the_first_scrape_fires_no_alert_for_want_of_a_limit(exposition: str) -> None:
-    """Bounds in alerts exist from the start, and are no zeros."""
+async def test_a_first_scrape_fires_no_alert(exposition: str) -> None:
+    """Bounds in alerts exist from the start, and are not zero."""
     bounds = {"licorne_rm_outbox_max_bytes", "licorne_rm_items_max"}
     assert bounds <= {name for rule in alerts().values() for name in metrics_of(rule["expr"])}
     found = {name: value for name, _, value in samples(exposition) if name in bounds}

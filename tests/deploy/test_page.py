@@ -1,4 +1,4 @@
-"""The page on metrics has every metric that a server shows, with its type, labels and bounds."""
+"""The page on metrics has every metric of a server, with its type, labels and bounds."""
 
 import re
 from collections import defaultdict
@@ -35,7 +35,7 @@ NAMED_QUEUE = re.compile(r"yunikorn_root_.*_queue_(app|resource|container)|yunik
 
 
 def rows() -> dict[str, tuple[str, set[str], str]]:
-    """Every name on the page with its type, the labels of its section and the cell of others."""
+    """Every name on the page with its type, the labels of its section and its other labels."""
     found = {}
     for title, labels in SECTIONS.items():
         for names, kind, _, others in PAGE.table(title):
@@ -81,7 +81,7 @@ async def test_every_metric_is_on_the_page(exposition: str) -> None:
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_every_row_is_a_metric(exposition: str) -> None:
-    """The page has no metric that a server does not show."""
+    """The page has no metric that a server does not have."""
     types, _ = shown(exposition)
     for name in rows().keys() - ONLY_WITH_TLS - ONLY_WITH_MEMBERS:
         pattern = re.escape(name).replace("<resource>", r"\w+").replace("…", ".*")
@@ -106,7 +106,7 @@ def test_bounds_are_those_of_the_source() -> None:
 
 
 def test_reasons_are_those_of_the_source() -> None:
-    """Every code of why asks wait has a meaning and a remedy, and every code of rejections a usual cause."""
+    """Every code of a waiting ask has a meaning and a remedy, and every code of rejections a usual cause."""
     told = {code for row in TROUBLES.table("Work does not start") for code in code_spans(row[0])}
     assert set(REASONS) <= told, "docs/troubleshooting.md says what to do about each"
     words = set(re.findall(r"^  ([A-Z_]+): ", CODES_IN_WORDS.read_text(encoding="utf-8"), re.MULTILINE))

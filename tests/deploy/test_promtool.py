@@ -1,4 +1,4 @@
-"""Prometheus' own tool finds nothing wrong with the rules, the expressions and a scrape."""
+"""Prometheus' own tool accepts the rules, the expressions and a scrape."""
 
 import subprocess
 from pathlib import Path
@@ -21,8 +21,8 @@ def promtool(*arguments: str, text: str = "", cwd: Path = PROMETHEUS) -> tuple[i
     return done.returncode, done.stdout + done.stderr
 
 
-def test_rules_are_rules() -> None:
-    """The alert rules, and the configuration that names them, are read without a complaint."""
+def test_rules_are_valid() -> None:
+    """The alert rules, and the configuration that names them, are accepted."""
     code, said = promtool("check", "rules", "--lint=all", "--lint-fatal", "alerts.yml")
     assert code == 0, said
     code, said = promtool("check", "config", "prometheus.yml")
@@ -35,8 +35,8 @@ def test_alerts_fire_when_they_should() -> None:
     assert code == 0, said
 
 
-def test_expressions_of_the_dashboard_are_expressions(tmp_path: Path) -> None:
-    """Whatever a panel or a variable asks for, Prometheus can read it."""
+def test_expressions_of_the_dashboard_are_valid(tmp_path: Path) -> None:
+    """Prometheus parses the expression of every panel and variable."""
     asked = [target["expr"] for _, target in targets()] + [query for _, query in queries()]
     rules = [
         {"record": f"asked:{number}", "expr": without_variables(expression)}
@@ -51,7 +51,7 @@ def test_expressions_of_the_dashboard_are_expressions(tmp_path: Path) -> None:
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_scrape_is_well_formed(exposition: str) -> None:
-    """The tool reads a whole scrape, and complains of names only that the older core has chosen."""
+    """The tool accepts a whole scrape, except for names that the older core has chosen."""
     code, said = promtool("check", "metrics", text=exposition)
     complaints = [line for line in said.splitlines() if line.strip()]
     assert code in (0, 3), said

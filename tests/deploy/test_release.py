@@ -1,4 +1,4 @@
-"""The release workflow: its references exist, its actions are pinned, and no other job may write."""
+"""The release workflow: all that it refers to exists, actions are pinned, and rights are minimal."""
 
 import re
 import subprocess
@@ -34,22 +34,22 @@ def scripts() -> list[str]:
     return [line for step in steps() for line in step.get("run", "").splitlines()]
 
 
-def test_it_starts_by_a_tag_alone() -> None:
+def test_only_a_tag_starts_a_release() -> None:
     """A push of a branch, or a pull request, publishes nothing."""
-    # YAML takes the word "on" for a truth value.
+    # YAML reads the word "on" as a truth value.
     assert yaml.safe_load(TEXT)[True] == {"push": {"tags": ["v*.*.*"]}}
 
 
 def test_targets_are_those_of_make() -> None:
-    """Every target that is made is one of the Makefile."""
+    """Every target in the workflow is one of the Makefile."""
     makefile = (ROOT / "Makefile").read_text("utf-8")
     known = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
     made = {target for line in scripts() if line.startswith("make ") for target in line.split()[1:]}
     assert {"test-dist", "sbom", "chart"} <= made <= known
 
 
-def test_each_build_says_when_it_begins_and_when_it_is_done() -> None:
-    """Some take minutes, of which nothing else is seen."""
+def test_each_build_has_messages_at_begin_and_end() -> None:
+    """Some builds take minutes without any other output."""
     command = ["make", "--dry-run", "--no-print-directory", "dist", "CARGO="]
     lines = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
     builds = [line for line in lines if "uv build" in line]
@@ -58,7 +58,7 @@ def test_each_build_says_when_it_begins_and_when_it_is_done() -> None:
         assert re.fullmatch(r"echo 'dist: (.+) \.\.\.'; .*uv build .* && echo 'dist: \1 is done'", line), line
 
 
-def test_files_are_there() -> None:
+def test_files_exist() -> None:
     """Every file of the checkout that a step names exists."""
     words = [word.strip("\"'") for line in scripts() for word in re.split(r"[\s;|]+", line)]
     words += [
@@ -80,7 +80,7 @@ def test_files_are_there() -> None:
 
 
 def test_actions_are_pinned() -> None:
-    """Every action is one of a full version, and the image has the base that is given by its digest."""
+    """Every action has a full version, and the image has the base that is given by its digest."""
     used = [step["uses"] for step in steps() if "uses" in step]
     assert used
     assert [name for name in used if not re.fullmatch(r"[\w-]+/[\w-]+@v\d+\.\d+\.\d+", name)] == []
@@ -104,7 +104,7 @@ def test_published_image_has_the_compiled_transport() -> None:
     assert "compiled" in image["needs"]
     [built] = [step for step in steps() if "maturin-action" in step.get("uses", "")]
     assert "--manifest-path transport/Cargo.toml" in built["with"]["args"]
-    # Without these it takes whatever is newest on the day.
+    # Without these it uses the newest versions of the day.
     for tool in ("maturin-version", "rust-toolchain"):
         assert re.fullmatch(r"v?\d+\.\d+\.\d+", built["with"][tool])
     [build] = [step["with"] for step in image["steps"] if step.get("id") == "build"]
@@ -112,19 +112,19 @@ def test_published_image_has_the_compiled_transport() -> None:
     assert f"-eq {len(build['platforms'].split(','))}" in given
 
 
-def test_nothing_is_put_into_commands() -> None:
+def test_values_are_passed_by_the_environment() -> None:
     """Variables reach commands by their environment, and are not pasted into the text."""
     assert [line for line in scripts() if "${{" in line] == []
 
 
-def test_accounts_are_named_by_the_page() -> None:
+def test_accounts_are_documented() -> None:
     """Every variable and secret is on the page, and no host is in the file."""
     used = set(re.findall(r"\b(?:vars|secrets)\.(\w+)", TEXT))
     assert {name for row in ACCOUNTS.table("Releases") for name in code_spans(row[0])} == used
     assert re.findall(r"\b[\w-]+\.(?:io|com|org|net|dev)\b", TEXT) == []
 
 
-def test_the_chart_gets_the_image_of_the_release() -> None:
+def test_the_chart_gets_the_released_image() -> None:
     """The lines that the workflow replaces are in the chart's values, once each."""
     values = (CHART / "values.yaml").read_text("utf-8").splitlines()
     [line] = [line for line in scripts() if line.startswith("sed -i ")]
@@ -132,7 +132,7 @@ def test_the_chart_gets_the_image_of_the_release() -> None:
     assert [values.count(text.replace("\\", "")) for text in replaced] == [1, 1]
 
 
-def test_what_is_published_is_signed_and_attested() -> None:
+def test_releases_are_signed_and_attested() -> None:
     """Image and chart are signed; contents and provenance of the image are attested."""
     commands = "\n".join(scripts())
     assert 'cosign sign --yes --recursive "$REGISTRY/licorne@$DIGEST"' in commands

@@ -53,7 +53,7 @@ Environment = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def environment(folder: Path, *wanted: str, by_pip: bool = False) -> Environment:
-    """A fresh environment with distributions of `dist/`; runs its programs from its folder.
+    """A new environment with distributions of `dist/`, which runs its programs from its folder.
 
     uv installs them, in a fraction of the time, unless a page uses pip.
     """
@@ -77,7 +77,7 @@ def environment(folder: Path, *wanted: str, by_pip: bool = False) -> Environment
     python = str(folder / "bin/python")
     pip = (python, "-m", "pip", "--quiet") if by_pip else (*uv, "pip")
     at = () if by_pip else ("--python", python)
-    # uv keeps wheels of a folder by their names, and would install what the folder had at an earlier build.
+    # uv caches wheels of a folder by their names, and would install those of an earlier build.
     anew = () if by_pip else (f"--refresh-package={name.replace('_', '-')}" for name in PACKAGES)
     words = ("install", "-c", str(ROOT / "constraints.txt"), *places, *anew, *wanted)
     for one in (words, ("check",)):
@@ -104,13 +104,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Environment:
 
 
 def installed(run: Environment) -> set[str]:
-    """The distributions of an environment, apart from those in every environment."""
+    """The distributions of an environment, without those of every environment."""
     found = run("python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").stdout
     here: list[Distribution] = list(distributions(path=[found.strip()]))
     return {one.name for one in here} - {"pip", "setuptools"}
 
 
-def test_wheels_have_what_is_shipped_and_nothing_else() -> None:
+def test_wheels_have_the_shipped_modules_only() -> None:
     """One pure wheel for each distribution, and one compiled one; no tools, no tests.
 
     No two in one folder have one version: pip would refuse to install them together. The transport, which
@@ -145,7 +145,7 @@ def test_the_client_needs_grpc_and_protobuf(client: Environment) -> None:
 
 
 def test_the_command_line_is_small(command_line: Environment) -> None:
-    """It has no part of the server, says so, and names the distribution of a missing command."""
+    """It has no part of the server, and names the distribution of a missing command."""
     assert installed(command_line) == OF_COMMAND_LINE
     said = command_line("licorne", "version", "--client").stdout
     assert said.endswith("; no server package is installed here\n")
@@ -158,7 +158,7 @@ def test_the_command_line_is_small(command_line: Environment) -> None:
 
 
 def test_pip_installs_the_compiled_server(server: Environment, tmp_path: Path) -> None:
-    """`licorne version` reports the compiled form, also where pip has a choice."""
+    """`licorne version` reports the compiled form, also if pip has a choice."""
     assert ", compiled, " in server("licorne", "version", "--client").stdout
     arguments = ("--find-links", str(DIST), "--find-links", str(PURE), "licorne-server")
     options = ("--quiet", "--no-index", "--no-deps", "--target", str(tmp_path))
@@ -167,7 +167,7 @@ def test_pip_installs_the_compiled_server(server: Environment, tmp_path: Path) -
 
 
 def test_the_server_brings_its_commands(server: Environment) -> None:
-    """Both ways to start a command work, and the demo plays."""
+    """Both ways to start a command work, and the demo runs."""
     assert server("python", "-m", "licorne_server", "--version").stdout.startswith("licorne ")
     shown = server("licorne", "--help").stdout
     assert [name for name in OF_SERVER if f"\n  {name} " not in shown] == []
@@ -198,7 +198,7 @@ def files(tmp_path: Path) -> list[str]:
 async def test_the_command_line_operates_a_server(
     command_line: Environment, server: Environment, files: list[str]
 ) -> None:
-    """Commands over gRPC do their work where the server's package is not installed."""
+    """Commands over gRPC work where the server's package is not installed."""
     queues, wider, job = files
     server("licorne", "validate-config", queues)
     prefix = server("python", "-c", "import sys; print(sys.prefix)").stdout.strip()

@@ -1,4 +1,4 @@
-"""Builds that a server can be compared with, and the messages about others."""
+"""The builds with which a server can be compared, and the messages about others."""
 
 import json
 import os
@@ -25,7 +25,7 @@ def checkout(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_both_are_measured_in_turn() -> None:
+def test_both_builds_are_measured_in_turn() -> None:
     """The JSON has both builds, all runs and the ratios, and bare servers are left out."""
     licorne = (sys.executable, "-m", "licorne_server")
     done = subprocess.run(
@@ -49,8 +49,8 @@ def test_both_are_measured_in_turn() -> None:
 
 
 @pytest.mark.bench
-def test_a_table_of_several_scenarios_has_both_builds(capsys: pytest.CaptureFixture[str]) -> None:
-    """The lines before the table name them."""
+def test_a_table_of_scenarios_has_both_builds(capsys: pytest.CaptureFixture[str]) -> None:
+    """The lines before a table of several scenarios name both builds."""
     assert main(["bench", "core", "shim", *TINY, "--against", sys.executable]) == 0
     this, other, same, header, *rows = capsys.readouterr().out.splitlines()
     assert (this.split()[0], other.split()[0], same.split()[0]) == ("this:", "other:", "Both")
@@ -59,28 +59,28 @@ def test_a_table_of_several_scenarios_has_both_builds(capsys: pytest.CaptureFixt
 
 
 def test_grpc_is_this_server_without_the_transport() -> None:
-    """Its command imports no transport, so that gRPC's own library serves."""
+    """The command for `grpc` imports no transport, so that gRPC's own library serves."""
     installation, _ = compared("grpc")
     assert installation == Installation(HERE.python, grpc=True)
     assert "--grpc" in installation.server()
 
 
 def test_pure_is_this_source_uncompiled() -> None:
-    """It is the same source, whatever form this process has."""
+    """The build `pure` is the same source, whatever form this process has."""
     installation, build = compared("pure")
     assert installation == Installation(HERE.python, pure=True)
     assert (build.form, build.folder) == (PURE, str(ROOT / "core/licorne_core"))
 
 
 def test_a_checkout_is_run_by_its_own_interpreter(checkout: Path) -> None:
-    """By that of its .venv, or by this one where it has none."""
+    """A checkout runs under the interpreter of its .venv, or under this one if it has none."""
     installation, build = compared(str(checkout))
     assert installation == Installation(sys.executable, checkout=checkout)
     assert build.folder == str(checkout / "core/licorne_core")
 
 
 def test_a_checkout_must_run_its_own_sources(checkout: Path) -> None:
-    """An environment that was made for another checkout would measure that one."""
+    """An environment that was made for another checkout would measure that one, and is refused."""
     away = write(checkout / "elsewhere/core/licorne_core/__init__.py").parents[2]
     text = f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n'
     write(away / ".venv/bin/python", text, mode=0o755)
@@ -88,8 +88,8 @@ def test_a_checkout_must_run_its_own_sources(checkout: Path) -> None:
         compared(str(away))
 
 
-def test_a_command_stands_for_its_interpreter(tmp_path: Path) -> None:
-    """The interpreter beside the command, even if that is a link."""
+def test_a_command_selects_its_interpreter(tmp_path: Path) -> None:
+    """The interpreter beside a given command is used, even if the command is a link."""
     command = write(tmp_path / "bin/licorne", mode=0o755)
     text = f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n'
     python = write(tmp_path / "bin/python", text, mode=0o755)
@@ -106,7 +106,7 @@ def test_a_command_stands_for_its_interpreter(tmp_path: Path) -> None:
         (__file__, "is no Python, and there is none beside it"),
     ],
 )
-def test_what_cannot_be_compared_is_said(what: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unusable_build_is_refused(what: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing is measured, and the message has the problem."""
     assert main(["bench", "core", "--against", what]) == 2
     shown = capsys.readouterr()
@@ -119,17 +119,19 @@ def test_what_cannot_be_compared_is_said(what: str, said: str, capsys: pytest.Ca
     ("answer", "shown"),
     [("", "nothing"), ("hello", "hello"), ("[]", "[]"), ("{}", "{}"), ('{"folder": 1}',) * 2],
 )
-def test_a_program_that_is_no_python_is_said(
+def test_a_program_that_is_no_python_is_refused(
     answer: str, shown: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It may exit successfully all the same; the message has its answer."""
+    """A program that is no Python may exit successfully; the message has its answer."""
     program = write(tmp_path / "python", f"#!/bin/sh\necho {shlex.quote(answer)}\n", mode=0o755)
     assert main(["bench", "core", *TINY, "--against", str(program)]) == 2
     said = f"{program} is asked which server it has, and answers:\n{shown}\n"
     assert capsys.readouterr().err == f"licorne: --against: {said}"
 
 
-def test_a_server_that_cannot_be_imported_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_server_that_cannot_be_imported_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The message has the end of Python's output."""
     folder = older(tmp_path, "import nothing_of_this_name")
     assert main(["bench", "core", *TINY, "--against", str(folder)]) == 2
@@ -139,8 +141,8 @@ def test_a_server_that_cannot_be_imported_is_said(tmp_path: Path, capsys: pytest
 
 
 @pytest.mark.slow
-def test_a_server_that_does_not_start_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The message names the server of the two, and has the end of its log."""
+def test_a_server_that_does_not_start_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The message names the one of the two servers, and has the end of its log."""
     folder = older(tmp_path, "import sys\ndef main(_):\n    sys.exit('there is no --http')\n")
     assert main(["bench", "core", *TINY, "--against", str(folder)]) == 2
     shown = capsys.readouterr()

@@ -95,8 +95,8 @@ def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
     "name",
     [pytest.param(name, marks=() if name == SMOKE else pytest.mark.bench) for name in SCENARIOS],
 )
-def test_every_scenario_measures_what_it_promises(name: str) -> None:
-    """The JSON on stdout is whole, and the talk is on stderr."""
+def test_every_scenario_has_its_measures(name: str) -> None:
+    """The JSON on stdout is complete, and progress is printed to stderr."""
     done = bench(name, "--nodes", "20", "--pods", "200", "--seconds", "0.5", "--json")
     assert done.returncode == 0, done.stderr
     printed = json.loads(done.stdout)
@@ -115,8 +115,8 @@ def test_every_scenario_measures_what_it_promises(name: str) -> None:
 
 @pytest.mark.bench
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_every_scenario_takes_one_item_a_request(name: str) -> None:
-    """Requests of any size bring the same allocations."""
+def test_scenarios_accept_one_item_per_request(name: str) -> None:
+    """Requests of any size give the same allocations."""
     done = bench(*(name, "--nodes", "20", "--pods", "200", "--seconds", "0.5"), "--batch", "1", "--json")
     assert done.returncode == 0, done.stderr
     printed = json.loads(done.stdout)
@@ -126,8 +126,8 @@ def test_every_scenario_takes_one_item_a_request(name: str) -> None:
 
 
 @pytest.mark.bench
-def test_bursts_are_run_over_a_session() -> None:
-    """The wire is named in the result."""
+def test_bursts_run_over_a_session() -> None:
+    """The result names the protocol."""
     done = bench("core", "--nodes", "5", "--pods", "50", "--wire", "session", "--json")
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
@@ -137,7 +137,7 @@ def test_bursts_are_run_over_a_session() -> None:
 
 @pytest.mark.bench
 def test_every_placeholder_is_replaced() -> None:
-    """Placeholders and real allocations count, and there is a confirmation for each pair."""
+    """Placeholders and real allocations are counted, with one confirmation for each pair."""
     done = bench("gang", "--nodes", "5", "--pods", "100", "--json")
     assert done.returncode == 0, done.stderr
     [run] = json.loads(done.stdout)["runs"]
@@ -146,8 +146,8 @@ def test_every_placeholder_is_replaced() -> None:
 
 
 @pytest.mark.bench
-def test_every_claim_takes_its_victims() -> None:
-    """No more are stopped than needed, with as many claims as nodes."""
+def test_every_preempting_ask_gets_its_victims() -> None:
+    """No more are stopped than needed, with as many asks as nodes."""
     done = bench("preempt", "--nodes", "20", "--pods", "20", "--json")
     assert done.returncode == 0, done.stderr
     [run] = json.loads(done.stdout)["runs"]
@@ -155,8 +155,8 @@ def test_every_claim_takes_its_victims() -> None:
 
 
 @pytest.mark.bench
-def test_both_wires_are_in_one_table() -> None:
-    """Each has a line, and the echo is beside it."""
+def test_both_protocols_are_in_one_table() -> None:
+    """Each protocol has a line, beside the echo."""
     done = bench("core1", "--nodes", "5", "--pods", "50")
     assert done.returncode == 0, done.stderr
     header, *rows = done.stdout.splitlines()
@@ -167,8 +167,8 @@ def test_both_wires_are_in_one_table() -> None:
 
 
 @pytest.mark.bench
-def test_one_command_has_a_table_of_predicates() -> None:
-    """A named shape is run tagged and not, answered at once and late."""
+def test_the_table_of_predicates_has_all_variants() -> None:
+    """A named shape is run with and without tags, answered at once and late."""
     done = bench("predicates", "--table", "--nodes", "5", "--pods", "100", "--json")
     assert done.returncode == 0, done.stderr
     results = json.loads(done.stdout)
@@ -183,15 +183,15 @@ def test_one_command_has_a_table_of_predicates() -> None:
 
 
 @pytest.mark.bench
-def test_nothing_is_measured_if_every_node_is_refused() -> None:
-    """The answer is an error that says so."""
+def test_a_run_without_accepted_nodes_fails() -> None:
+    """If every node is refused the command fails with this reason."""
     done = bench("predicates", "--nodes", "5", "--pods", "50", "--refuse", "100")
     assert done.returncode == 2
     assert "the RM refuses 100 % of the nodes: that is all 5" in done.stderr
 
 
 @pytest.mark.bench
-def test_runs_are_repeated_and_summed_up() -> None:
+def test_several_runs_are_summarized() -> None:
     """The table has the least, the middle and the greatest of several runs."""
     done = bench("core", "--nodes", "5", "--pods", "50", "--runs", "2", "--sort", "fair")
     assert done.returncode == 0, done.stderr
@@ -203,8 +203,8 @@ def test_runs_are_repeated_and_summed_up() -> None:
 
 
 @pytest.mark.bench
-def test_the_server_can_be_profiled(tmp_path: Path) -> None:
-    """The file is one that pstats reads, and the core is in it."""
+def test_a_profile_of_the_server_is_written(tmp_path: Path) -> None:
+    """The file can be read by pstats, and includes the core."""
     file = tmp_path / "server.prof"
     done = bench("core", "--nodes", "5", "--pods", "50", "--profile", str(file))
     assert done.returncode == 0, done.stderr
@@ -214,10 +214,10 @@ def test_the_server_can_be_profiled(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [(), ("--json",)])
-def test_a_failure_does_not_lose_what_was_measured_before(
+def test_a_failure_keeps_earlier_results(
     options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It is printed as usual, and the exit code is that of the failure."""
+    """Results are printed as usual, and the exit code is that of the failure."""
 
     async def run_once(scenario: Scenario, _: Options) -> Run:
         if scenario.wire is Wire.SESSION:

@@ -1,4 +1,4 @@
-"""The transport alone with the messages of a run."""
+"""The transport alone, with the messages of a run."""
 
 import pytest
 
@@ -12,7 +12,7 @@ ITEMS = [Allocation(allocationKey=f"k{number}", nodeID="n") for number in range(
 
 
 def test_an_answer_has_as_many_items_as_its_request() -> None:
-    """The messages of either wire are complete."""
+    """The messages of both protocols are complete."""
     batches = list(workload.batched(ITEMS, 2))
     over_si = [AllocationResponse.FromString(m) for m in answered(Wire.SI, batches)]
     assert [[*response.new] for response in over_si] == batches
@@ -24,7 +24,7 @@ def test_an_answer_has_as_many_items_as_its_request() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("wire", Wire)
 async def test_the_echo_answers_every_request(wire: Wire) -> None:
-    """The clients of both wires get all that they expect, and the cost is that of real work."""
+    """The clients of both protocols get all that they expect, and the cost is that of real work."""
     shape = SCENARIOS["core1"].scaled(nodes=2, pods=100)
     asks = list(workload.asks(shape))
     if wire is Wire.SI:
@@ -37,7 +37,7 @@ async def test_the_echo_answers_every_request(wire: Wire) -> None:
 
 
 def test_the_echo_answers_each_ask_with_its_allocation() -> None:
-    """One in each message, as the requests have them."""
+    """The echo answers one ask per message, as the requests have them."""
     found = [
         AllocationResponse.FromString(data) for data in answers_of(SCENARIOS["wire"].scaled(pods=6, nodes=2))
     ]
@@ -45,8 +45,8 @@ def test_the_echo_answers_each_ask_with_its_allocation() -> None:
     assert {item.nodeID for response in found for item in response.new} == {"node-00000", "node-00001"}
 
 
-def test_the_echo_answers_lone_asks_and_their_releases() -> None:
-    """They alternate, so that no allocation precedes its ask."""
+def test_the_echo_answers_single_asks_and_releases() -> None:
+    """Asks and releases alternate, so that no allocation precedes its ask."""
     found = [
         AllocationResponse.FromString(data) for data in answers_of(SCENARIOS["wirelatency"].scaled(pods=2))
     ]

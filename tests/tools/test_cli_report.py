@@ -23,7 +23,7 @@ ANY_BENCH = [("core", *TINY), ("core", *TINY, "--against", "pure"), ("growth",)]
 
 
 def faked(monkeypatch: pytest.MonkeyPatch, *, fails: bool = False) -> None:
-    """Run nothing; with `fails` the session ends."""
+    """Replace the measurements; with `fails` the session ends."""
 
     async def run_once(scenario: Scenario, _: Options) -> Run:
         if fails and scenario.wire is Wire.SESSION:
@@ -38,10 +38,10 @@ def faked(monkeypatch: pytest.MonkeyPatch, *, fails: bool = False) -> None:
 
 
 @pytest.mark.slow
-def test_a_report_is_written_beside_what_is_printed(
+def test_a_report_is_written_beside_the_output(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It has the command that repeats it, with the number of runs."""
+    """The report has the command that repeats it, with the number of runs."""
     faked(monkeypatch)
     folder = tmp_path / "new"
     assert main(["bench", "core1", "shim", *TINY, "--report", str(folder)]) == 0
@@ -66,7 +66,7 @@ def test_a_report_is_written_only_if_all_was_measured(
 
 @pytest.mark.parametrize("arguments", ANY_BENCH)
 @pytest.mark.parametrize("where", ["file", "file/below"])
-def test_a_folder_that_cannot_be_written_is_refused_at_once(
+def test_an_unwritable_folder_is_refused_at_once(
     arguments: tuple[str, ...],
     where: str,
     tmp_path: Path,
@@ -85,13 +85,13 @@ def test_a_folder_that_cannot_be_written_is_refused_at_once(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("arguments", ANY_BENCH)
-def test_a_page_that_cannot_be_written_in_the_end_is_said(
+def test_a_page_that_cannot_be_written_is_reported(
     arguments: tuple[str, ...],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """The measurements are printed all the same, and the exit code is that of the failure."""
+    """The measurements are printed, and the exit code is that of the failure."""
     faked(monkeypatch)
     (tmp_path / "performance.md").mkdir()
     assert main(["bench", *arguments, "--report", str(tmp_path)]) == 2
@@ -102,8 +102,8 @@ def test_a_page_that_cannot_be_written_in_the_end_is_said(
 
 
 @pytest.mark.bench
-def test_a_report_of_two_servers_has_their_ratios(tmp_path: Path) -> None:
-    """Pictures of both, and of the pairs."""
+def test_a_report_of_two_servers_has_ratios(tmp_path: Path) -> None:
+    """The report has pictures of both servers, and of the pairs."""
     options = ("--runs", "1", "--against", sys.executable, "--report", str(tmp_path), "--pictures")
     assert main(["bench", "core", *TINY, *options]) == 0
     assert "### Ratios of the pairs, this by other" in (tmp_path / "performance.md").read_text()
@@ -111,7 +111,7 @@ def test_a_report_of_two_servers_has_their_ratios(tmp_path: Path) -> None:
 
 
 def test_pictures_need_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The message has the installation command, before anything is measured."""
+    """Without matplotlib the message has the installation command, before anything is measured."""
     need_matplotlib()
     monkeypatch.setattr("licorne_tools.commands.report.find_spec", lambda _: None)
     with pytest.raises(UsageError, match=r"which `make install` installs"):

@@ -30,7 +30,7 @@ asyncio.run(main())
 
 @contextmanager
 def parent() -> Iterator[tuple[subprocess.Popen[str], list[int]]]:
-    """The process, and handles of its servers; each is readable when its server has ended."""
+    """The process, and handles of its servers, each readable when its server has ended."""
     with subprocess.Popen([sys.executable, "-c", STARTS], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         servers: list[int] = []
@@ -46,14 +46,14 @@ def parent() -> Iterator[tuple[subprocess.Popen[str], list[int]]]:
 
 
 def has_ended(server: int) -> bool:
-    """Whether the server of this handle ends, given time."""
+    """Whether the server of this handle ends within the patience of tests."""
     return bool(select.select([server], [], [], PATIENCE)[0])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_servers_end_with_the_process_that_started_them(number: signal.Signals) -> None:
-    """They end whatever ends that process, though it has no time to stop them."""
+def test_servers_end_with_their_parent(number: signal.Signals) -> None:
+    """The servers end whatever ends their parent, even if it has no time to stop them."""
     with parent() as (process, servers):
         assert len(servers) == 2
         assert not select.select(servers, [], [], 0)[0]

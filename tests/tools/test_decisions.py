@@ -1,4 +1,4 @@
-"""`make decisions`: the script that measures the policies, and writes the tables of their page."""
+"""`make decisions`: the script that measures the policies and writes the tables of their page."""
 
 import sys
 from importlib.util import module_from_spec, spec_from_file_location
@@ -24,8 +24,8 @@ def loaded(path: str) -> ModuleType:
 decisions = loaded("docs/decisions.py")
 
 
-def test_a_table_is_made_anew() -> None:
-    """The text between two marks is replaced, and no other."""
+def test_a_table_is_replaced() -> None:
+    """The text between two marks is replaced, and no other text."""
     page = "before\n<!-- made: hpc -->\nold\n<!-- end -->\nafter\n"
     assert decisions.written(page, {"hpc": "| new |"}) == (
         "before\n<!-- made: hpc -->\n\n| new |\n<!-- end -->\nafter\n"
@@ -33,7 +33,7 @@ def test_a_table_is_made_anew() -> None:
 
 
 def test_means_and_spreads() -> None:
-    """A cell has the mean and the sample standard deviation; equal values have no spread."""
+    """A cell has the mean and the sample standard deviation; equal values have no deviation."""
     assert decisions.cell([60.0, 120.0, 180.0], decisions.span) == "2m 00s ± 1m 00s"
     assert decisions.cell([0.0, 0.0], decisions.span) == "0s"
     numbers = dict.fromkeys(Figures.__dataclass_fields__, 1.0) | {"resource": "vcore"}
@@ -41,7 +41,7 @@ def test_means_and_spreads() -> None:
     assert decisions.mean_of([one, other]).wait_mean == 2.0
 
 
-def test_a_trace_of_a_user_is_played_beside_easy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_trace_of_a_user_is_compared_with_easy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Each SWF file has a row for each policy on one node and on many; an empty folder is refused."""
     assert decisions.main(["--traces", str(tmp_path)]) == 1
     assert capsys.readouterr().err == f"decisions: {tmp_path} has no SWF files (*.swf, *.swf.gz)\n"

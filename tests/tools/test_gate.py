@@ -16,27 +16,25 @@ TINY = SCENARIOS["shim"].scaled(nodes=5, pods=50)
 @pytest.mark.parametrize(
     ("ratios", "late", "looks", "good"),
     [
-        # The first look is enough if it is good, whatever a single pair says.
+        # A good first series suffices, whatever a single pair shows.
         ([1.0, 2.0, 1.25], False, 3, True),
-        # A bad one is followed by a second look, and all pairs count.
+        # A bad series is followed by a second one, and all pairs count.
         ([1.3, 1.3, 1.0, *repeat(1.0, 97)], False, 9, True),
         ([*repeat(1.26, 100)], False, 9, False),
-        # It ends early where it takes too long, but not before it was a look of its own.
+        # A series ends early if it takes too long, but not before its least number of pairs.
         ([*repeat(1.26, 100)], True, 6, False),
         ([1.3, 1.3, 1.3, *repeat(1.0, 97)], True, 6, True),
     ],
 )
-def test_a_bad_look_is_followed_by_a_second_one(
-    ratios: list[float], late: bool, looks: int, good: bool
-) -> None:
-    """The median of all pairs is judged."""
+def test_a_bad_series_is_repeated(ratios: list[float], late: bool, looks: int, good: bool) -> None:
+    """After a bad series and a second one, the median of all pairs is judged."""
     found = gate.enough(ratios, late=lambda: late)
     assert found == ratios[:looks]
     assert gate.good(found) is good
 
 
-def test_the_commit_before_is_the_first_parent(tmp_path: Path) -> None:
-    """That of a merge is the target branch's."""
+def test_the_base_is_the_first_parent(tmp_path: Path) -> None:
+    """The base of a merge is the commit of the target branch."""
     commit(tmp_path)
     git(tmp_path, "switch", "--create", "branch")
     write(tmp_path / "theirs")
@@ -48,8 +46,8 @@ def test_the_commit_before_is_the_first_parent(tmp_path: Path) -> None:
     assert gate.parent_of(tmp_path) == first
 
 
-def test_a_commit_is_put_out_for_a_while(tmp_path: Path) -> None:
-    """The folder has its files, and nothing is left of it."""
+def test_a_commit_is_checked_out_temporarily(tmp_path: Path) -> None:
+    """The folder has the files of the commit, and is removed afterwards."""
     write(tmp_path / "file", "before")
     first = commit(tmp_path)
     write(tmp_path / "file", "now")
@@ -61,7 +59,7 @@ def test_a_commit_is_put_out_for_a_while(tmp_path: Path) -> None:
 
 
 def test_a_first_commit_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The output says that nothing was compared."""
+    """The output for a first commit says that nothing was compared."""
     commit(tmp_path)
     assert gate.run(tmp_path, TINY) == 0
     assert capsys.readouterr().out == (
@@ -70,7 +68,7 @@ def test_a_first_commit_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 
 def test_a_shallow_clone_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It lacks the commit before, and says so."""
+    """A shallow clone, which lacks the base, passes with a message."""
     whole, clone = tmp_path / "whole", tmp_path / "clone"
     whole.mkdir()
     commit(whole)
@@ -82,10 +80,10 @@ def test_a_shallow_clone_passes(tmp_path: Path, capsys: pytest.CaptureFixture[st
     )
 
 
-def test_a_folder_that_git_does_not_know_fails(
+def test_a_folder_without_a_repository_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The text is git's own."""
+    """The text is that of git."""
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     monkeypatch.setenv("LC_ALL", "C")
     assert gate.run(tmp_path, TINY) == 1
@@ -94,8 +92,10 @@ def test_a_folder_that_git_does_not_know_fails(
     assert "not a git repository" in shown
 
 
-def test_a_commit_that_cannot_be_put_out_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The commit before is known, but its files are lost."""
+def test_a_commit_that_cannot_be_checked_out_fails(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The base is known, but its files are lost."""
     write(tmp_path / "file", "before")
     commit(tmp_path)
     lost = git(tmp_path, "rev-parse", "HEAD:file")
@@ -108,7 +108,7 @@ def test_a_commit_that_cannot_be_put_out_fails(tmp_path: Path, capsys: pytest.Ca
     assert lost in shown
 
 
-def test_no_git_fails(
+def test_a_gate_without_git_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Nothing was compared, so nothing passes."""
@@ -125,7 +125,7 @@ def test_no_git_fails(
         ("import sys\ndef main(_):\n    sys.exit('no such flag')\n", "no such flag"),
     ],
 )
-def test_a_server_before_that_cannot_be_started_passes(
+def test_a_base_that_cannot_be_started_passes(
     program: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The output has the reason why nothing was compared."""
@@ -137,7 +137,7 @@ def test_a_server_before_that_cannot_be_started_passes(
 
 
 def before_and_now(folder: Path, *, before: str) -> None:
-    """A repository: a commit with such a server, followed by one with ours."""
+    """A repository with a commit of such a server, followed by one of this source."""
     older(folder, before)
     commit(folder)
     for name in ("core", "server"):
@@ -146,10 +146,8 @@ def before_and_now(folder: Path, *, before: str) -> None:
     commit(folder)
 
 
-def test_a_server_of_this_source_that_cannot_be_started_fails(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Whatever the commit before does."""
+def test_a_source_that_cannot_be_started_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The gate fails if this source does not start, whatever the base does."""
     with_our_sources(tmp_path)
     commit(tmp_path)
     commit(tmp_path)
@@ -161,8 +159,8 @@ def test_a_server_of_this_source_that_cannot_be_started_fails(
 
 
 @pytest.mark.bench
-def test_both_are_measured_and_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each pair is printed, and the exit code is that of the verdict."""
+def test_each_pair_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Both builds are measured and named, and the exit code is that of the verdict."""
     with_our_sources(tmp_path)
     first = commit(tmp_path)
     commit(tmp_path)

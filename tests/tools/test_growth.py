@@ -1,6 +1,6 @@
 """`licorne bench growth`: the output for given figures, and failures.
 
-Nothing here depends on speed; the measured worlds have a file of their own.
+Nothing here depends on speed; the tests of the measured worlds are in another file.
 """
 
 import json
@@ -22,29 +22,27 @@ FIRST = ALL[0]
 
 
 def point(size: int, us: float, ask_us: float = 3.0) -> Point:
-    """A size that costs so much."""
+    """A size with this cost."""
     return Point(size=size, rounds=3, allocations=10, us_per_allocation=us, asks=10, us_per_ask=ask_us)
 
 
 def growth(*costs: float, asks: tuple[float, ...] = (3.0, 3.0, 3.0)) -> Growth:
-    """A dimension with these costs at 100, 1,000 and 10,000."""
+    """A dimension with these costs at sizes 100, 1,000 and 10,000."""
     points = zip((100, 1_000, 10_000), costs, asks, strict=True)
     return Growth(FIRST, tuple((point(*each),) for each in points))
 
 
 @pytest.fixture
 def _measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every size of every dimension costs the same."""
+    """Let every size of every dimension cost the same."""
     monkeypatch.setattr(measure, "measured", lambda _, size: point(size, 20.0))
 
 
 @pytest.mark.parametrize(
     ("first", "last", "factor"), [(100, 10_000, 2.0), (1, 10, 1.5), (1, 1_000, 2.5), (7, 7, 1.0)]
 )
-def test_half_of_the_first_cost_may_come_on_top_with_each_tenfold(
-    first: int, last: int, factor: float
-) -> None:
-    """This is the growth of log n from 100 on."""
+def test_each_tenfold_may_add_half_of_the_first_cost(first: int, last: int, factor: float) -> None:
+    """The allowed growth is that of log n from 100 on."""
     assert allowed(first, last) == pytest.approx(factor)
 
 
@@ -57,22 +55,22 @@ def test_half_of_the_first_cost_may_come_on_top_with_each_tenfold(
         (growth(10.0, 9.0, 8.0, asks=(3.0, 4.0, 7.0)), ("0.80", "2.33!", "no")),
     ],
 )
-def test_what_grows_faster_than_log_n_is_marked(found: Growth, cells: tuple[str, ...]) -> None:
-    """Allocations and asks have a factor each, and the line says no; any of the sizes counts."""
+def test_growth_faster_than_log_n_is_marked(found: Growth, cells: tuple[str, ...]) -> None:
+    """Allocations and asks have a factor each, and the line says no if any size exceeds it."""
     [line] = table([found])
     assert (line[5], line[9], line[10]) == cells
 
 
 def test_a_dimension_without_asks_is_judged_by_its_allocations() -> None:
-    """The cells of asks are empty."""
+    """The cells of asks of such a dimension are empty."""
     points = tuple(replace(each, asks=0, us_per_ask=0.0) for each in growth(1.0, 1.0, 1.0).points)
     [line] = table([Growth(FIRST, tuple((each,) for each in points))])
     assert line[6:] == ["-", "-", "-", "-", "yes"]
 
 
 @pytest.mark.usefixtures("_measured")
-def test_there_is_a_line_for_each_dimension(capsys: pytest.CaptureFixture[str]) -> None:
-    """The table has all of them, in order; progress is printed meanwhile."""
+def test_the_table_has_a_line_for_each_dimension(capsys: pytest.CaptureFixture[str]) -> None:
+    """The table has all dimensions in order, and progress is printed meanwhile."""
     assert main(["bench", "growth"]) == 0
     shown = capsys.readouterr()
     title, headers, *rows = shown.out.splitlines()
@@ -83,8 +81,8 @@ def test_there_is_a_line_for_each_dimension(capsys: pytest.CaptureFixture[str]) 
 
 
 @pytest.mark.usefixtures("_measured")
-def test_json_has_each_dimension(capsys: pytest.CaptureFixture[str]) -> None:
-    """An array with the points, the factors and what was allowed."""
+def test_json_has_every_dimension(capsys: pytest.CaptureFixture[str]) -> None:
+    """The JSON is an array with points, factors and allowed growth."""
     assert main(["bench", "growth", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert [each["name"] for each in found] == [dimension.name for dimension in ALL]
@@ -95,14 +93,14 @@ def test_json_has_each_dimension(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.usefixtures("_measured")
-def test_only_some_are_measured(capsys: pytest.CaptureFixture[str]) -> None:
+def test_selected_dimensions_are_in_the_usual_order(capsys: pytest.CaptureFixture[str]) -> None:
     """The order is that of the whole list, whatever the order of the names."""
     assert main(["bench", "growth", "--only", "gangs,asks", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert [each["name"] for each in found] == ["asks", "gangs"]
 
 
-def test_the_page_has_the_table_and_says_what_grows() -> None:
+def test_the_page_explains_its_table() -> None:
     """The meanings of names are below the table, with a note of dimensions that grow faster than log n."""
     noted = replace(FIRST, note="Heaps grow deeper.")
     text = section([Growth(noted, growth(10.0, 20.0, 30.0).runs)], this_build(), "again").text
@@ -118,8 +116,8 @@ def test_the_page_has_the_table_and_says_what_grows() -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("_measured")
-def test_a_report_has_the_page_and_the_picture(tmp_path: Path) -> None:
-    """The folder is made; the page shows the picture, and that the name of each dimension."""
+def test_a_report_has_a_page_and_a_picture(tmp_path: Path) -> None:
+    """The folder is created; the page has the picture and the name of each dimension."""
     folder = tmp_path / "some" / "where"
     assert main(["bench", "growth", "--report", str(folder), "--pictures"]) == 0
     text = (folder / "performance.md").read_text()
@@ -130,8 +128,8 @@ def test_a_report_has_the_page_and_the_picture(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("_measured")
-def test_a_report_has_the_command_that_writes_it_again(tmp_path: Path) -> None:
-    """With the number of runs."""
+def test_a_report_has_its_command(tmp_path: Path) -> None:
+    """The page has the command that writes it again, with the number of runs."""
     assert main(["bench", "growth", "--runs", "2", "--report", str(tmp_path)]) == 0
     text = (tmp_path / "performance.md").read_text()
     assert f"\nlicorne bench growth --runs 2 --report {tmp_path}\n" in text
@@ -140,14 +138,14 @@ def test_a_report_has_the_command_that_writes_it_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("failure", "code"), [(BenchError("the world ended"), 2), (KeyboardInterrupt(), 130)]
 )
-def test_a_report_is_written_only_if_all_dimensions_were_measured(
+def test_an_incomplete_report_is_not_written(
     failure: BaseException,
     code: int,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """The measurements are printed; the existing section is unchanged."""
+    """If a dimension fails, measurements are printed, and the existing section is unchanged."""
 
     def measured(name: str, size: int) -> Point:
         if name == ALL[-1].name:
@@ -163,10 +161,10 @@ def test_a_report_is_written_only_if_all_dimensions_were_measured(
     assert page.read_text() == "## Growth\n\nmuch\n"
 
 
-def test_the_rest_is_measured_when_one_dimension_fails(
+def test_a_failure_does_not_stop_other_dimensions(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The failure is printed, with the other lines, and the exit code."""
+    """The failure is printed with the other lines, and with its exit code."""
 
     def measured(name: str, size: int) -> Point:
         if name == "nodes":
@@ -181,8 +179,8 @@ def test_the_rest_is_measured_when_one_dimension_fails(
     assert named == [dimension.name for dimension in ALL if dimension.name != "nodes"]
 
 
-def test_of_several_runs_the_least_figures_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each figure by itself; the sizes are measured in turn."""
+def test_the_least_figure_of_several_runs_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each figure is the least of its own runs; the sizes are measured in turn."""
     costs = iter([(9.0, 3.0), (9.0, 3.0), (9.0, 3.0), (8.0, 4.0), (10.0, 2.0), (9.0, 3.0)])
     asked: list[int] = []
 
@@ -207,14 +205,14 @@ def test_of_several_runs_the_least_figures_count(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.slow
 @pytest.mark.parametrize(("seconds", "rounds"), [(10.0, LEAST_ROUNDS), (0.25, 4), (0.0, MOST_ROUNDS)])
 def test_short_rounds_are_repeated_more_often(seconds: float, rounds: int) -> None:
-    """They are repeated until they have taken long enough together, but not for ever."""
+    """Short rounds are repeated until they have taken long enough together, up to a bound."""
     cost = Cost(asks=10, taking=seconds / 2, allocations=10, deciding=seconds / 2)
     assert best(replace(FIRST, measure=lambda _, __: cost), 1, 1)["rounds"] == rounds
 
 
 @pytest.mark.slow
-def test_of_several_rounds_the_shortest_counts() -> None:
-    """For allocations and asks by themselves."""
+def test_the_shortest_of_several_rounds_counts() -> None:
+    """The shortest round counts separately for allocations and asks."""
     costs = iter(
         Cost(asks=10, taking=taking, allocations=10, deciding=deciding)
         for taking, deciding in ((1.0, 9.0), (2.0, 7.0), (3.0, 8.0))
@@ -224,8 +222,8 @@ def test_of_several_rounds_the_shortest_counts() -> None:
 
 
 @pytest.mark.slow
-def test_a_size_is_measured_in_a_process_of_its_own() -> None:
-    """Its figures are returned."""
+def test_each_size_has_a_process() -> None:
+    """A size is measured in a process of its own, whose figures are returned."""
     found = measure.measured("gangs", 2)
     assert (found.size, found.allocations, found.asks) == (2, 40, 40)
     assert found.us_per_allocation > 0
@@ -233,14 +231,14 @@ def test_a_size_is_measured_in_a_process_of_its_own() -> None:
 
 
 @pytest.mark.slow
-def test_a_process_that_fails_is_said() -> None:
-    """No dimension has that name, so the process ends at once."""
+def test_a_failed_process_is_reported() -> None:
+    """An unknown dimension ends the process at once, with a message."""
     with pytest.raises(BenchError, match="nothing 1: the process ended with 1"):
         measure.measured("nothing", 1)
 
 
-def test_a_process_that_takes_too_long_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The others can be measured, and the message names the size."""
+def test_a_slow_process_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message names the size, and others can be measured."""
     monkeypatch.setattr(measure, "LIMIT_SECONDS", 0.0)
     with pytest.raises(BenchError, match="gangs 1,000: not done after 0 s"):
         measure.measured("gangs", 1000)

@@ -1,4 +1,4 @@
-"""The worlds of `licorne bench growth`, at a tiny size: the growing objects exist, and all is placed."""
+"""The worlds of `licorne bench growth` at a tiny size have the growing objects, and all asks are placed."""
 
 from collections.abc import Callable, Iterable
 from typing import TypeVar
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 def played(build: Callable[[int, int], World], act: Callable[[World], None] = place) -> World:
-    """The world of this size after all that is measured."""
+    """The world of this size, after all measured commands."""
     world = build(SIZE, WORK)
     world.begin()
     act(world)
@@ -30,12 +30,12 @@ def played(build: Callable[[int, int], World], act: Callable[[World], None] = pl
 
 
 def of_placed(world: World, what: Callable[[Ask], T]) -> set[T]:
-    """Something of each ask that was placed."""
+    """A property of each placed ask."""
     return {what(allocation.ask) for allocation in world.placed}
 
 
 def queues(world: World) -> set[str]:
-    """The paths of the leaves in which something was placed."""
+    """The paths of the leaves in which an ask was placed."""
     views = world.scheduler.views
     found = applications_in(views, views.resolve(PARTITION))
     placed = of_placed(world, lambda each: each.app_id)
@@ -43,7 +43,7 @@ def queues(world: World) -> set[str]:
 
 
 def names(world: World, kind: str) -> list[str]:
-    """The users or groups that have something."""
+    """The names of the users or groups with usage."""
     views = world.scheduler.views
     return list(filter(None, views.usage_names_in_order(views.resolve(PARTITION), kind)))
 
@@ -62,8 +62,8 @@ def waiting(world: World) -> int:
 
 
 @pytest.mark.parametrize("name", DIMENSIONS)
-def test_every_dimension_places_what_it_says(name: str) -> None:
-    """A round ends with all allocations made, of which each was measured, as was each ask."""
+def test_every_dimension_places_its_asks(name: str) -> None:
+    """In a round all allocations are made; each of them was measured, and so was each ask."""
     dimension = DIMENSIONS[name]
     cost = dimension.measure(SIZE, WORK)
     assert cost.allocations > 0
@@ -78,16 +78,16 @@ def test_sizes_rise(name: str) -> None:
     assert list(sizes) == sorted(set(sizes))
 
 
-def test_asks_of_one_application() -> None:
-    """As many asks as the size says."""
+def test_the_dimension_asks() -> None:
+    """The application has as many asks as the size."""
     world = played(of_queues.asks)
     assert len(world.placed) == SIZE
     assert of_placed(world, lambda each: each.app_id) == {"app-000000"}
 
 
 @pytest.mark.parametrize("sort", ["fifo", "fair"])
-def test_applications_in_one_leaf(sort: str) -> None:
-    """As many applications as the size says, which share the asks."""
+def test_the_dimension_applications(sort: str) -> None:
+    """The leaf has as many applications as the size, which share the asks."""
     world = played(of_queues.applications(sort))
     assert len(world.placed) == WORK
     assert len(of_placed(world, lambda each: each.app_id)) == SIZE
@@ -102,15 +102,15 @@ def test_applications_in_one_leaf(sort: str) -> None:
         (of_queues.namespaces, "root"),
     ],
 )
-def test_leaves_beside_one_another(build: Callable[[int, int], World], parent: str) -> None:
-    """As many leaves as the size says, all below one queue."""
+def test_the_dimension_leaves(build: Callable[[int, int], World], parent: str) -> None:
+    """There are as many leaves as the size, all below one queue."""
     found = queues(played(build))
     assert len(found) == SIZE
     assert {path.rpartition(".")[0] for path in found} == {parent}
 
 
-def test_namespaces_have_a_quota() -> None:
-    """The tags of the applications have given their queues a maximum."""
+def test_the_dimension_namespaces() -> None:
+    """The tags of the applications set a maximum of each of their queues."""
     world = played(of_queues.namespaces)
     views = world.scheduler.views
     for path in queues(world):
@@ -118,16 +118,16 @@ def test_namespaces_have_a_quota() -> None:
 
 
 @pytest.mark.parametrize(("build", "leaves"), [(of_queues.chain, 1), (of_queues.tree, 2**SIZE)])
-def test_levels_of_queues(build: Callable[[int, int], World], leaves: int) -> None:
-    """Each leaf is as many levels below root as the size says."""
+def test_the_dimension_levels(build: Callable[[int, int], World], leaves: int) -> None:
+    """Each leaf is as many levels below root as the size."""
     found = queues(played(build))
     assert len(found) == leaves
     assert {path.count(".") for path in found} == {SIZE}
 
 
 @pytest.mark.parametrize(("build", "kind"), [(of_queues.users, "user"), (of_queues.groups, "group")])
-def test_users_and_groups(build: Callable[[int, int], World], kind: str) -> None:
-    """As many of them as the size says have something, and their limits count it."""
+def test_the_dimensions_users_and_groups(build: Callable[[int, int], World], kind: str) -> None:
+    """As many users or groups as the size have usage, and their limits count it."""
     world = played(build)
     found = names(world, kind)
     assert len(found) == SIZE
@@ -136,33 +136,33 @@ def test_users_and_groups(build: Callable[[int, int], World], kind: str) -> None
     assert all(usage.queues.max for usage in usages)
 
 
-def test_types_of_resources() -> None:
-    """Each ask wants as many types as the size says."""
+def test_the_dimension_resource_types() -> None:
+    """Each ask requests as many types as the size."""
     world = played(of_queues.resource_types)
     assert of_placed(world, lambda each: len(each.ask_class.resources)) == {SIZE}
 
 
-def test_distinct_sizes() -> None:
-    """As many classes of asks as the size says."""
+def test_the_dimension_distinct_sizes() -> None:
+    """There are as many classes of asks as the size."""
     assert len(of_placed(played(of_queues.distinct_sizes), lambda each: each.ask_class)) == SIZE
 
 
-def test_priorities() -> None:
-    """As many priorities as the size says, the highest of which comes first."""
+def test_the_dimension_priorities() -> None:
+    """There are as many priorities as the size, the highest of which comes first."""
     placed = played(of_queues.priorities).placed
     ranks = [allocation.ask.priority for allocation in placed]
     assert ranks == sorted(ranks, reverse=True)
     assert len(set(ranks)) == SIZE
 
 
-def test_nodes() -> None:
-    """As many nodes as the size says, and something is placed on each."""
+def test_the_dimension_nodes() -> None:
+    """There are as many nodes as the size, and an ask is placed on each."""
     placed = played(of_cluster.nodes).placed
     assert len({allocation.node_id for allocation in placed}) == SIZE
 
 
-def test_each_release_lets_one_ask_in() -> None:
-    """Nothing is placed before a release; then as much as fits."""
+def test_each_release_places_one_ask() -> None:
+    """Nothing is placed before a release, and then as much as fits."""
     world = of_cluster.waiting_sizes(SIZE, WORK)
     world.begin()
     assert not world.placed
@@ -171,8 +171,8 @@ def test_each_release_lets_one_ask_in() -> None:
     assert len(of_placed(world, lambda each: each.ask_class)) == SIZE
 
 
-def test_what_fits_nowhere_comes_first_and_is_not_placed() -> None:
-    """As many classes as the size says wait all the time, before all others."""
+def test_asks_that_fit_nowhere_wait_ahead() -> None:
+    """As many classes as the size wait all the time, ahead of all others."""
     world = played(of_cluster.untried)
     assert len(world.placed) == WORK
     ahead = world.waiting[:SIZE]
@@ -181,8 +181,8 @@ def test_what_fits_nowhere_comes_first_and_is_not_placed() -> None:
     assert min(each.priority for each in ahead) > max(of_placed(world, lambda each: each.priority))
 
 
-def test_what_stands_ahead_was_sent_before() -> None:
-    """It waits when the measurement begins, and still does after it."""
+def test_waiting_asks_are_submitted_before_the_measurement() -> None:
+    """The asks wait when the measurement begins, and still wait after it."""
     world = of_cluster.unplaceable(SIZE, WORK)
     world.begin()
     before = waiting(world)
@@ -191,13 +191,13 @@ def test_what_stands_ahead_was_sent_before() -> None:
 
 
 def test_each_ask_that_fits_nowhere_is_reported() -> None:
-    """Its deadline is part of the measurement, and nothing else is counted."""
+    """The deadline of the report is part of the measurement, and nothing else is counted."""
     cost = of_cluster.reports(SIZE, WORK)
     assert (cost.asks, cost.allocations) == (SIZE, SIZE)
 
 
-def test_reservations_stay() -> None:
-    """As many nodes as the size says are reserved before and after the others are placed."""
+def test_the_dimension_reservations() -> None:
+    """As many nodes as the size are reserved before and after the others are placed."""
     world = of_cluster.reservations(SIZE, WORK)
     assert reserved(world) == SIZE
     world.begin()
@@ -206,8 +206,8 @@ def test_reservations_stay() -> None:
     assert len(world.placed) == WORK
 
 
-def test_the_rm_is_asked_about_each_class() -> None:
-    """As many predicate classes as the size says."""
+def test_the_dimension_predicate_classes() -> None:
+    """The RM is asked about as many predicate classes as the size."""
     world = played(of_cluster.predicate_classes)
     assert len(of_placed(world, lambda each: each.ask_class.predicate)) == SIZE
 
@@ -216,8 +216,8 @@ def test_the_rm_is_asked_about_each_class() -> None:
     ("build", "gangs", "members"),
     [(of_cluster.gangs, SIZE, of_cluster.MEMBERS), (of_cluster.members, of_cluster.MEMBERS, SIZE)],
 )
-def test_gangs_come_together(build: Callable[[int, int], World], gangs: int, members: int) -> None:
-    """Each member has its placeholder replaced."""
+def test_the_dimension_gangs(build: Callable[[int, int], World], gangs: int, members: int) -> None:
+    """Each member of a gang has its placeholder replaced."""
     placed = played(build, of_cluster.come_together).placed
     assert len(placed) == 2 * gangs * members
     real = [each for each in placed if not each.ask.placeholder]
@@ -225,8 +225,8 @@ def test_gangs_come_together(build: Callable[[int, int], World], gangs: int, mem
     assert all(each.placeholder_used for each in real)
 
 
-def test_idle_rms_are_there() -> None:
-    """As many RMs as the size says have nodes, and nothing else."""
+def test_the_dimension_idle_rms() -> None:
+    """As many RMs as the size have nodes, and nothing else."""
     world = played(of_cluster.idle_rms)
     idle = [rm for rm in world.scheduler.views.rms() if rm.rm_id != world.rm_id]
     assert len(idle) == SIZE
@@ -236,8 +236,8 @@ def test_idle_rms_are_there() -> None:
         assert not partition.allocations
 
 
-def test_a_world_that_places_less_than_it_should_is_no_measurement() -> None:
-    """The number of allocations is wrong, and the text says so."""
+def test_a_world_with_missing_allocations_fails() -> None:
+    """The text says that the number of allocations is wrong."""
 
     def too_large(_: int, __: int) -> World:
         world = World(config([leaf()]))
@@ -250,7 +250,7 @@ def test_a_world_that_places_less_than_it_should_is_no_measurement() -> None:
         built(too_large)(SIZE, WORK)
 
 
-def test_what_the_core_refuses_is_no_measurement() -> None:
+def test_a_rejected_ask_fails_the_measurement() -> None:
     """An ask of an unknown application is not dropped silently."""
     world = World(config([leaf()]))
     world.waiting = [ask("stranger", "one", CLASSES[0])]

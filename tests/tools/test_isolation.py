@@ -52,7 +52,7 @@ def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
     [pytest.param(name, marks=() if name == SMOKE else pytest.mark.bench) for name in ATTACKS],
 )
 def test_every_attack_acts_and_ends(name: str) -> None:
-    """The JSON on stdout is complete: figures of both phases, and the actions of the attack."""
+    """The JSON on stdout has the figures of both phases, and the actions of the attack."""
     done = bench("neighbour", "--attack", name, "--json")
     assert done.returncode == 0, done.stderr
     [result] = json.loads(done.stdout)
@@ -73,7 +73,7 @@ def test_every_attack_acts_and_ends(name: str) -> None:
 
 @pytest.mark.bench
 @pytest.mark.parametrize("client", ["Python", *(["Go"] if go() else [])])
-def test_many_rms_are_measured_apart_and_beside_a_flood(
+def test_many_rms_are_measured_with_and_without_a_flood(
     client: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The JSON has the figures of one RM, of all, and of all beside the flood, and the RMs' processes."""
@@ -97,8 +97,8 @@ def test_many_rms_are_measured_apart_and_beside_a_flood(
     ("arguments", "name"),
     [(("neighbour", "--attack", "ping"), "ping"), (("manyrms", "--rms", "2"), "2")],
 )
-def test_there_is_a_table_for_people(arguments: tuple[str, ...], name: str) -> None:
-    """It has a line for each attack or number of RMs, with the verdict on the target."""
+def test_the_table_has_a_verdict_for_each_line(arguments: tuple[str, ...], name: str) -> None:
+    """Each attack, or number of RMs, has a line with the verdict on the target."""
     done = bench(*arguments)
     assert done.returncode == 0, done.stderr
     title, header, *rows = done.stdout.splitlines()
@@ -114,10 +114,10 @@ def test_there_is_a_table_for_people(arguments: tuple[str, ...], name: str) -> N
 
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [(), ("--json",)])
-def test_the_rest_is_measured_when_one_attack_fails(
+def test_a_failed_attack_does_not_stop_others(
     options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The failure is printed, with the other lines, and the exit code."""
+    """The failure is printed with the other lines, and with its exit code."""
 
     async def beside(_: latency.Setting, attack: str) -> Run:
         if attack == "nodes":
@@ -144,7 +144,7 @@ for line in sys.stdin:
 """
 
 
-async def test_rms_of_another_process_answer_each_phase() -> None:
+async def test_processes_of_rms_report_each_phase() -> None:
     """Requests, and the waits of asks, are lines on their pipes."""
     async with begun("the RMs", sys.executable, "-c", PLAYER) as program:
         asked = await InGo(program).ask(2, 3, 0.5)
@@ -153,13 +153,13 @@ async def test_rms_of_another_process_answer_each_phase() -> None:
 
 
 async def test_rms_that_end_early_fail_the_bench() -> None:
-    """The failure names them."""
+    """The message about the failure names the RMs."""
     async with begun("the RMs", sys.executable, "-c", "print('ready')") as program:
         with pytest.raises(BenchError, match="the RMs failed"):
             await InGo(program).ask(1, 1, 1.0)
 
 
-def test_figures_are_those_of_the_waits() -> None:
+def test_the_figures_of_waits() -> None:
     """Median, 99th percentile and worst are in milliseconds."""
     assert latency.waits("x", [number / 1000 for number in range(200, -1, -1)]) == {
         "x_p50_ms": 100,
@@ -180,7 +180,7 @@ def test_figures_are_those_of_the_waits() -> None:
     ],
 )
 def test_the_target_beside_an_attack(alone: float, beside: float, worst: float, holds: bool) -> None:
-    """The 99th percentile is within three times that alone or 25 ms, the worst within 50 ms."""
+    """The 99th percentile must be within three times that alone or 25 ms, and the worst within 50 ms."""
     run = {"alone_p99_ms": alone, "beside_p99_ms": beside, "beside_worst_ms": worst}
     assert latency.holds_beside(run) is holds
 
@@ -195,11 +195,11 @@ def test_the_target_beside_an_attack(alone: float, beside: float, worst: float, 
     ],
 )
 def test_the_target_of_many_rms(rms: int, many: float, flooded: float, holds: bool) -> None:
-    """Up to 100 RMs wait 10 ms beside a flood, and 500 wait 250 ms without one."""
+    """Up to 100 RMs wait at most 10 ms beside a flood, and 500 at most 250 ms without one."""
     assert latency.holds_of_many(rms, {"many_p99_ms": many, "flooded_p99_ms": flooded}) is holds
 
 
-def test_the_largest_messages_are_as_large_as_the_server_takes() -> None:
+def test_the_largest_messages_are_close_to_the_cap() -> None:
     """All are within the cap of a message, and come close to it or to that of an item."""
     site = Site(target="", http="")
     made = [data for _, data in messages.si_messages(site)] + messages.session_messages(site)
@@ -207,8 +207,8 @@ def test_the_largest_messages_are_as_large_as_the_server_takes() -> None:
     assert sum(len(data) > MAX_ITEM_BYTES - 2 * messages.ROOM for data in made) == len(made) - 1
 
 
-def test_the_largest_messages_are_what_they_are_meant_to_be() -> None:
-    """A library parses them: they name the RM, and have contents of their kind."""
+def test_the_largest_messages_are_valid() -> None:
+    """A library parses the messages: they name the RM, and have contents of their kind."""
     site = Site(target="", http="", percent=1)
     kinds: dict[str, Callable[[bytes], AllocationRequest | ApplicationRequest | NodeRequest]] = {
         UPDATE_ALLOCATION: AllocationRequest.FromString,
@@ -232,22 +232,22 @@ def test_the_largest_messages_are_what_they_are_meant_to_be() -> None:
     assert len(answer.refused) > 10_000
 
 
-def test_frames_are_those_of_http2() -> None:
+def test_frames_have_the_form_of_http2() -> None:
     """Length, type, flags and stream precede the content (RFC 9113 § 4.1)."""
     assert frames.frame(frames.SETTINGS) == bytes.fromhex("000000 04 00 00000000")
     assert frames.frame(frames.PING, bytes(8)) == bytes.fromhex("000008 06 00 00000000") + bytes(8)
     assert frames.frame(frames.DATA, b"x", 5, frames.END_STREAM) == bytes.fromhex("000001 00 01 00000005 78")
 
 
-def test_numbers_are_those_of_hpack() -> None:
-    """The examples of RFC 7541 § C.1, and the edge between one byte and two."""
+def test_numbers_have_the_form_of_hpack() -> None:
+    """The numbers equal the examples of RFC 7541 § C.1, and the edge between one byte and two."""
     assert frames.number(0, 5, 10) == bytes.fromhex("0a")
     assert frames.number(0, 5, 1337) == bytes.fromhex("1f9a0a")
     assert frames.number(0, 8, 42) == bytes.fromhex("2a")
     assert (frames.number(0x80, 7, 126), frames.number(0x80, 7, 127)) == (b"\xfe", b"\xff\x00")
 
 
-def test_costly_metadata_fills_the_table_and_no_more() -> None:
+def test_costly_metadata_fills_the_table() -> None:
     """Its entry has room in HPACK's table of 4,096 bytes; a later call names it, in few bytes."""
     name, value = frames.COSTLY
     assert len(name) + len(value) + 32 <= 4096
@@ -260,7 +260,7 @@ class Server(asyncio.Protocol):
     """A server of frames that announces a small window, and then ends the connection."""
 
     def __init__(self, received: bytearray) -> None:
-        """Received data is added there."""
+        """Add received data to this list."""
         self._received = received
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -279,7 +279,7 @@ class Server(asyncio.Protocol):
             self._transport.close()
 
 
-async def test_data_follows_the_windows_of_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_data_follows_the_window_of_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
     """No byte is sent without room for it, and a cut connection is a refusal."""
     monkeypatch.setattr(frames, "FRAMES_AT_ONCE", 2)
     received = bytearray()
@@ -288,7 +288,7 @@ async def test_data_follows_the_windows_of_the_server(monkeypatch: pytest.Monkey
 
     async def act(peer: frames.Peer) -> None:
         peer.begin(1, b"head")
-        # The window is known only once the server has said it.
+        # The window is known only once the server has sent it.
         await peer.settled.wait()
         await peer.data(1, b"abcdef", 1)
         await asyncio.Event().wait()
@@ -302,9 +302,9 @@ async def test_data_follows_the_windows_of_the_server(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.slow
-def test_an_attack_ends_with_the_process_that_started_it() -> None:
-    """The end of its stdin stops it, though it has not even begun."""
-    # PING frames need no preparation, so it finds nobody missing.
+def test_an_attack_ends_with_its_parent() -> None:
+    """The end of its stdin stops the attack, even before it has begun."""
+    # PING frames need no preparation, so the attack starts at once.
     with subprocess.Popen(
         [sys.executable, "-m", "licorne_tools.bench.isolation.catalogue", "ping", "x", "x", "1"],
         stdin=subprocess.PIPE,

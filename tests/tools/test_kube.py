@@ -1,4 +1,4 @@
-"""`licorne bench kube`: its lines, tables and arguments, without a control plane."""
+"""`licorne bench kube`: its lines, tables and arguments, tested without a control plane."""
 
 import asyncio
 import json
@@ -53,8 +53,8 @@ def results() -> dict[SchedulerKind, list[Found]]:
 LINE = Line("pods", 20, 40)
 
 
-def test_figures_stand_beside_those_of_kube_scheduler() -> None:
-    """Each is the median with its spread, and its ratio is that of the runs of one turn."""
+def test_figures_are_compared_with_kube_scheduler() -> None:
+    """Each figure is the median with its spread; a ratio is that of the runs of one turn."""
     table = report.of_figures(LINE, results())
     assert table.headers == ["Measure", "kube-scheduler", "Licorne", "ratio"]
     rows = {heading: cells for heading, *cells in table.rows}
@@ -64,20 +64,20 @@ def test_figures_stand_beside_those_of_kube_scheduler() -> None:
 
 
 def test_without_kube_scheduler_there_are_no_ratios() -> None:
-    """The column is left out."""
+    """Without kube-scheduler the column of ratios is left out."""
     alone = {SchedulerKind.OLDER: [found(6)]}
     assert report.of_figures(LINE, alone).headers == ["Measure", "Older core"]
 
 
-def test_pods_that_are_not_bound_are_told() -> None:
+def test_unbound_pods_have_a_row() -> None:
     """The row appears as soon as one run has such pods."""
     troubled = {**results(), SchedulerKind.OLDER: [found(6), found(6, not_bound=3)]}
     rows = {heading: cells for heading, *cells in report.of_figures(LINE, troubled).rows}
     assert rows["pods not bound"][-2] == "1.50 (0 to 3)"
 
 
-def test_calls_are_medians_with_the_most_frequent_first() -> None:
-    """A missing call is 0, and rare ones are left out."""
+def test_calls_are_sorted_by_frequency() -> None:
+    """Calls are medians; a missing call is 0, and rare ones are left out."""
     known = {
         SchedulerKind.KUBE: [Found({}, {"POST pods/binding": 1.0, "PUT leases": 0.001})],
         SchedulerKind.LICORNE: [
@@ -88,7 +88,7 @@ def test_calls_are_medians_with_the_most_frequent_first() -> None:
     assert table.rows == [["POST events", "0.00", "3.00"], ["POST pods/binding", "1.00", "1.00"]]
 
 
-def test_metrics_are_read() -> None:
+def test_metrics_of_the_api_server_are_parsed() -> None:
     """Calls are summed over codes, those without a resource are left out, and users are distinguished."""
     assert calls.requests(METRICS) == {"POST pods": 9, "POST pods/binding": 5, "POST events": 10}
     assert calls.failed(METRICS) == 12
@@ -103,8 +103,8 @@ def test_the_order_of_schedulers_is_reversed_with_each_run() -> None:
     assert [kind for number, kind in second if number == 2] == [*reversed(TURN)]
 
 
-def test_lines_have_the_size_that_is_wanted() -> None:
-    """No two of them are equal, and a Deployment has several possible nodes."""
+def test_loads_have_the_requested_size() -> None:
+    """No two pods are equal, and a Deployment has several possible nodes."""
     assert lines("priority", 50, None, 100) == [Line("priority", 500, 100, 50)]
     assert every(None, None) == [*LINES]
     assert every(4, 8) == [
@@ -115,7 +115,7 @@ def test_lines_have_the_size_that_is_wanted() -> None:
     assert (Line("pods", 20, 1).replicas, Line("pods", 500, 1).replicas) == (10, 50)
 
 
-def test_the_load_has_what_is_looked_for() -> None:
+def test_the_load_has_the_expected_options() -> None:
     """Its source has the shapes, the taint, the classes, and the options passed to it."""
     source = SOURCES[LOAD]
     folder = source.module / source.package
@@ -130,10 +130,10 @@ def test_the_load_has_what_is_looked_for() -> None:
 
 
 class Player:
-    """Replaces an API server that has no time for the first deletion."""
+    """An API server that has no time for the first deletion."""
 
     def __init__(self, metrics: list[str], there: int = 0) -> None:
-        """Use these metrics, one after the other, and this number of deletions that leave something."""
+        """Use these metrics one after the other, and this number of deletions with remaining objects."""
         self._metrics = iter(metrics)
         self._there = there
         self.deleted: list[str] = []
@@ -144,13 +144,13 @@ class Player:
         return next(self._metrics)
 
     async def get(self, path: str, **query: str) -> Json:
-        """A list with something, or nothing."""
+        """A list with an object, or an empty one."""
         del path
         assert query == {"limit": "1"}
         return {"items": [{}] * (self._there > 0)}
 
     async def request(self, method: str, path: str, item: Json, *, query: dict[str, str]) -> Json:
-        """A deletion, of which the first one is refused."""
+        """Answer a deletion, the first of which is refused."""
         assert (method, [*query]) == ("DELETE", ["limit"])
         assert item["gracePeriodSeconds"] == 0
         self.deleted.append(path)
@@ -182,7 +182,7 @@ echo '{"pods": 4, "created": 4, "not_bound": 0, "created_seconds": 0.5, "bound_s
 def test_a_run_has_the_calls_of_others_and_the_cpu_of_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The load's own calls are subtracted, and those of the scheduler are by its user."""
+    """The load's own calls are subtracted, and those of the scheduler are found by its user."""
     monkeypatch.setattr(measure, "TAIL_SECONDS", 0)
     program = tmp_path / "load"
     program.write_text(LOADED)
@@ -203,8 +203,8 @@ def test_a_run_has_the_calls_of_others_and_the_cpu_of_all(
     }
 
 
-def test_a_load_that_fails_ends_the_run(tmp_path: Path) -> None:
-    """Its own output is on stderr."""
+def test_a_failed_load_ends_the_run(tmp_path: Path) -> None:
+    """The output of the load is on stderr."""
     program = tmp_path / "load"
     program.write_text("#!/bin/sh\nexit 1\n")
     program.chmod(0o755)
@@ -213,8 +213,8 @@ def test_a_load_that_fails_ends_the_run(tmp_path: Path) -> None:
         asyncio.run(measure.loaded(bench, LINE, "some", "load-1"))
 
 
-def test_what_was_made_is_deleted_until_it_is_gone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A busy API server is called again; owners precede their objects."""
+def test_created_objects_are_deleted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A busy API server is called again, and owners are deleted before their objects."""
     monkeypatch.setattr(measure, "POLL_SECONDS", 0)
     player = Player([], there=len(measure.MADE) + 1)
     asyncio.run(measure.clean(plane_of(player, tmp_path)))
@@ -222,16 +222,16 @@ def test_what_was_made_is_deleted_until_it_is_gone(monkeypatch: pytest.MonkeyPat
 
 
 class Runs:
-    """Plays runs in place of a control plane, which a test has no use for."""
+    """Played runs in place of a control plane."""
 
     def __init__(self, failing: int = 0) -> None:
-        """The run of this number fails."""
+        """Let the run of this number fail."""
         self.made: list[tuple[Line, SchedulerKind]] = []
         self._failing = failing
 
     @asynccontextmanager
     async def prepared(self, line: Line, progress: Progress) -> AsyncIterator[object]:
-        """Nothing is prepared."""
+        """Prepare nothing."""
         del line, progress
         yield None
 
@@ -244,7 +244,7 @@ class Runs:
         idle_seconds: float,
         progress: Progress,
     ) -> Found:
-        """A run takes one second with kube-scheduler, and two with others."""
+        """Return a run of one second with kube-scheduler, and of two with others."""
         del bench, name, idle_seconds, progress
         self.made.append((line, kind))
         if len(self.made) == self._failing:
@@ -253,7 +253,7 @@ class Runs:
 
 
 def play(monkeypatch: pytest.MonkeyPatch, runs: Runs) -> None:
-    """Have these runs measured."""
+    """Measure these runs."""
     monkeypatch.setattr("licorne_tools.commands.kube.check", lambda: None)
     monkeypatch.setattr("licorne_tools.commands.kube.prepared", runs.prepared)
     monkeypatch.setattr("licorne_tools.commands.kube.one_run", runs.one_run)
@@ -283,8 +283,8 @@ def test_all_schedulers_are_measured_in_turn(
     assert "not bound" not in text
 
 
-def test_data_have_all_lines(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """An object for each line, with the runs and calls of each scheduler."""
+def test_json_has_all_lines(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """The JSON has an object for each line, with the runs and calls of each scheduler."""
     play(monkeypatch, Runs())
     words = ["--shape", "all", "--only", "licorne,kube", "--nodes", "4", "--pods", "8", "--json"]
     assert main(["bench", "kube", *words]) == 0
@@ -296,10 +296,10 @@ def test_data_have_all_lines(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     assert [each["shape"] for each in others][-6:] == [shape for shape in SHAPES if shape != "pods"]
 
 
-def test_a_failed_run_does_not_lose_the_other_lines(
+def test_a_failed_run_keeps_the_other_lines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The others are printed, and no page is written."""
+    """The other lines are printed, and no page is written."""
     play(monkeypatch, Runs(failing=2))
     assert main(["bench", "kube", "--shape", "all", "--nodes", "4", "--report", str(tmp_path / "new")]) == 2
     shown = capsys.readouterr()
@@ -309,10 +309,10 @@ def test_a_failed_run_does_not_lose_the_other_lines(
     assert not (tmp_path / "new").exists()
 
 
-def test_without_go_or_etcd_the_command_says_so(
+def test_missing_programs_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It names the missing program, and its source."""
+    """Without Go or etcd the message names the missing program, and its source."""
     monkeypatch.setenv("PATH", str(tmp_path))
     assert main(["bench", "kube"]) == 2
     assert "needs Go 1.26 or newer and etcd" in capsys.readouterr().err

@@ -11,8 +11,8 @@ from licorne_tools.kube.processes import Processes, Program
 ONCE = 'test ! -e "$1" || { echo "marked"; exit 1; }; touch "$1"; echo "can be used"; exec sleep 600'
 
 
-async def test_what_was_logged_before_a_restart_does_not_count(tmp_path: Path) -> None:
-    """A program that can be used once is not ready by its old log, and the error has the new one."""
+async def test_log_lines_before_a_restart_do_not_count(tmp_path: Path) -> None:
+    """A restarted program is not ready by its old log, and an error has the new one."""
     processes = Processes(tmp_path)
     ready = partial(processes.has_logged, "once", "can be used")
     await processes.start(Program("once", ["sh", "-c", ONCE, "sh", str(tmp_path / "mark")], ready))

@@ -28,8 +28,8 @@ def bench(*arguments: str) -> dict[str, Any]:
 
 
 @pytest.mark.bench
-def test_cpu_of_each_worker_is_told() -> None:
-    """Eight RMs get all their allocations, and the CPU of both workers and the supervisor adds up."""
+def test_the_cpu_of_each_worker_is_reported() -> None:
+    """Eight RMs get all their allocations; the CPU of both workers and the supervisor is summed."""
     result = bench("workers", "--workers", "2", "--nodes", "4", "--pods", "20")
     assert (result["scenario"], result["workers"], result["pods"]) == ("workers", 2, 20)
     [run] = result["runs"]
@@ -41,7 +41,7 @@ def test_cpu_of_each_worker_is_told() -> None:
 
 @pytest.mark.bench
 @pytest.mark.parametrize("store", ["local", pytest.param("etcd", marks=pytest.mark.needs("etcd"))])
-def test_an_rm_comes_back_after_each_death_of_its_owner(store: str) -> None:
+def test_an_rm_is_served_after_each_death_of_its_owner(store: str) -> None:
     """Every killed owner is replaced, and the times of each stage are in milliseconds."""
     result = bench("failover", "--store", store, "--kills", "2", "--nodes", "4", "--pods", "20")
     assert result["store"] == store
@@ -52,7 +52,7 @@ def test_an_rm_comes_back_after_each_death_of_its_owner(store: str) -> None:
 
 
 @pytest.mark.slow
-def test_without_etcd_the_bench_says_so(tmp_path: Path) -> None:
+def test_a_missing_etcd_is_named(tmp_path: Path) -> None:
     """Without the program etcd the bench of failover over it names the program and its package."""
     done = subprocess.run(
         [sys.executable, "-m", "licorne_server", "bench", "failover", "--store", "etcd"],

@@ -1,4 +1,4 @@
-"""Progress and end of `licorne bench`: its line of progress, and its output when stopped."""
+"""Progress and end of `licorne bench`: its line of progress, and its output when it is stopped."""
 
 import json
 import os
@@ -30,7 +30,7 @@ ANY_BENCH = [("core",), ("core", "--against", "pure"), ("growth",), ATTACK]
 
 
 def play(monkeypatch: pytest.MonkeyPatch, events: Iterator[BaseException | None]) -> None:
-    """Measure nothing: each run takes the next event, and raises it if it is an exception."""
+    """Replace measurements: each run takes the next event, and raises it if it is an exception."""
 
     def happen() -> None:
         event = next(events)
@@ -66,7 +66,7 @@ def forever() -> Iterator[None]:
 def test_a_closed_pipe_is_no_failure(
     arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A reader may close the pipe: there is no message."""
+    """When the reader closes the pipe, the command ends without a message."""
     play(monkeypatch, forever())
     reader, writer = os.pipe()
     os.close(reader)
@@ -77,10 +77,10 @@ def test_a_closed_pipe_is_no_failure(
 
 
 @pytest.mark.parametrize("arguments", ANY_BENCH)
-def test_it_can_be_stopped(
+def test_a_stopped_bench_prints_a_line(
     arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It prints a line, and begins nothing more."""
+    """After a stop nothing more is begun."""
     play(monkeypatch, iter([KeyboardInterrupt()]))
     assert main(["bench", *arguments]) == 130
     shown = capsys.readouterr()
@@ -88,10 +88,10 @@ def test_it_can_be_stopped(
     assert shown.out == ""
 
 
-def test_it_can_be_stopped_while_it_looks_at_both_servers(
+def test_a_bench_can_be_stopped_before_it_measures(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Before anything is measured."""
+    """A stop during the preparation of both servers ends the command."""
 
     def compared(_: str) -> None:
         raise KeyboardInterrupt
@@ -103,14 +103,14 @@ def test_it_can_be_stopped_while_it_looks_at_both_servers(
 
 @pytest.mark.parametrize("arguments", [("core",), ATTACK])
 @pytest.mark.parametrize(("end", "code"), [(BenchError("it is over"), 2), (KeyboardInterrupt(), 130)])
-def test_finished_runs_are_kept(
+def test_finished_runs_are_printed_after_a_stop(
     arguments: tuple[str, ...],
     end: BaseException,
     code: int,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """This includes those of a scenario that is cut off."""
+    """The output includes finished runs of a scenario that is cut off."""
     play(monkeypatch, iter([None, None, end]))
     assert main(["bench", *arguments, "--runs", "3", "--json"]) == code
     found = json.loads(capsys.readouterr().out)
@@ -124,7 +124,7 @@ CONTROL = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 
 
 def on_terminal(*arguments: str) -> str:
-    """The printable output of `licorne bench` on a terminal as stderr."""
+    """The printable output of `licorne bench` with a terminal as stderr."""
     ours, theirs = pty.openpty()
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "200"}
     with subprocess.Popen(
@@ -135,7 +135,7 @@ def on_terminal(*arguments: str) -> str:
     ) as process:
         os.close(theirs)
         written = b""
-        with suppress(OSError):  # the other end is closed when the process has ended
+        with suppress(OSError):  # The other end is closed when the process has ended.
             while part := os.read(ours, 4096):
                 written += part
         os.close(ours)
@@ -143,8 +143,8 @@ def on_terminal(*arguments: str) -> str:
     return CONTROL.sub("", written.decode())
 
 
-def test_a_step_says_how_far_it_is() -> None:
-    """The line has the work, its step, its progress, and its duration so far."""
+def test_a_line_has_the_progress_of_its_step() -> None:
+    """The line has the scenario, its step, its progress, and its duration so far."""
     progress = Progress()
     progress.begin("core, run 1 of 3")
     assert re.fullmatch(r"core, run 1 of 3: \d+ s", str(progress))
@@ -158,7 +158,7 @@ def test_a_step_says_how_far_it_is() -> None:
 
 
 @pytest.mark.slow
-def test_a_terminal_shows_what_goes_on() -> None:
+def test_a_terminal_shows_progress() -> None:
     """The line is printed before any measurement, and permanent lines are complete."""
     shown = on_terminal("core", "--pods", "50")
     assert shown.index("licorne bench: ") < shown.index(" allocations/s")
@@ -167,21 +167,21 @@ def test_a_terminal_shows_what_goes_on() -> None:
 
 @pytest.mark.bench
 @pytest.mark.parametrize("arguments", [("neighbour", "--attack", "ping"), ("manyrms", "--rms=2")])
-def test_a_terminal_shows_what_rms_do_to_each_other(arguments: tuple[str, ...]) -> None:
-    """These scenarios have the same line."""
+def test_a_terminal_shows_the_progress_of_isolation(arguments: tuple[str, ...]) -> None:
+    """These scenarios have the same line of progress."""
     assert f"{arguments[0]} " in on_terminal(*arguments)
 
 
 class Steps(Progress):
-    """Keeps the steps and their sizes."""
+    """Records the steps and their sizes."""
 
     def __init__(self) -> None:
-        """None yet."""
+        """Start without steps."""
         self.seen: dict[str, list[int]] = {}
         super().__init__()
 
     def step(self, name: str, of: int = 0) -> None:
-        """One more; each has the parts that were done of it, the number of all of them first."""
+        """Add a step; each has the number of all its parts, and then those done."""
         self.seen[name] = self._parts = [of]
         super().step(name, of)
 
@@ -211,7 +211,7 @@ class Steps(Progress):
         }.items()
     ],
 )
-async def test_a_run_says_how_far_it_is(name: str, step: str) -> None:
+async def test_every_part_of_a_run_is_counted(name: str, step: str) -> None:
     """In its longest step every part counts, up to the announced number."""
     steps = Steps()
     scenario = SCENARIOS[name].scaled(nodes=5, pods=50)
@@ -221,7 +221,7 @@ async def test_a_run_says_how_far_it_is(name: str, step: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_file_has_only_the_lines_that_are_kept() -> None:
+def test_a_file_has_permanent_lines_only() -> None:
     """Without a terminal no line is rewritten."""
     done = subprocess.run(
         [*LICORNE, "bench", "core", "--pods", "50", *TINY],

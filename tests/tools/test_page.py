@@ -1,4 +1,4 @@
-"""The page that benches write, and its section of scenarios: where, how, tables and pictures."""
+"""The page of benches, and its section of scenarios: machine, commands, tables and pictures."""
 
 import re
 from dataclasses import replace
@@ -27,7 +27,7 @@ COMMAND = "licorne bench core latency --against pure --report docs"
 
 
 def runs(*rates: float) -> list[dict[str, float]]:
-    """Runs that differ in their rates."""
+    """Runs with different rates."""
     return [
         {"allocations_per_second": rate, "cpu_us_per_allocation": 1e6 / rate, "peak_rss_mib": 80.0}
         for rate in rates
@@ -35,7 +35,7 @@ def runs(*rates: float) -> list[dict[str, float]]:
 
 
 def results() -> list[Measured]:
-    """Two scenarios on both sides; in one of them the rate is that of the sender."""
+    """Two scenarios on both sides; in one of them the sender limits the rate."""
     latency = [{**run, "latency_p50_ms": 2.0} for run in runs(200, 200)]
     return [
         Measured(SCENARIOS["core"], [runs(80_000, 90_000), runs(40_000, 30_000)]),
@@ -48,8 +48,8 @@ def part(text: str, heading: str) -> str:
     return text.partition(f"### {heading}\n")[2].partition("###")[0]
 
 
-def test_figures_stand_beside_each_other_with_their_spread() -> None:
-    """Both forms, and the ratios of the pairs."""
+def test_figures_are_compared_with_their_spread() -> None:
+    """The table has both forms, and the ratios of the pairs."""
     text = section(results(), [THIS, OTHER], COMMAND).text
     rows = part(text, "Allocations a second").strip().splitlines()
     assert rows[-3:] == [
@@ -60,8 +60,8 @@ def test_figures_stand_beside_each_other_with_their_spread() -> None:
     assert "| latency | 2 | 2 | 1.00 |" in part(text, "Latency, median, ms")
 
 
-def test_it_says_what_was_measured_where_and_how() -> None:
-    """The machine, both builds, the shapes, and the commands; no folder of the machine."""
+def test_the_section_has_machine_builds_and_commands() -> None:
+    """The machine, both builds, the shapes, and the commands are listed, without any local folder."""
     text = section(results(), [THIS, OTHER], COMMAND).text
     for value in machine().values():
         assert value in text
@@ -72,8 +72,8 @@ def test_it_says_what_was_measured_where_and_how() -> None:
     assert "/secret" not in text
 
 
-def test_every_picture_is_shown() -> None:
-    """Each is an SVG with texts, and its name is in the text."""
+def test_every_picture_is_included() -> None:
+    """Each picture is an SVG with texts, and its name is in the section."""
     found = section(results(), [THIS, OTHER], COMMAND, drawn=True)
     assert set(re.findall(r"\]\((.+\.svg)\)", found.text)) == set(found.pictures)
     assert len(found.pictures) == 3
@@ -83,15 +83,15 @@ def test_every_picture_is_shown() -> None:
 
 
 @pytest.mark.slow
-def test_the_same_figures_give_the_same_section() -> None:
-    """Neither the day nor chance is in it."""
+def test_equal_figures_give_an_equal_section() -> None:
+    """Neither the date nor chance affects the section."""
     first, again = (section(results(), [THIS, OTHER], COMMAND, drawn=True) for _ in range(2))
     assert first == again
     assert not [picture for picture in first.pictures.values() if "date" in picture]
 
 
 def test_one_server_has_figures_without_ratios() -> None:
-    """Its column has the name of its form if there is no other."""
+    """The column of a single server has the name of its form."""
     alone = [Measured(each.scenario, each.sides[:1]) for each in results()]
     found = section(alone, [THIS], COMMAND, drawn=True)
     assert "| core | 85,000 (80,000 to 90,000) |" in found.text
@@ -101,8 +101,8 @@ def test_one_server_has_figures_without_ratios() -> None:
     assert len(found.pictures) == 2
 
 
-def test_builds_are_named_by_what_tells_them_apart() -> None:
-    """The form first, then the commit, then the interpreter."""
+def test_builds_have_the_shortest_distinct_names() -> None:
+    """A build is named by its form, then the commit, then the interpreter."""
     assert labels([THIS, OTHER]) == ["compiled", "pure"]
     assert labels([THIS, replace(THIS, commit="def")]) == ["abc", "def"]
     assert labels([THIS, replace(THIS, python="CPython 4")]) == ["CPython 3", "CPython 4"]
@@ -110,15 +110,15 @@ def test_builds_are_named_by_what_tells_them_apart() -> None:
     assert labels([THIS, THIS]) == ["this", "other"]
 
 
-def test_scenarios_are_named_by_what_tells_them_apart() -> None:
-    """By their name alone where that is enough."""
+def test_scenarios_have_the_shortest_distinct_names() -> None:
+    """A scenario is named by its name alone if that is enough."""
     single = SCENARIOS["core1"]
     both = [replace(single, wire=wire) for wire in Wire]
     assert names([SCENARIOS["core"], *both]) == ["core", "core1 si", "core1 session"]
 
 
-def test_a_page_is_made_where_there_is_none(tmp_path: Path) -> None:
-    """Its folder is created too; the pictures are beside it."""
+def test_a_missing_page_is_created(tmp_path: Path) -> None:
+    """Its folder is created too, and the pictures are beside it."""
     section = Section(title="Growth", text="![x](x.svg)\n", pictures={"x.svg": "<svg/>"})
     page = put_section(tmp_path / "new", section)
     assert page == tmp_path / "new" / PAGE
@@ -126,7 +126,7 @@ def test_a_page_is_made_where_there_is_none(tmp_path: Path) -> None:
     assert (tmp_path / "new/x.svg").read_text() == "<svg/>"
 
 
-def test_a_section_comes_last(tmp_path: Path) -> None:
+def test_a_new_section_is_appended(tmp_path: Path) -> None:
     """The earlier text is unchanged."""
     (tmp_path / PAGE).write_text("# Title\n\nWritten by hand.\n\n## One\n\n1\n\n### Part\n\n2\n")
     page = put_section(tmp_path, Section(title="Two", text="3"))
@@ -135,15 +135,15 @@ def test_a_section_comes_last(tmp_path: Path) -> None:
     )
 
 
-def test_a_section_is_written_anew_at_its_place(tmp_path: Path) -> None:
+def test_an_existing_section_is_replaced(tmp_path: Path) -> None:
     """The section of the same title is replaced, with its parts."""
     for title, text in (("One", "1\n\n### Part\n\n2"), ("Two", "3"), ("One", "4"), ("One", "4")):
         put_section(tmp_path, Section(title=title, text=text))
     assert (tmp_path / PAGE).read_text() == "# Performance\n\n## One\n\n4\n\n## Two\n\n3\n"
 
 
-def test_what_stands_around_a_section_stays_as_it_is(tmp_path: Path) -> None:
-    """To the letter: blank lines, a second section of the same title, and one in the middle."""
+def test_text_around_a_section_is_unchanged(tmp_path: Path) -> None:
+    """Blank lines, a second section of the same title, and one in the middle stay unchanged."""
     before = "# Title\n\n\nBy hand.\n## One\n1\n"
     after = "## Three\n3\n\n\n## Two\nby hand\n"
     (tmp_path / PAGE).write_text(f"{before}## Two  \n2\n\n{after}")
@@ -153,7 +153,7 @@ def test_what_stands_around_a_section_stays_as_it_is(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("begin", "end"), [("```sh", "```"), ("~~~~", "~~~~~"), ("  ```", "```")])
 def test_a_comment_in_code_begins_no_section(begin: str, end: str, tmp_path: Path) -> None:
-    """A section has all of the code that it shows."""
+    """A section includes the whole of its code."""
     code = f"{begin}\n## Two\n~~~ ``` no end\n## One\n{end}\n"
     (tmp_path / PAGE).write_text(f"# Title\n\n{code}\n## One\n\n{code}\n## Two\n\n2\n")
     put_section(tmp_path, Section(title="One", text="new"))
@@ -161,8 +161,8 @@ def test_a_comment_in_code_begins_no_section(begin: str, end: str, tmp_path: Pat
     assert (tmp_path / PAGE).read_text() == f"# Title\n\n{code}\n## One\n\nnew\n\n## Two\n\nnew\n"
 
 
-def test_files_are_exchanged_as_a_whole(tmp_path: Path) -> None:
-    """A reader that has opened one reads all of it; nothing else is left in the folder."""
+def test_files_are_replaced_as_a_whole(tmp_path: Path) -> None:
+    """A reader that has opened a file reads all of it, and nothing else is left in the folder."""
     section = Section(title="One", text="new", pictures={"x.svg": "new"})
     for name in (PAGE, "x.svg"):
         (tmp_path / name).write_text("old")
@@ -172,8 +172,8 @@ def test_files_are_exchanged_as_a_whole(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {PAGE, "x.svg"}
 
 
-def test_a_table_has_its_figures_on_the_right() -> None:
-    """The first column has names."""
+def test_figures_are_aligned_on_the_right() -> None:
+    """All columns but the first, which has names, are aligned on the right."""
     assert table(["Name", "Figure"], [["a", "1"], ["b", "2"]]) == (
         "| Name | Figure |\n| --- | ---: |\n| a | 1 |\n| b | 2 |"
     )

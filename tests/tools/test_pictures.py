@@ -1,4 +1,4 @@
-"""Pictures of figures: all names and figures can be read, and nothing is cut."""
+"""Pictures of figures: all names and figures are readable, and nothing is cut."""
 
 import re
 from xml.etree import ElementTree
@@ -15,8 +15,8 @@ def texts(picture: str) -> list[str]:
     return [found.strip() for found in root.itertext() if found.strip()]
 
 
-def test_figures_are_written_behind_their_points() -> None:
-    """The picture has all names, the unit, and a legend of the colours."""
+def test_a_picture_has_names_unit_and_legend() -> None:
+    """Figures are beside their points, with all names, the unit, and a legend of the colours."""
     series = {
         side: {name: Spread(value, value * 1.1, value * 1.2) for name in NAMES}
         for side, value in (("compiled", 12.0), ("pure", 400.0))
@@ -28,15 +28,15 @@ def test_figures_are_written_behind_their_points() -> None:
 
 
 def test_pairs_are_rings_around_their_median() -> None:
-    """A scenario that has no ratio has no point, and keeps its row."""
+    """A scenario without a ratio has no point, and keeps its row."""
     series = {"rate": {"core": [1.5, 2.0, 1.75], "shim": [1.25]}, "cost": {"core": [0.5]}}
     shown = texts(pair_ratios("compiled / pure", NAMES, series))
     assert {*NAMES, "rate", "cost"} <= {*shown}
-    # Besides the figures of points there are those of the axis.
+    # In addition to the figures of points there are those of the axis.
     assert [shown.count(figure) for figure in ("1.75", "1.25")] == [1, 1]
 
 
-def test_a_picture_is_as_high_as_it_has_rows() -> None:
+def test_the_height_of_a_picture_follows_its_rows() -> None:
     """Rows are not compressed if there are many."""
     one, many = (
         by_scenario("rate", names, {"x": dict.fromkeys(names, Spread(1.0, 2.0, 3.0))})

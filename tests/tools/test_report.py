@@ -38,16 +38,16 @@ def test_a_line_has_each_figure_with_its_spread() -> None:
     ]
 
 
-def test_lines_say_how_checks_are_answered() -> None:
-    """Where checks are answered; a scenario without them has dashes."""
+def test_lines_of_predicates_have_the_kind_of_answer() -> None:
+    """A scenario with checks has the kind of its answers, and others have dashes."""
     late = replace(SCENARIOS["predicates"], asking=Asking(tagged=False, delay=0.05))
     headers, rows = overview([(late, [RUN]), (SCENARIOS["core"], [RUN])])
     assert headers[5:8] == ["TAGGED", "REFUSED", "ANSWER AFTER"]
     assert [row[5:8] for row in rows] == [["no", "0%", "50 ms"], ["-", "-", "-"]]
 
 
-def test_data_say_how_the_scenario_was_run() -> None:
-    """Batch and wire of all scenarios, and of predicates how checks were answered."""
+def test_data_have_the_options_of_the_scenario() -> None:
+    """Data have batch and protocol of all scenarios, and the kind of answers of predicates."""
     plain = as_json(SCENARIOS["shim1"], [RUN])
     assert (plain["batch"], plain["wire"]) == (1, "si")
     assert "tagged" not in plain
@@ -60,13 +60,13 @@ def test_data_say_how_the_scenario_was_run() -> None:
     )
 
 
-def test_a_figure_is_quoted_with_its_spread() -> None:
+def test_a_quoted_figure_has_its_spread() -> None:
     """The median precedes the minimum and the maximum."""
     assert Spread.of([30.12, 28.94, 29.4]).quoted() == "29.4 (28.9 to 30.1)"
     assert Spread.of([1.8, 2.0, 1.9, 1.9]).quoted(times) == "1.90 (1.80 to 2.00)"
 
 
-def test_what_was_measured_once_has_no_spread() -> None:
+def test_a_single_run_has_no_spread() -> None:
     """A single run is quoted as it is."""
     assert Spread.of([12.34]).quoted() == "12.3"
 
@@ -75,8 +75,8 @@ def test_what_was_measured_once_has_no_spread() -> None:
     ("value", "shown"),
     [(0.0, "0"), (0.14449, "0.144"), (421.3, "421"), (1234.5, "1,234"), (50_000.0, "50,000")],
 )
-def test_three_digits_say_enough(value: float, shown: str) -> None:
-    """Whole numbers are printed whole, all others to the digits above noise."""
+def test_figures_have_three_digits(value: float, shown: str) -> None:
+    """Whole numbers are printed whole, and others to the digits above noise."""
     assert brief(value) == shown
 
 
@@ -99,7 +99,7 @@ def pairs() -> Pairs:
     )
 
 
-def test_each_comes_first_in_turn() -> None:
+def test_builds_take_turns_in_coming_first() -> None:
     """A steady change of the machine affects both alike."""
     assert list(turns(3)) == [
         *((1, THIS), (1, OTHER)),
@@ -108,13 +108,13 @@ def test_each_comes_first_in_turn() -> None:
     ]
 
 
-def test_ratios_are_those_of_pairs() -> None:
-    """Each run is divided by the one beside it; a single run is left out."""
+def test_a_ratio_is_that_of_a_pair() -> None:
+    """Each run is divided by the one beside it, and a single run is left out."""
     assert pairs().ratios("allocations_per_second") == [2.0, 1.5]
 
 
 def test_a_line_has_both_sides_and_the_ratio() -> None:
-    """Each has its spread; figures of one side only are left out, and a missing ratio is a dash."""
+    """Each side has its spread; figures of one side only are left out, and a missing ratio is a dash."""
     headers, rows = pairs_table([(SCENARIOS["core"], pairs())])
     assert headers == ["MEASURE", "THIS", "OTHER", "RATIO"]
     assert rows == [
@@ -123,8 +123,8 @@ def test_a_line_has_both_sides_and_the_ratio() -> None:
     ]
 
 
-def test_lines_of_several_scenarios_name_them() -> None:
-    """They have the measures of an overview."""
+def test_lines_of_several_scenarios_have_names() -> None:
+    """The lines have the measures of an overview."""
     headers, rows = pairs_table([(SCENARIOS["core"], pairs()), (SCENARIOS["shim"], pairs())])
     assert headers[:5] == ["SCENARIO", "WIRE", "BATCH", "ASKS", "NODES"]
     assert [(row[0], row[5]) for row in rows] == [
@@ -133,7 +133,7 @@ def test_lines_of_several_scenarios_name_them() -> None:
 
 
 def test_data_have_every_pair() -> None:
-    """Both builds, the runs in the order of the pairs, and each ratio with its spread."""
+    """Data have both builds, the runs by pair, and each ratio with its spread."""
     data = pairs_as_json(SCENARIOS["core"], pairs(), BUILD, BUILD)
     assert data["this"]["build"]["commit"] == "abc"
     assert [run["allocations_per_second"] for run in data["other"]["runs"]] == [100, 60]

@@ -1,4 +1,4 @@
-"""Shapes of scenarios and the messages made of them."""
+"""Shapes of scenarios, and the messages made of them."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ from licorne_tools.bench.scenarios import SCENARIOS, Asking, Wire, over, predica
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_scenarios_can_be_made_small(name: str) -> None:
+def test_a_scenario_can_have_any_size(name: str) -> None:
     """A scenario accepts any size, and never becomes larger than that."""
     for pods in (1, 3, 200, 1000):
         shape = SCENARIOS[name].scaled(nodes=20, pods=pods, sort="fair")
@@ -22,7 +22,7 @@ def test_scenarios_can_be_made_small(name: str) -> None:
         assert 0 < shape.pods <= pods
 
 
-def test_full_size_is_what_is_advertised() -> None:
+def test_the_full_size_is_the_published_one() -> None:
     """Without options the shapes are those of the published results."""
     sizes = {name: (s.queues, s.apps, s.asks, s.nodes) for name, s in SCENARIOS.items()}
     assert sizes["shim"] == (5, 80, 125, 5000)
@@ -48,7 +48,7 @@ def test_full_size_is_what_is_advertised() -> None:
     assert sizes["storm"] == (10, 1, 1000, 5000)
 
 
-def test_asks_of_all_applications_come_mixed() -> None:
+def test_asks_of_all_applications_are_mixed() -> None:
     """Keys are unique, the batches are full, and every application has its share."""
     shape = SCENARIOS["shim"].scaled(nodes=10, pods=4000, sort=None)
     messages = [
@@ -60,8 +60,8 @@ def test_asks_of_all_applications_come_mixed() -> None:
     assert len({ask.applicationID for ask in asks[:400]}) == 400
 
 
-def test_everything_fits_on_the_nodes_unless_they_are_to_be_full() -> None:
-    """However many asks there are, an even spread fills no node."""
+def test_all_asks_fit_unless_nodes_shall_be_full() -> None:
+    """However many asks there are, an even distribution fills no node."""
     shape = SCENARIOS["onebigapp"].scaled(nodes=3, pods=10_000, sort=None)
     vcore, memory = workload.LARGEST
     for node in workload.nodes(shape):
@@ -72,8 +72,8 @@ def test_everything_fits_on_the_nodes_unless_they_are_to_be_full() -> None:
     assert 7 == full["vcore"].value // vcore == full["memory"].value // memory
 
 
-def test_unplaceable_asks_are_larger_than_any_node() -> None:
-    """Half of them are in the application itself, half in those ahead of it."""
+def test_blocked_asks_are_larger_than_any_node() -> None:
+    """Half of them are in the application itself, and half in those ahead of it."""
     asks = list(workload.unplaceable("app"))
     assert len(asks) == 100
     assert sum(ask.applicationID == "app" for ask in asks) == 50
@@ -93,20 +93,20 @@ def test_configurations_are_valid(name: str) -> None:
         confirming.storm_configuration(SCENARIOS["storm"]),
     ],
 )
-def test_configurations_of_rivals_are_valid(config: str) -> None:
-    """Strictly: a delay or a guarantee that is not understood would measure something else."""
+def test_configurations_of_preemption_are_strictly_valid(config: str) -> None:
+    """A delay or a guarantee that is not understood would measure something else."""
     assert load(config, strict=True).warnings == ()
 
 
-def test_fewer_gangs_are_as_large() -> None:
-    """It is the number of gangs that shrinks, down to one."""
+def test_fewer_gangs_have_the_same_size() -> None:
+    """A smaller scenario has fewer gangs, down to one."""
     full = SCENARIOS["gang"]
     shapes = [full.scaled(pods=pods) for pods in (50_000, 1000, 149, 7)]
     assert [(s.queues * s.apps, s.asks) for s in shapes] == [(1000, 50), (20, 50), (2, 50), (1, 7)]
 
 
-def test_an_application_says_how_large_its_gang_is() -> None:
-    """The sum of its placeholders; each real ask has one of its task group and size."""
+def test_an_application_has_the_sum_of_its_gang() -> None:
+    """The sum is that of its placeholders; each real ask has one of its task group and size."""
     shape = SCENARIOS["gang"].scaled(pods=50)
     [application] = confirming.applications(shape)
     name = application.applicationID
@@ -122,8 +122,8 @@ def test_an_application_says_how_large_its_gang_is() -> None:
 
 
 @pytest.mark.parametrize(("nodes", "pods"), [(5000, 2000), (20, 200), (1, 3)])
-def test_there_are_victims_for_every_claim(nodes: int, pods: int) -> None:
-    """On every node, and each claim is as large as the victims that it needs."""
+def test_every_preempting_ask_has_victims(nodes: int, pods: int) -> None:
+    """Each node has victims, and each preempting ask is as large as those that it needs."""
     shape = SCENARIOS["preempt"].scaled(nodes=nodes, pods=pods)
     assert confirming.held(shape) * nodes >= 2 * confirming.VICTIMS * shape.pods
     vcore, memory = confirming.claim()
@@ -131,8 +131,8 @@ def test_there_are_victims_for_every_claim(nodes: int, pods: int) -> None:
 
 
 @pytest.mark.parametrize(("nodes", "pods"), [(5000, 10_000), (20, 200)])
-def test_nobody_can_help_the_greedy_ask(nodes: int, pods: int) -> None:
-    """A node could hold it, but the lender may lose less than the shortage on it."""
+def test_no_victims_help_the_largest_ask(nodes: int, pods: int) -> None:
+    """A node could hold the ask, but the lender may lose less than the shortage on it."""
     shape = SCENARIOS["storm"].scaled(nodes=nodes, pods=pods)
     lent, _ = confirming.room(shape)
     node = next(confirming.storm_nodes(shape)).schedulableResource.resources["vcore"].value
@@ -145,8 +145,8 @@ def test_nobody_can_help_the_greedy_ask(nodes: int, pods: int) -> None:
 
 
 @pytest.mark.parametrize("batch", [1, 7])
-def test_requests_have_the_wanted_number_of_items(batch: int) -> None:
-    """Over both wires all asks are sent, this number in each request, the remainder in the last."""
+def test_requests_have_the_requested_number_of_items(batch: int) -> None:
+    """Over both protocols all asks are sent, this number in each request, the remainder in the last."""
     shape = SCENARIOS["shim1"].scaled(pods=400, batch=batch)
     asks = list(workload.asks(shape))
     over_si = [AllocationRequest.FromString(m) for m in workload.requests("x", iter(asks), shape.batch)]
@@ -158,8 +158,8 @@ def test_requests_have_the_wanted_number_of_items(batch: int) -> None:
         assert {len(request.allocations) for request in requests[:-1]} == {batch}
 
 
-def test_single_items_go_over_both_wires() -> None:
-    """Other scenarios use the wire of their comparison, unless another is named."""
+def test_single_items_use_both_protocols() -> None:
+    """Other scenarios use the protocol of their comparison, unless another one is given."""
     wires = {name: [each.wire for each in over(s, None)] for name, s in SCENARIOS.items()}
     assert wires["shim1"] == wires["core1"] == wires["wire"] == [Wire.SI, Wire.SESSION]
     assert wires["shim"] == wires["latency"] == [Wire.SI]
@@ -170,7 +170,7 @@ def test_single_items_go_over_both_wires() -> None:
 
 
 @pytest.mark.parametrize("percent", [0, 1, 10, 30, 50, 99, 100])
-def test_the_wanted_share_of_nodes_is_refused(percent: int) -> None:
+def test_the_given_share_of_nodes_is_refused(percent: int) -> None:
     """The share holds for any hundred consecutive nodes, and each decision is stable."""
     asking = Asking(refused_percent=percent)
     for first in (0, 37):
@@ -178,8 +178,8 @@ def test_the_wanted_share_of_nodes_is_refused(percent: int) -> None:
     assert asking.accepted(200) == 200 - 2 * percent
 
 
-def test_everything_fits_on_the_nodes_that_are_accepted() -> None:
-    """However few these are."""
+def test_all_asks_fit_on_the_accepted_nodes() -> None:
+    """All asks fit on the accepted nodes, however few these are."""
     asking = Asking(refused_percent=98)
     shape = replace(SCENARIOS["predicates"].scaled(nodes=100, pods=2000), asking=asking)
     nodes, refused = list(workload.nodes(shape)), workload.refused_nodes(shape)
@@ -191,7 +191,7 @@ def test_everything_fits_on_the_nodes_that_are_accepted() -> None:
 
 
 def test_the_table_of_predicates_is_complete() -> None:
-    """Five shapes, tagged and not, answered at once and after 50 ms."""
+    """There are five shapes, tagged and not, answered at once and after 50 ms."""
     table = predicate_table(SCENARIOS["predicates"])
     shapes = [(100, 5), (1000, 5), (3000, 5), (3000, 50), (10_000, 5000)]
     assert [(s.pods, s.nodes, s.asking.tagged, s.asking.delay) for s in table] == [
@@ -199,8 +199,8 @@ def test_the_table_of_predicates_is_complete() -> None:
     ]
 
 
-def test_an_rm_may_have_all_that_a_scenario_has() -> None:
-    """The caps of a server are raised for a scenario beyond them, and for no other."""
+def test_caps_of_an_rm_are_raised_for_its_scenario() -> None:
+    """The caps are raised for a scenario beyond them, and for no other one."""
     assert not [cap for shape in SCENARIOS.values() for cap in raised_caps(shape)]
     large = SCENARIOS["preempt"].scaled(nodes=130_000, pods=19_500)
     assert raised_caps(large) == {"LICORNE_BOUNDS_MAX_NODES": "130000", "LICORNE_BOUNDS_MAX_ASKS": "1319500"}

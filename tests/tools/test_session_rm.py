@@ -20,7 +20,7 @@ LATE = 0.5
 
 
 def checks(first: int, *nodes: Sequence[str]) -> UpdateResponse:
-    """A message with a check for each list of nodes, ids from `first` on."""
+    """A message with a check for each list of nodes, with ids from `first` on."""
     listed = [PredicateCheck(id=number, node_ids=ids) for number, ids in enumerate(nodes, first)]
     return UpdateResponse(number=first, predicate_checks=PredicateChecks(checks=listed))
 
@@ -31,10 +31,10 @@ PLACED = UpdateResponse(
 
 
 class Script:
-    """Sends responses at once, records requests, and places an ask after a number of answers."""
+    """A server that sends given responses, records requests, and places an ask after a number of answers."""
 
     def __init__(self, responses: Sequence[UpdateResponse], last: UpdateResponse = PLACED) -> None:
-        """`last` follows when each message with checks was answered."""
+        """`last` is sent when each message with checks was answered."""
         self.responses = responses
         self.last = last
         self.requests: list[UpdateRequest] = []
@@ -58,7 +58,7 @@ class Script:
 
 @asynccontextmanager
 async def served(behaviour: Behaviour) -> AsyncIterator[str]:
-    """A server that does so; its address."""
+    """The address of a server with this script."""
     server = grpc.aio.server()
     server.add_generic_rpc_handlers((EveryMethod(behaviour),))
     port = server.add_insecure_port("127.0.0.1:0")
@@ -79,8 +79,8 @@ async def placed(script: Script, *, refused: frozenset[str] = frozenset(), delay
             return len(await rm.place([UpdateRequest().SerializeToString()], 1))
 
 
-async def test_all_checks_of_a_message_are_answered_in_one() -> None:
-    """In their order, with the refused nodes and no others."""
+async def test_checks_of_one_message_are_answered_in_one() -> None:
+    """Answers are in the order of the checks, with the refused nodes and no others."""
     script = Script([checks(1, ["good"], ["bad", "good"]), checks(3, ["good", "bad"])])
     assert await placed(script, refused=frozenset({"bad"})) == 1
     answers = [r for r in script.requests if r.HasField("predicate_answers")]
@@ -92,8 +92,8 @@ async def test_all_checks_of_a_message_are_answered_in_one() -> None:
     assert numbers == [*range(1, len(numbers) + 1)]
 
 
-async def test_late_answers_come_in_order_and_each_after_its_own_time() -> None:
-    """None is early, and they do not wait for each other."""
+async def test_late_answers_have_their_own_times() -> None:
+    """No answer is early, and answers do not wait for each other."""
     script = Script([checks(number, ["good"]) for number in range(1, 41)])
     await placed(script, delay=LATE)
     ids = [a.id for request in script.requests for a in request.predicate_answers.answers]
@@ -109,8 +109,8 @@ async def test_late_answers_come_in_order_and_each_after_its_own_time() -> None:
         AllocationResponse(new=[Allocation(allocationKey="k", nodeID="bad")]),
     ],
 )
-async def test_a_server_that_errs_is_not_measured(allocations: AllocationResponse) -> None:
-    """Nothing may be rejected, and nothing may be placed on a refused node."""
+async def test_a_wrong_server_fails_the_bench(allocations: AllocationResponse) -> None:
+    """A rejection, or an allocation on a refused node, fails the bench."""
     script = Script([checks(1, ["bad"])], last=UpdateResponse(number=2, allocations=allocations))
     with pytest.raises(BenchError, match="rejected"):
         await placed(script, refused=frozenset({"bad"}))

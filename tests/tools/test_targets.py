@@ -57,7 +57,7 @@ exit 1
 
 @pytest.fixture
 def _measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every run of a scenario has the same figures."""
+    """Let every run of a scenario have the same figures."""
 
     async def run_once(scenario: Scenario, options: Options) -> Run:
         del scenario
@@ -68,7 +68,7 @@ def _measured(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def with_go(folder: Path, monkeypatch: pytest.MonkeyPatch, program: str) -> None:
-    """Have this program found as Go."""
+    """Let this program be found as Go."""
     file = folder / "bin" / "go"
     file.parent.mkdir()
     file.write_text(program)
@@ -81,7 +81,7 @@ def with_go(folder: Path, monkeypatch: pytest.MonkeyPatch, program: str) -> None
 def test_the_page_has_a_table_for_each_target(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One command writes all; the wire is a column, and the older core, measured in turn, has ratios."""
+    """The protocol is a column; the older core, measured in turn, has ratios."""
     with_go(tmp_path, monkeypatch, GO.format(benchmark=BENCHMARK))
     assert main(["bench", "targets", "--runs", "2", "--report", str(tmp_path)]) == 0
     text = (tmp_path / "performance.md").read_text()
@@ -110,10 +110,10 @@ def test_the_page_has_a_table_for_each_target(
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("_measured")
-def test_data_have_all_runs(
+def test_json_has_all_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An object for each scenario, and one for each shape with both cores."""
+    """The JSON has an object for each scenario, and one for each shape with both cores."""
     with_go(tmp_path, monkeypatch, GO.format(benchmark=BENCHMARK))
     assert main(["bench", "targets", "--pods", "10000", "--json"]) == 0
     *scenarios, core1, manyapps, tenants, shim = json.loads(capsys.readouterr().out)
@@ -128,7 +128,7 @@ def test_data_have_all_runs(
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("_measured")
-def test_without_go_all_but_the_older_core_is_measured(
+def test_without_go_the_older_core_is_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The message names the part left out, and the page has the others."""
@@ -147,14 +147,14 @@ def test_without_go_all_but_the_older_core_is_measured(
     ("program", "why"),
     [(BROKEN, "no such module"), (GO.format(benchmark=SILENT), "has no figures:\nPASS")],
 )
-def test_a_failure_of_a_benchmark_does_not_lose_the_rest(
+def test_a_failed_benchmark_keeps_other_results(
     program: str,
     why: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """The measurements are printed, the last lines of the benchmark too, and no page is written."""
+    """The measurements are printed with the last lines of the benchmark, and no page is written."""
     with_go(tmp_path, monkeypatch, program)
     assert main(["bench", "targets", "--report", str(tmp_path / "new")]) == 2
     shown = capsys.readouterr()
@@ -173,7 +173,7 @@ def test_a_benchmark_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.Mon
         older_core.benchmarked(program, older_core.SHAPES[0], Side.THIS)
 
 
-def test_the_benchmarks_have_what_is_looked_for() -> None:
+def test_the_go_benchmarks_have_the_expected_shapes() -> None:
     """Their sources have the units, the cores and the shapes, which are those of the scenarios."""
     asks, pods, backends = (
         (older_core.MODULE / name).read_text()
@@ -195,8 +195,8 @@ def test_the_benchmarks_have_what_is_looked_for() -> None:
 
 
 @pytest.mark.bench
-def test_all_targets_are_measured(capsys: pytest.CaptureFixture[str]) -> None:
-    """A figure in every cell, whatever the size. The shim's benchmark has no such small shape."""
+def test_all_targets_have_figures(capsys: pytest.CaptureFixture[str]) -> None:
+    """Every cell has a figure, whatever the size. The shim's benchmark has no such small shape."""
     assert main(["bench", "targets", "--nodes", "5", "--pods", "50", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     names = [each["scenario"] for each in found]

@@ -64,7 +64,7 @@ OTHERS = {
     ],
     ids=str,
 )
-def test_options_that_do_not_go_together(
+def test_contradicting_options_are_refused(
     arguments: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Nothing is measured, and the line names the option."""
@@ -74,7 +74,7 @@ def test_options_that_do_not_go_together(
 
 
 @pytest.mark.parametrize("arguments", [("nosuch",), ("shim", "--nodes", "0"), ("shim", "--pods=x")])
-def test_nonsense(arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_usage_has_an_exit_code(arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing is measured, and the exit code is that of wrong usage."""
     with pytest.raises(SystemExit) as refused:
         main(["bench", *arguments])

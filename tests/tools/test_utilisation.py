@@ -31,29 +31,29 @@ def short(
 
 
 def root() -> QueueReport:
-    """The root of an RM that has nothing."""
+    """The root queue of an RM without usage."""
     scheduler = Scheduler()
     scheduler.handle(RegisterRm(rm_id=RmId("rm")), 0.0)
     [name] = scheduler.views.partition_names()
     return scheduler.views.queue(name, "root")
 
 
-def test_a_seed_has_the_same_figures_each_time() -> None:
-    """All of them, to the last digit; another seed has others."""
+def test_equal_seeds_give_equal_figures() -> None:
+    """All figures are equal to the last digit, and another seed has others."""
     first = short(MIXED)
     assert short(MIXED) == first
     assert short(MIXED, seed=2) != first
 
 
-def test_nothing_is_reserved_without_reservations() -> None:
-    """And with them something is, as large asks fit nowhere."""
+def test_nodes_are_reserved_only_with_reservations() -> None:
+    """With reservations nodes are reserved, because large asks fit nowhere."""
     assert short(MIXED, reservations=False).reserved_nodes_max == 0
     assert short(MIXED).reserved_nodes_max > 0
 
 
 @pytest.mark.slow
 def test_every_ask_is_placed_or_waits() -> None:
-    """Shortly before the second round of the fake RM's world begins, all asks of one exist."""
+    """Shortly before the second round all asks of the first one exist."""
     found = short(FAKE_RM, minutes=0.95)
     assert found.placed + found.backlog_asks == FAKE_RM.world.asks
     assert 0 < found.cores_percent <= 100
@@ -61,28 +61,28 @@ def test_every_ask_is_placed_or_waits() -> None:
 
 @pytest.mark.slow
 def test_victims_of_preemption_are_counted() -> None:
-    """The owner of the fake RM's world reclaims its guarantee, in each round."""
+    """The owner in the fake RM's world reclaims its guarantee in each round."""
     assert short(FAKE_RM).preempted > 0
 
 
 @pytest.mark.slow
-def test_large_asks_alone_count_as_such() -> None:
-    """Each round of the mixed load has six, and that of the fake RM none."""
+def test_large_asks_are_counted() -> None:
+    """Each round of the mixed load has six large asks, and that of the fake RM none."""
     assert short(MIXED).large_asks == 6
     assert short(FAKE_RM).large_asks == 0
 
 
 @pytest.mark.slow
-def test_what_a_stopped_queue_refuses_comes_again() -> None:
-    """No ask of those minutes is lost: once the queue is started, as many are submitted as without."""
+def test_asks_refused_by_a_stopped_queue_are_submitted_later() -> None:
+    """After the start of the queue as many asks exist as without its stop."""
     without = short(replace(STOPPED, stopped=""), minutes=3)
     found = short(STOPPED, minutes=3)
     assert found.placed + found.backlog_asks == without.placed + without.backlog_asks
     assert found.cores_percent < without.cores_percent
 
 
-def test_what_the_core_refuses_ends_the_bench() -> None:
-    """This happens in a world whose configuration lacks a queue of its applications."""
+def test_a_rejected_application_ends_the_bench() -> None:
+    """A world whose configuration lacks a queue of its applications ends the bench."""
     config = MIXED.world.config.replace("name: large", "name: other")
     with pytest.raises(BenchError, match="application large-"):
         short(replace(MIXED, world=replace(MIXED.world, config=config)))
@@ -107,14 +107,14 @@ def test_an_ask_is_due_within_guarantee_and_headroom(
     state: str,
     due: bool,
 ) -> None:
-    """Both must let it through, in a queue that is guaranteed something and is not stopped."""
+    """An ask is due if guarantee and headroom both let it through, in a queue that is not stopped."""
     queue = replace(root(), guaranteed=guaranteed, allocated=allocated, headroom=headroom, state=state)
     assert is_due(queue, {"vcore": 4, "memory": 1}) is due
 
 
 @pytest.mark.slow
 def test_the_table_has_each_load_twice(capsys: pytest.CaptureFixture[str]) -> None:
-    """The lines are with reservations and without; loads without large asks have no waits of them."""
+    """The lines are with and without reservations; a load without large asks has no waits of them."""
     assert main(["bench", "utilisation", "--minutes", "1"]) == 0
     title, headers, *rows = capsys.readouterr().out.splitlines()
     assert title.endswith("(1 minutes, seed 1)")
@@ -126,7 +126,7 @@ def test_the_table_has_each_load_twice(capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_json_has_all_figures(capsys: pytest.CaptureFixture[str]) -> None:
-    """The JSON also has the figures that these follow from."""
+    """The JSON also has the values from which the figures are computed."""
     show([Played(MIXED, True, {3: short(MIXED, seed=3)})], 1, as_data=True)
     [found] = json.loads(capsys.readouterr().out)
     assert (found["name"], found["reservations"]) == ("mixed", True)
@@ -134,8 +134,8 @@ def test_json_has_all_figures(capsys: pytest.CaptureFixture[str]) -> None:
     assert set(COLUMNS.values()) < set(found)
 
 
-def test_several_seeds_have_their_spread(capsys: pytest.CaptureFixture[str]) -> None:
-    """A cell has the median, the least and the greatest; JSON has the figures of each seed."""
+def test_several_seeds_are_summarized(capsys: pytest.CaptureFixture[str]) -> None:
+    """A cell has the median, the least and the greatest; the JSON has the figures of each seed."""
     runs = {seed: replace(short(MIXED), backlog_asks=seed * 10) for seed in (4, 5, 6)}
     show([Played(MIXED, False, runs)], 1, as_data=False)
     title, _, row = capsys.readouterr().out.splitlines()
@@ -147,10 +147,10 @@ def test_several_seeds_have_their_spread(capsys: pytest.CaptureFixture[str]) -> 
 
 
 @pytest.mark.slow
-def test_seeds_are_counted_from_the_first_one(
+def test_seeds_are_numbered_from_the_first(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`--seeds` is their number, and `--seed` the first."""
+    """`--seeds` is the number of seeds, and `--seed` the first one."""
     monkeypatch.setattr(bench_utilisation, "loads", lambda: (MIXED,))
     assert main(["bench", "utilisation", "--minutes", "1", "--seed", "3", "--seeds", "2"]) == 0
     title, *_ = capsys.readouterr().out.splitlines()
@@ -159,8 +159,8 @@ def test_seeds_are_counted_from_the_first_one(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("load", [STOPPED, MIXED], ids=["stopped", "mixed"])
-def test_reservations_leave_no_room_unused(load: LoadWorld) -> None:
-    """With them as many cores are used as without, and queues are below guarantee no longer."""
+def test_reservations_do_not_reduce_the_utilisation(load: LoadWorld) -> None:
+    """With reservations as many cores are used, and queues are not below guarantee for longer."""
     reserving = short(load, minutes=6)
     free = short(load, minutes=6, reservations=False)
     assert reserving.warm_cores_percent >= free.warm_cores_percent - TOLERATED
@@ -169,7 +169,7 @@ def test_reservations_leave_no_room_unused(load: LoadWorld) -> None:
 
 @pytest.mark.slow
 def test_large_asks_are_not_starved() -> None:
-    """None waits longer than three allocations run; without reservations some do."""
+    """No large ask waits longer than three allocations run; without reservations some do."""
     found = short(MIXED, minutes=6)
     assert found.large_max_seconds <= LARGEST_WAIT
     assert short(MIXED, minutes=6, reservations=False).large_max_seconds > LARGEST_WAIT
