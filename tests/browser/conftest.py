@@ -1,4 +1,4 @@
-"""A real headless browser, and a server with a world of fixed contents.
+"""A real headless browser, and a server with fixed contents.
 
 All tests of a process share one browser, one server and one loop: starting them takes longer than a test.
 """
@@ -58,7 +58,7 @@ async def town(server: Server) -> AsyncIterator[Town]:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def page(browser: Browser) -> AsyncIterator[Page]:
-    """An empty page of 1280 × 900. Whatever it reports as an error fails the test."""
+    """A blank page of 1280 × 900 pixels, whose reported errors fail the test."""
     context = await browser.new_context(viewport={"width": 1280, "height": 900})
     context.set_default_timeout(MILLISECONDS)
     page = await context.new_page()

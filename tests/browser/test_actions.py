@@ -1,4 +1,4 @@
-"""Acts of operators on the page: the equivalent command is displayed, and the reason is stored."""
+"""Acts of operators on the page: the equivalent command is shown, and the reason is stored."""
 
 import re
 from dataclasses import replace
@@ -20,7 +20,7 @@ OF = quote(PARTITION, safe="")
 async def act(
     page: Page, name: str, command: str, message: str = "", *, priority: str = "", whose: str = ""
 ) -> None:
-    """Presses the button of an action, and confirms it in the dialog, which shows the command."""
+    """Press the button of an act, and confirm it in the dialog, which shows the command."""
     await page.locator("#actions").get_by_role("button", name=name, exact=True).click()
     dialog = page.get_by_role("dialog")
     if whose:
@@ -37,7 +37,7 @@ async def act(
 
 
 async def test_a_queue_is_stopped_and_started(page: Page, town: Town) -> None:
-    """The queue's view and the overview show that it is stopped, and why, until it is started."""
+    """The views of the queue and of the overview show its stop with the reason, until it is started."""
     await opened(page, town, f"#/queue/{OF}/root.teams.blue")
     await act(
         page, "Stop", "licorne queues stop root.teams.blue --rm main --message 'a test' --yes", "a test"
@@ -60,7 +60,7 @@ MARKED = [
 
 
 @pytest.mark.parametrize(("view", "mark", "unmark", "noun", "title", "marked"), MARKED)
-async def test_a_thing_is_marked_and_unmarked(
+async def test_an_object_is_marked_and_unmarked(
     page: Page, town: Town, view: str, mark: str, unmark: str, noun: str, title: str, marked: str
 ) -> None:
     """The object's view and list show the mark, and its reason."""
@@ -76,8 +76,8 @@ async def test_a_thing_is_marked_and_unmarked(
     await expect(page.locator("#view")).not_to_contain_text("“a look”")
 
 
-async def test_an_application_has_another_priority(page: Page, town: Town) -> None:
-    """For all its asks, until each has its own again."""
+async def test_the_priority_of_an_application_is_changed(page: Page, town: Town) -> None:
+    """All asks have the new priority, until each has its own again."""
     await opened(page, town, f"#/application/{OF}/job-1")
     await act(page, "Priority", "licorne apps set job-1 --rm main --priority 7", priority="7")
     await opened(page, town, f"#/application/{OF}/job-1")
@@ -128,7 +128,7 @@ async def confirmed(page: Page, button: str, command: str) -> None:
     await page.keyboard.press("Escape")
 
 
-async def test_a_viewer_has_no_actions(page: Page, tmp_path: Path) -> None:
+async def test_a_viewer_has_no_acts(page: Page, tmp_path: Path) -> None:
     """Acts that a viewer has no right to are not offered."""
     names = ("operator", "viewer", "main")
     files = {name: tmp_path / name for name in names}

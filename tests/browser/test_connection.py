@@ -17,7 +17,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 TOKEN = "a-token-of-an-operator"
 
 
-async def test_the_page_finds_a_server_that_was_started_again(page: Page) -> None:
+async def test_the_page_reconnects_to_a_restarted_server(page: Page) -> None:
     """The page marks its data as old, reconnects by itself, and drops the former data."""
     async with running(settings()) as server, Town.built(server) as town:
         port = int(server.http_address.rpartition(":")[2])
@@ -34,7 +34,7 @@ async def test_the_page_finds_a_server_that_was_started_again(page: Page) -> Non
         await expect(row(page, "root.batch")).to_have_count(0)
 
 
-async def test_a_server_that_knows_tokens_wants_one(page: Page, tmp_path: Path) -> None:
+async def test_a_server_with_tokens_requests_one(page: Page, tmp_path: Path) -> None:
     """The page asks for a token, reports a wrong one, and keeps it for this tab only."""
     file = tmp_path / "token"
     file.write_text(TOKEN)
@@ -63,7 +63,7 @@ async def test_a_server_that_knows_tokens_wants_one(page: Page, tmp_path: Path) 
     assert PARTITION
 
 
-async def test_a_server_that_knows_certificates_says_that_one_is_missing(browser: Browser) -> None:
+async def test_a_missing_certificate_is_reported(browser: Browser) -> None:
     """No token would help, so the page asks for none; over plain HTTP on another port it shows all."""
     context = await browser.new_context(ignore_https_errors=True)
     page = await context.new_page()
@@ -82,7 +82,7 @@ async def test_a_server_that_knows_certificates_says_that_one_is_missing(browser
 
 
 @pytest.mark.parametrize("view", ["", "nodes", "users", "events", "preemptions", "rms"])
-async def test_a_fresh_server_says_what_to_do(page: Page, view: str) -> None:
+async def test_a_server_without_rms_explains_the_next_step(page: Page, view: str) -> None:
     """Every view of RM data says that there is no RM yet, and is filled when one registers."""
     async with running(settings()) as server:
         await page.goto(f"http://{server.http_address}/ui#/{view}")
@@ -96,8 +96,8 @@ async def test_a_fresh_server_says_what_to_do(page: Page, view: str) -> None:
             await expect(page.locator("#view")).not_to_contain_text("not found")
 
 
-async def test_an_rm_is_not_told_that_nobody_else_is_there(page: Page, tmp_path: Path) -> None:
-    """A token of an RM shows its own data only, so the page does not claim that no other RM is registered."""
+async def test_a_token_of_an_rm_shows_no_total_of_rms(page: Page, tmp_path: Path) -> None:
+    """The page does not claim that no other RM is registered."""
     files = {name: (tmp_path / name,) for name in ("mine", "others")}
     for name, [file] in files.items():
         file.write_text(f"a-token-of-the-rm-{name}")
@@ -117,7 +117,7 @@ async def test_an_rm_is_not_told_that_nobody_else_is_there(page: Page, tmp_path:
             await expect(page.get_by_text(f"{words}.")).to_be_visible()
 
 
-async def test_an_rm_that_is_lost_is_said_to_be(page: Page) -> None:
+async def test_a_lost_rm_is_marked(page: Page) -> None:
     """The books of a lost RM remain, and the page shows since when it is disconnected."""
     async with running(settings()) as server, Town.built(server) as town:
         await page.goto(town.address)

@@ -75,7 +75,7 @@ HIDDEN_FIGURES = """() => {
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def address() -> AsyncIterator[str]:
-    """Where the page of a server is whose only RM has a very large cluster."""
+    """The address of a server with one RM of a very large cluster."""
     async with running(settings()) as server, _client(server) as huge:
         await huge.ready()
         await huge.add_nodes([Node(node_id="giant", capacity=SIZE)])
@@ -94,10 +94,10 @@ def _client(server: Server) -> Client:
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 1024, 390])
-async def test_every_figure_is_seen_whole(
+async def test_every_figure_is_shown_whole(
     page: Page, address: str, width: int, theme: Literal["light", "dark"]
 ) -> None:
-    """Used, maximum and pending amounts are displayed in full, in bytes and of a custom resource."""
+    """Used, maximum and pending amounts are shown in full, in bytes and of a custom resource."""
     await page.emulate_media(color_scheme=theme)
     await page.set_viewport_size({"width": width, "height": 900})
     await page.goto(f"{address}#/?a=memory&b={TOKENS}")

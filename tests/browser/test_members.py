@@ -10,8 +10,8 @@ from support.peers.shim import Shim, connected
 
 
 @pytest.mark.asyncio(loop_scope="session")
-async def test_the_page_of_any_member_shows_the_rms_of_all(page: Page) -> None:
-    """Live queues and the lists of another member's RM are displayed, and a lost member is named."""
+async def test_every_member_shows_the_rms_of_all(page: Page) -> None:
+    """Live queues and the lists of another member's RM are shown, and a lost member is named."""
     async with deployment("a", "b", "c") as servers, Town.built(servers[0]) as town:
         async with connected(servers[1]) as channel:
             await Shim(channel, "beside").register()

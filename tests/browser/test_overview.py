@@ -1,4 +1,4 @@
-"""The overview: trees of queues that are live, reached by mouse and by keys."""
+"""The overview: live trees of queues, operated by mouse and by keys."""
 
 import re
 
@@ -11,8 +11,8 @@ from support.page_in_browser import GI, PARTITION, WIDE, Town, opened, row, tree
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
-async def test_queues_show_what_they_have_and_wait_for(page: Page, town: Town) -> None:
-    """Numbers have units, and a queue at its maximum is named in words."""
+async def test_queues_show_usage_and_pending_asks(page: Page, town: Town) -> None:
+    """Numbers have units, and a queue at its maximum is marked in words."""
     await opened(page, town)
     batch = row(page, "root.batch")
     await expect(batch).to_contain_text("4 / 4 cores")
@@ -26,7 +26,7 @@ async def test_queues_show_what_they_have_and_wait_for(page: Page, town: Town) -
     await expect(page.get_by_text("connected", exact=True)).to_have_count(3)
 
 
-async def test_what_happens_is_seen_without_a_reload(page: Page, town: Town) -> None:
+async def test_changes_appear_without_a_reload(page: Page, town: Town) -> None:
     """A new application appears in its queue, and disappears again, without a reload."""
     await opened(page, town)
     blue = row(page, "root.teams.blue")
@@ -41,8 +41,8 @@ async def test_what_happens_is_seen_without_a_reload(page: Page, town: Town) -> 
     await expect(blue).to_contain_text("0 cores")
 
 
-async def test_a_click_closes_and_opens_a_branch(page: Page, town: Town) -> None:
-    """And a click on a name opens the queue."""
+async def test_a_click_folds_a_branch(page: Page, town: Town) -> None:
+    """A click folds or unfolds a branch, and a click on a name opens the queue."""
     await opened(page, town)
     teams = row(page, "root.teams")
     await expect(teams).to_have_attribute("aria-expanded", "true")
@@ -54,8 +54,8 @@ async def test_a_click_closes_and_opens_a_branch(page: Page, town: Town) -> None
     await expect(page.get_by_role("heading", level=1)).to_have_text("root.teams.red")
 
 
-async def test_the_tree_is_walked_with_keys(page: Page, town: Town) -> None:
-    """Arrows walk, close and open; Enter opens the queue."""
+async def test_keys_move_through_the_tree(page: Page, town: Town) -> None:
+    """Arrow keys move, fold and unfold; Enter opens the queue."""
     await opened(page, town)
     await row(page, "root").focus()
     for key, path in (
@@ -77,12 +77,12 @@ async def test_the_tree_is_walked_with_keys(page: Page, town: Town) -> None:
 
 
 async def test_only_one_row_of_a_tree_is_a_tab_stop(page: Page, town: Town) -> None:
-    """Whoever walks through the page by Tab need not pass a thousand queues."""
+    """The Tab key passes a tree in one step, instead of a thousand queues."""
     await opened(page, town)
     assert await tree(page).locator('[tabindex="0"]').count() == 1
 
 
-async def test_every_control_is_reached_by_tab_and_seen(page: Page, town: Town) -> None:
+async def test_every_control_is_reached_by_tab(page: Page, town: Town) -> None:
     """The focus moves through header and navigation to the tree, and has an outline."""
     await opened(page, town)
     await expect(row(page, "root")).to_be_visible()
@@ -101,7 +101,7 @@ async def test_every_control_is_reached_by_tab_and_seen(page: Page, town: Town) 
     assert {"skip", "q", "partition", "keys", "theme", "overview", "rms", "treeitem"} <= set(seen)
 
 
-async def test_the_filter_leaves_what_fits(page: Page, town: Town) -> None:
+async def test_the_filter_shows_matches_with_ancestors(page: Page, town: Town) -> None:
     """The filtered tree includes the ancestors of matches; the filter is part of the address."""
     await opened(page, town)
     await page.get_by_label("Filter queues").first.fill("red")
@@ -113,16 +113,16 @@ async def test_the_filter_leaves_what_fits(page: Page, town: Town) -> None:
     await expect(row(page, "root.batch")).to_have_count(0)
 
 
-async def test_only_what_waits(page: Page, town: Town) -> None:
-    """One box leaves the queues where something waits."""
+async def test_a_box_selects_queues_with_waiting_asks(page: Page, town: Town) -> None:
+    """One box leaves the queues with waiting asks."""
     await opened(page, town)
     await page.get_by_label("only where something waits").check()
     await expect(row(page, "root.web")).to_have_count(0)
     await expect(row(page, "root.batch")).to_be_visible()
 
 
-async def test_a_thousand_queues_are_there(page: Page, town: Town) -> None:
-    """A thousand queues open at once, the last one is found by name, and the page still responds to keys."""
+async def test_a_thousand_queues_are_shown(page: Page, town: Town) -> None:
+    """A thousand queues open at once, the last one is found by name, and the page responds to keys."""
     await opened(page, town)
     wide = "[wide]default"
     await row(page, "root", wide).focus()

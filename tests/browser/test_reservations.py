@@ -1,4 +1,4 @@
-"""Reservations on the page: reserved nodes with beneficiary and obstacle; victims under notice."""
+"""Reserved nodes on the page, with beneficiary and reason; and victims under notice."""
 
 import re
 from collections.abc import AsyncIterator
@@ -49,7 +49,7 @@ partitions:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def address() -> AsyncIterator[str]:
-    """One node is reserved for etl, which waits for room, and one for nightly at its maximum.
+    """One node is reserved for etl, which waits for room, and one for nightly, at its maximum.
 
     In another partition a guest is under notice for an owner.
     """
@@ -109,7 +109,7 @@ def _ask(app: str, key: str, vcore: int) -> Ask:
     return Ask(key=key, application_id=app, resources={"vcore": vcore})
 
 
-async def test_an_ask_is_told_for_whom_nodes_are_reserved(page: Page, address: str) -> None:
+async def test_an_ask_shows_the_queues_with_reserved_nodes(page: Page, address: str) -> None:
     """The check of the nodes has a line for each queue, with amounts and reason."""
     await page.goto(f"{address}#/ask/{OF}/busy/waits")
     rows = page.get_by_role("table", name="Reserved nodes by queue").get_by_role("row")
@@ -125,7 +125,7 @@ async def test_an_ask_is_told_for_whom_nodes_are_reserved(page: Page, address: s
     assert await fits(page)
 
 
-async def test_a_node_says_for_whom_it_is_reserved(page: Page, address: str) -> None:
+async def test_a_node_shows_its_reservation(page: Page, address: str) -> None:
     """The view of the node, and the list of nodes, name queue, amounts and reason."""
     await page.goto(f"{address}#/nodes/{OF}?state=reserved")
     listed = page.get_by_role("table", name="Nodes").get_by_role("row")
@@ -143,7 +143,7 @@ async def test_a_node_says_for_whom_it_is_reserved(page: Page, address: str) -> 
 
 
 @pytest.mark.parametrize("where", ["application/{}/guest", "node/{}/s1"])
-async def test_a_victim_under_notice_says_for_whom(page: Page, address: str, where: str) -> None:
+async def test_a_victim_under_notice_shows_its_beneficiary(page: Page, address: str, where: str) -> None:
     """The allocations of application and node name the ask that gets the room, and the deadline."""
     await page.goto(f"{address}#/{where.format(quote('[main]shared', safe=''))}")
     rows = page.get_by_role("table", name="Allocations").get_by_role("row")

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 OF = quote(PARTITION, safe="")
 
 
-async def test_keys_are_listed_and_work(page: Page, town: Town) -> None:
+async def test_the_listed_keys_work(page: Page, town: Town) -> None:
     """The keys listed under ? move through lists and between views; Escape returns the focus."""
     await opened(page, town, f"#/nodes/{OF}")
     await expect(page.get_by_role("link", name="node-02", exact=True)).to_be_visible()
@@ -38,8 +38,8 @@ async def test_keys_are_listed_and_work(page: Page, town: Town) -> None:
     await expect(row(page, "root")).to_be_focused()
 
 
-async def test_hits_come_while_one_types(page: Page, town: Town) -> None:
-    """Arrow keys choose among them, Enter opens the chosen one, Escape closes the list."""
+async def test_search_hits_appear_while_typing(page: Page, town: Town) -> None:
+    """Arrow keys select a hit, Enter opens it, and Escape closes the list."""
     await opened(page, town)
     field = page.get_by_role("combobox", name=re.compile("^Search"))
     await field.press_sequentially("job")
@@ -57,8 +57,8 @@ async def test_hits_come_while_one_types(page: Page, town: Town) -> None:
     await expect(page.get_by_role("heading", level=1)).to_have_text(str(chosen))
 
 
-async def test_the_navigation_counts(page: Page, town: Town) -> None:
-    """Applications and nodes of the chosen partition are counted, unless all partitions are shown."""
+async def test_the_navigation_has_counts(page: Page, town: Town) -> None:
+    """Applications and nodes of the selected partition are counted, unless all partitions are shown."""
     await opened(page, town, f"#/nodes/{OF}")
     entries = page.get_by_role("navigation", name="Views")
     await expect(entries.locator("[data-view=applications] .count")).to_have_text("3")
@@ -68,8 +68,8 @@ async def test_the_navigation_counts(page: Page, town: Town) -> None:
     await expect(entries.locator("[data-view=rms] .count")).to_have_text("3")
 
 
-async def test_the_order_of_a_list_is_the_visitors_and_stays_in_the_address(page: Page, town: Town) -> None:
-    """A click on a heading sorts, another one turns the order round, and a reload keeps it."""
+async def test_the_order_of_a_list_is_in_the_address(page: Page, town: Town) -> None:
+    """A click on a heading sorts, another one reverses the order, and a reload keeps it."""
     await opened(page, town, f"#/applications/{OF}")
     head = page.get_by_role("columnheader", name="User")
     await head.get_by_role("button").click()
@@ -97,7 +97,7 @@ async def test_applications_are_found_by_their_reason(page: Page, town: Town) ->
     await expect(page).to_have_url(re.compile("reason=NO_NODE_FITS"))
 
 
-async def test_a_list_on_a_telephone_is_short(page: Page, town: Town) -> None:
+async def test_a_list_on_a_phone_is_short(page: Page, town: Town) -> None:
     """Rows are cards, and a page has no more of them than one scrolls through."""
     await page.set_viewport_size({"width": 390, "height": 844})
     await opened(page, town, f"#/applications/{OF}")

@@ -1,4 +1,4 @@
-"""Slips of an operator on the page have no effect: only a displayed and confirmed act is carried out."""
+"""Mistakes of an operator on the page have no effect: only a confirmed act is sent."""
 
 import json
 import re
@@ -28,7 +28,7 @@ every_act = pytest.mark.parametrize(("view", "act"), ACTS, ids=[act for _, act i
 
 
 def asked(page: Page) -> list[dict[str, Any]]:
-    """The acts that the page asks the server for from now on."""
+    """The acts that the page sends to the server from now on."""
     found: list[dict[str, Any]] = []
 
     def heard(request: Request) -> None:
@@ -48,12 +48,12 @@ async def dialog_of(page: Page, act: str) -> Locator:
 
 
 def confirming(dialog: Locator) -> Locator:
-    """The button that does it."""
+    """The button that confirms the act."""
     return dialog.locator("form .buttons button:not([type=button])")
 
 
 @every_act
-async def test_a_dialog_goes_with_its_view(page: Page, town: Town, view: str, act: str) -> None:
+async def test_a_dialog_closes_with_its_view(page: Page, town: Town, view: str, act: str) -> None:
     """Neither Back, nor another address, nor a reload leaves a button that acts on a hidden object."""
     done = asked(page)
     await opened(page, town, "#/")
@@ -76,12 +76,12 @@ async def test_a_dialog_goes_with_its_view(page: Page, town: Town, view: str, ac
 
 @every_act
 async def test_a_double_click_confirms_nothing(page: Page, town: Town, view: str, act: str) -> None:
-    """The button of an act opens one dialog, wherever its second click falls."""
+    """The button of an act opens one dialog, wherever its second click is."""
     done = asked(page)
     await opened(page, town, view)
     button = page.locator(f"#actions [data-act={act}]")
     await expect(button).to_be_visible()
-    # The button that confirms comes to stand where the first click was.
+    # The confirming button appears where the first click was.
     await page.evaluate(
         "rules => { const sheet = new CSSStyleSheet(); sheet.replaceSync(rules); "
         "document.adoptedStyleSheets = [sheet]; }",
@@ -93,7 +93,7 @@ async def test_a_double_click_confirms_nothing(page: Page, town: Town, view: str
 
 
 @pytest.mark.parametrize(("view", "act"), [(JOB, "kill"), (BLUE, "stop")])
-async def test_enter_stops_no_work(page: Page, town: Town, view: str, act: str) -> None:
+async def test_enter_confirms_no_stop(page: Page, town: Town, view: str, act: str) -> None:
     """Enter in the reason field does not press a red button; an act that stops no work is sent."""
     done = asked(page)
     await opened(page, town, view)
@@ -132,8 +132,8 @@ async def test_a_drain_without_a_choice_stops_nothing(page: Page, town: Town) ->
     assert done == []
 
 
-async def test_a_priority_is_given_or_taken_away_by_name(page: Page, town: Town) -> None:
-    """An empty or wrong number resets no priority."""
+async def test_an_empty_priority_resets_nothing(page: Page, town: Town) -> None:
+    """An empty or wrong number disables the act; a reset is chosen explicitly."""
     done = asked(page)
     await opened(page, town, JOB)
     dialog = await dialog_of(page, "priority")
@@ -151,7 +151,7 @@ async def test_a_priority_is_given_or_taken_away_by_name(page: Page, town: Town)
     assert done == []
 
 
-async def test_what_is_done_is_done_once(page: Page, town: Town) -> None:
+async def test_an_act_is_sent_once(page: Page, town: Town) -> None:
     """A double click confirms once; then button and fields disappear, and Enter closes the dialog."""
     done = asked(page)
     await opened(page, town, NODE)
@@ -166,7 +166,7 @@ async def test_what_is_done_is_done_once(page: Page, town: Town) -> None:
     await town.main.admin.set_node_schedulable("node-11", True)
 
 
-async def test_what_was_done_meanwhile_is_said(page: Page, town: Town) -> None:
+async def test_an_act_without_effect_is_reported(page: Page, town: Town) -> None:
     """A dialog that is older than the state reports that there was nothing to do."""
     await opened(page, town, NODE)
     dialog = await dialog_of(page, "cordon")
@@ -178,8 +178,8 @@ async def test_what_was_done_meanwhile_is_said(page: Page, town: Town) -> None:
     await town.main.admin.set_node_schedulable("node-11", True)
 
 
-async def test_what_fails_may_be_tried_again(page: Page, town: Town) -> None:
-    """The reason is displayed, the fields keep their text, and the button works again."""
+async def test_a_failed_act_may_be_repeated(page: Page, town: Town) -> None:
+    """The reason is shown, the fields keep their text, and the button works again."""
     await opened(page, town, NODE)
     dialog = await dialog_of(page, "cordon")
     why = dialog.get_by_label(re.compile("^Why"))
@@ -207,7 +207,7 @@ CHOICES: Sequence[tuple[str, str, dict[str, str], str]] = [
 
 
 @pytest.mark.parametrize(("view", "act", "given", "back"), CHOICES)
-async def test_the_command_does_what_the_button_does(
+async def test_the_command_equals_the_act(
     page: Page,
     town: Town,
     capsys: pytest.CaptureFixture[str],
@@ -216,7 +216,7 @@ async def test_the_command_does_what_the_button_does(
     given: dict[str, str],
     back: str,
 ) -> None:
-    """The line in the dialog, pasted into a shell, has the server do the same for the same reason."""
+    """The line in the dialog, run in a shell, makes the same change with the same reason."""
     await opened(page, town, view)
     shell = Shell(town.server.grpc_address, capsys)
     told: list[tuple[dict[str, Any], str]] = []
@@ -238,13 +238,13 @@ async def test_the_command_does_what_the_button_does(
         assert words[0] == "licorne"
         with capture_logs() as lines:
             assert (await shell(*words[1:])).code == 0, command
-        # Whether it was so already is no matter of the command.
+        # The command does not check whether the state was the same before.
         aside = {"peer": "", "changed": True}
         assert {**audited(lines)[-1], **aside} == {**line, **aside}
 
 
 async def test_an_empty_configuration_is_no_plan(page: Page, town: Town) -> None:
-    """An empty text would be the built-in configuration: nothing is offered for it."""
+    """An empty text would be the built-in configuration, so nothing is offered for it."""
     await opened(page, town, "#/configuration/main")
     text = page.get_by_label("Configuration to check")
     buttons = [
@@ -258,7 +258,7 @@ async def test_an_empty_configuration_is_no_plan(page: Page, town: Town) -> None
     await expect(buttons[1]).to_be_enabled()
 
 
-async def test_a_plan_is_of_the_revision_that_was_in_force(page: Page) -> None:
+async def test_a_plan_is_for_the_revision_in_force(page: Page) -> None:
     """If another revision came into force meanwhile, no change is made, and the page says so."""
     text = "partitions: [{name: default, queues: [{name: root, submitacl: '*', queues: [{name: a}]}]}]"
     async with (

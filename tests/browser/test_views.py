@@ -1,4 +1,4 @@
-"""The views beside the overview: links, search, lists, explanations, events and configurations."""
+"""The views besides the overview: links, search, lists, explanations, events and configurations."""
 
 import re
 from urllib.parse import quote
@@ -40,7 +40,7 @@ async def heading(page: Page, text: str) -> None:
     await expect(page.get_by_role("heading", level=1)).to_have_text(text)
 
 
-async def test_every_view_has_an_address_of_its_own(page: Page, town: Town) -> None:
+async def test_every_view_has_its_own_address(page: Page, town: Town) -> None:
     """A stored link opens its view without an error, and the view is accessible."""
     errors: list[str] = []
     page.on("console", lambda line: errors.append(line.text) if line.type == "error" else None)
@@ -54,7 +54,7 @@ async def test_every_view_has_an_address_of_its_own(page: Page, town: Town) -> N
 
 
 async def test_every_view_fits_a_narrow_screen(page: Page, town: Town) -> None:
-    """360 pixels are enough, in every view."""
+    """Every view fits into a width of 360 pixels."""
     await page.set_viewport_size({"width": 360, "height": 740})
     for where, title in VIEWS.items():
         await opened(page, town, where)
@@ -63,7 +63,7 @@ async def test_every_view_fits_a_narrow_screen(page: Page, town: Town) -> None:
         assert await fits(page), where
 
 
-async def test_the_navigation_shows_where_one_is(page: Page, town: Town) -> None:
+async def test_the_navigation_shows_the_current_view(page: Page, town: Town) -> None:
     """On a narrow screen the navigation scrolls to the entry of the current view."""
     await page.set_viewport_size({"width": 360, "height": 740})
     for where in ("#/rms", "#/events/main", "#/users", ""):
@@ -80,7 +80,7 @@ OUTSIDE = """() => [...document.querySelectorAll("nav.main a[data-view]")].filte
 """Views whose large count sticks out of their item."""
 
 
-async def test_large_counts_stay_in_the_navigation(page: Page, town: Town) -> None:
+async def test_large_counts_fit_into_the_navigation(page: Page, town: Town) -> None:
     """The name of the current view is bold, which takes more room."""
     await opened(page, town, f"#/applications/{OF}")
     await heading(page, "Applications")
@@ -89,16 +89,16 @@ async def test_large_counts_stay_in_the_navigation(page: Page, town: Town) -> No
         assert await page.evaluate(OUTSIDE) == [], width
 
 
-async def test_the_views_of_an_rm_go_with_the_chosen_partition(page: Page, town: Town) -> None:
-    """Events and configuration are those of the RM of the chosen partition."""
+async def test_the_views_of_an_rm_follow_the_selected_partition(page: Page, town: Town) -> None:
+    """Events and configuration are those of the RM of the selected partition."""
     await opened(page, town, f"#/nodes/{SECOND}")
     for name in ("Events", "Configuration"):
         await page.get_by_role("navigation", name="Views").get_by_role("link", name=name).click()
         await expect(page.get_by_label("RM", exact=True)).to_have_value("second")
 
 
-async def test_the_back_button_leads_back(page: Page, town: Town) -> None:
-    """From an ask to its application, to the list, to the overview."""
+async def test_the_back_button_returns(page: Page, town: Town) -> None:
+    """Back leads from an ask to its application, to the list, and to the overview."""
     await opened(page, town)
     await page.get_by_role("navigation", name="Views").get_by_role("link", name="Applications").click()
     await heading(page, "Applications")
@@ -159,7 +159,7 @@ async def test_a_queue_shows_all_its_amounts(page: Page, town: Town) -> None:
 
 
 async def test_a_queue_has_a_chart_of_its_last_hour(page: Page, town: Town) -> None:
-    """Arrow keys read out the figures of a time, a table has them all; the address keeps the choice."""
+    """Arrow keys read out the figures of a time, a table has all, and the address keeps the selection."""
     await opened(page, town, f"#/queue/{OF}/root.batch")
     chart = page.locator(".chart svg")
     await expect(chart).to_have_attribute("aria-label", "vcore of root.batch over the last hour")
@@ -175,8 +175,8 @@ async def test_a_queue_has_a_chart_of_its_last_hour(page: Page, town: Town) -> N
     await expect(page).to_have_url(re.compile("resource=memory&span=day"))
 
 
-async def test_axes_have_the_clock_of_the_commands(browser: Browser, town: Town) -> None:
-    """Times below a chart are in UTC, whatever the reader's own zone, which is displayed on hover."""
+async def test_axes_are_in_utc(browser: Browser, town: Town) -> None:
+    """Times below a chart are in UTC, and those of the reader's zone are shown on hover."""
     context = await browser.new_context(timezone_id="Asia/Kolkata")
     page = await context.new_page()
     await opened(page, town, f"#/queue/{OF}/root.batch")
@@ -215,7 +215,7 @@ async def test_planned_starts_are_a_picture_and_a_list(page: Page, town: Town) -
 
 
 async def test_the_search_finds_all_kinds(page: Page, town: Town) -> None:
-    """A key leads into it, Enter searches, and a hit leads on."""
+    """A key moves the focus into the search, Enter searches, and a hit is a link."""
     await opened(page, town)
     await page.keyboard.press("/")
     await page.keyboard.type("NODE-07")
@@ -227,7 +227,7 @@ async def test_the_search_finds_all_kinds(page: Page, town: Town) -> None:
     await expect(page.locator("#view")).to_contain_text("Nothing has")
 
 
-async def test_nodes_are_a_picture_that_keys_walk(page: Page, town: Town) -> None:
+async def test_keys_move_through_the_picture_of_nodes(page: Page, town: Town) -> None:
     """The node under the cursor is described in words, and Enter opens it."""
     await opened(page, town, f"#/nodes/{OF}?order=name")
     picture = page.locator("canvas")
@@ -241,7 +241,7 @@ async def test_nodes_are_a_picture_that_keys_walk(page: Page, town: Town) -> Non
 
 
 async def test_free_slots_are_shown_by_level(page: Page, town: Town) -> None:
-    """The nodes' view has each domain with its members of the shape that waits; a level may be chosen."""
+    """The view of nodes has each domain with its slots for the waiting shape, by a selected level."""
     await opened(page, town, f"#/nodes/{OF}")
     panel = page.locator("section").filter(has=page.get_by_role("heading", name="By topology"))
     await expect(panel).to_contain_text("The largest gang of members of 1 core · 4 GiB")
@@ -254,7 +254,7 @@ async def test_free_slots_are_shown_by_level(page: Page, town: Town) -> None:
 
 
 async def test_names_are_texts_and_never_html(page: Page, town: Town) -> None:
-    """A name with tags is displayed verbatim, wherever it appears, and runs nothing."""
+    """A name with tags is shown verbatim, wherever it appears, and runs nothing."""
     name = quote(EVIL, safe="")
     views = (
         f"#/applications/{OF}",
@@ -274,7 +274,7 @@ async def test_names_are_texts_and_never_html(page: Page, town: Town) -> None:
 
 @pytest.mark.parametrize("name", [".", "..", "~."])
 async def test_names_that_are_dots_are_shown(page: Page, town: Town, name: str) -> None:
-    """A node and an application that are called so have their views, an ask its explanation."""
+    """A node and an application with such names have their views, and an ask its explanation."""
     await town.main.add_nodes([Node(node_id=name, capacity={"vcore": 1})])
     application = Application(application_id=name, queue="root.web", user="bob")
     await town.main.submit_applications([application])
@@ -288,8 +288,8 @@ async def test_names_that_are_dots_are_shown(page: Page, town: Town, name: str) 
     await town.main.remove_node(name)
 
 
-async def test_events_come_by_themselves_and_are_picked(page: Page, town: Town) -> None:
-    """Events of one decision form one sentence with links; a search covers the retained events."""
+async def test_events_are_live_and_filtered(page: Page, town: Town) -> None:
+    """Events of one decision form one sentence with links; a search covers the stored events."""
     await opened(page, town, "#/events/main")
     events = page.get_by_role("log")
     line = events.locator("li").filter(
@@ -308,7 +308,7 @@ async def test_events_come_by_themselves_and_are_picked(page: Page, town: Town) 
 
 
 async def test_a_configuration_is_checked_and_compared(page: Page, town: Town) -> None:
-    """The text is the running one at first; problems name and mark their lines; differences are marked."""
+    """The text is first that in force; problems name and mark their lines, and differences are marked."""
     await opened(page, town, "#/configuration/main")
     await expect(page.get_by_role("region", name="Running configuration")).to_contain_text("batch")
     text, wrong = page.get_by_label("Configuration to check"), page.locator(".gutter .wrong")
@@ -336,7 +336,7 @@ async def test_a_configuration_is_checked_and_compared(page: Page, town: Town) -
 async def test_light_and_dark_follow_the_system_and_the_visitor(
     browser: Browser, page: Page, town: Town
 ) -> None:
-    """The page is dark if the system is dark, until the visitor chooses; the choice is stored."""
+    """The page follows the system until the visitor selects a theme, which is stored."""
     await page.emulate_media(color_scheme="dark")
     await opened(page, town)
     assert await brightness(page) < 200

@@ -22,7 +22,7 @@ def test_the_picture_shows_the_imports() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_the_files_are_there() -> None:
+def test_the_named_files_exist() -> None:
     """All files named on the page exist, and the table has ten of them."""
     text = PAGE.read_text(encoding="utf-8")
     paths = [f"/{path.relative_to(ROOT).as_posix()}" for path in _sources()]

@@ -20,7 +20,7 @@ ITEMS = (Node, Application, TaskGroup, Ask, Allocation)
 
 
 def methods(client: type) -> dict[str, list[str]]:
-    """Public methods of a class, inherited ones included, with their parameters."""
+    """The public methods of a class, inherited ones included, with their parameters."""
     return {
         name: list(inspect.signature(method).parameters)[1:]
         for name, method in inspect.getmembers(client, inspect.isfunction)
@@ -29,7 +29,7 @@ def methods(client: type) -> dict[str, list[str]]:
 
 
 def shown(title: str) -> dict[str, list[str]]:
-    """Methods of a table, with their named parameters."""
+    """The methods of a table, with their named parameters."""
     calls = [code_spans(row[0])[0] for row in PAGE.table(title)]
     split = (call.removesuffix(")").partition("(") for call in calls)
     return {name: inside.split(", ") if inside else [] for name, _, inside in split}
@@ -50,13 +50,13 @@ def test_every_field_is_on_the_page(title: str, types: tuple[type, ...]) -> None
     assert rows == {one: [name for name in names[one] if name not in tags] for one in names}
 
 
-def test_every_method_has_a_line() -> None:
+def test_every_method_has_a_description() -> None:
     """Each method has a short description."""
     for title in ("Client methods", "Preemption methods", "State methods", "Admin methods"):
         assert all(5 < len(row[1]) < 100 for row in PAGE.table(title))
 
 
-def test_those_of_a_connected_client_are_the_same() -> None:
+def test_a_connected_client_has_the_same_methods() -> None:
     """`rm.state` and `rm.admin` have all methods of `State` and `Admin` except `close`."""
     for bound, alone in ((StateCalls, State), (AdminCalls, Admin)):
         assert methods(bound).keys() == methods(alone).keys() - {"close"}
@@ -73,7 +73,7 @@ def test_tags_of_fields_are_those_of_the_page(tags: Mapping[str, str], of: str) 
 
 
 def tag_rows(number: int) -> dict[str, str]:
-    """Fields with their tags, of the table with its first row in that line."""
+    """The fields with their tags, of the table whose first row is in that line."""
     rows: dict[str, str] = {}
     for line in PAGE.lines[number:]:
         cells = line.split("|")[1:3]

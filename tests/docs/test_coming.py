@@ -149,6 +149,6 @@ def test_every_difference_is_tested() -> None:
 
 
 @pytest.mark.parametrize("topic", HERE)
-def test_difference(topic: str) -> None:
+def test_a_configuration_behaves_as_the_table_says(topic: str) -> None:
     """A configuration behaves as in the column of Licorne."""
     assert HERE[topic]()

@@ -36,7 +36,7 @@ def all_options(parser: argparse.ArgumentParser) -> set[str]:
     return options_of(parser).union(*(all_options(child) for _, (_, child) in commands_of(parser)))
 
 
-def test_exit_codes() -> None:
+def test_the_page_has_the_exit_codes() -> None:
     """The page has exactly the exit codes of the commands."""
     common = {value for name, value in vars(failures).items() if name.isupper()}
     of_plans = {WORSE, INCOMPLETE}
@@ -44,7 +44,7 @@ def test_exit_codes() -> None:
     assert {int(row[0]) for row in PAGE.table("Exit codes")} == codes
 
 
-def test_variables() -> None:
+def test_every_key_of_a_context_has_a_variable() -> None:
     """Every key of a context has its variable in the environment."""
     rows = PAGE.table("Which server")
     shown = {code_spans(row[0])[0]: code_spans(row[1])[0] for row in rows}
@@ -53,7 +53,7 @@ def test_variables() -> None:
 
 
 @pytest.mark.parametrize("command", FILTERED)
-def test_what_chooses(command: str) -> None:
+def test_every_option_is_on_the_page(command: str) -> None:
     """Every option of a command is on the page, as a common option or as a filter."""
     text = "\n".join(PAGE.lines)
     [row] = [line for line in PAGE.lines if line.startswith(f"| `{command}` |")]
@@ -64,7 +64,7 @@ def test_what_chooses(command: str) -> None:
     assert own <= set(re.findall(r"--[a-z-]+", row))
 
 
-def test_forms() -> None:
+def test_every_output_format_is_on_the_page() -> None:
     """Every output format of a list is on the page."""
     text = "\n".join(PAGE.lines)
     assert all(f"`-o {form}`" in text for form in listing.FORMS)
@@ -72,7 +72,7 @@ def test_forms() -> None:
 
 
 def commands_in(text: str) -> set[str]:
-    """Commands named in code: ``licorne NAME``."""
+    """The commands named in code: ``licorne NAME``."""
     return set(re.findall(r"\blicorne ([a-z][a-z-]+)", text))
 
 
@@ -85,7 +85,7 @@ BEHIND = re.compile(r" [&>].*| N\b")
 
 
 def command_lines(page: Page) -> Iterator[list[str]]:
-    """Words of each command in the code of a page, except in usage lines."""
+    """The words of each command in the code of a page, except in usage lines."""
     blocks = [line for block in page.blocks() for line in block.text.splitlines()]
     spans = re.findall(r"`(licorne [^`]+)`", "\n".join(page.prose))
     for line in [*spans, *(line for line in blocks if line.startswith("licorne "))]:
@@ -97,7 +97,7 @@ def command_lines(page: Page) -> Iterator[list[str]]:
 
 
 @pytest.mark.parametrize("page", pages(), ids=str)
-def test_every_command_is_understood(page: Page) -> None:
+def test_commands_on_the_page_are_valid(page: Page) -> None:
     """Each command on the page has only words and options that its parser takes."""
     wrong = []
     for words in command_lines(page):
@@ -108,7 +108,7 @@ def test_every_command_is_understood(page: Page) -> None:
     assert wrong == []
 
 
-def test_troubleshooting_names_what_is_there() -> None:
+def test_metrics_and_codes_of_troubleshooting_exist() -> None:
     """Its metrics are in the table of metrics, and its codes are published ones."""
     spans = {span for line in Page("docs/troubleshooting.md").lines for span in code_spans(line)}
     metrics = "\n".join(Page("docs/metrics.md").lines)
@@ -124,14 +124,14 @@ def test_troubleshooting_names_what_is_there() -> None:
     assert {span for span in spans if re.fullmatch(r"[A-Z]+_[A-Z_]+", span)} - known == {"NOT_STORED"}
 
 
-def test_every_command_is_in_the_list_of_all() -> None:
+def test_the_list_has_every_command() -> None:
     """The list has exactly the existing commands."""
     rows = PAGE.table("All commands")
     listed = set.union(*(commands_in(row[0]) for row in rows))
     assert listed == set(installed_commands())
 
 
-def test_no_option_is_made_up() -> None:
+def test_every_option_on_the_page_exists() -> None:
     """Every option on the page exists."""
     known = all_options(parser_for(*installed_commands()))
     assert set(re.findall(r"--[a-z][a-z-]+", "\n".join(PAGE.lines))) <= known

@@ -1,4 +1,4 @@
-"""The page on decisions: its tables have the form that `make decisions` writes, whatever the figures."""
+"""The page on decisions: its tables have the form of `make decisions`, whatever the figures."""
 
 import re
 from collections.abc import Mapping
@@ -27,14 +27,14 @@ def tables() -> Mapping[str, list[list[str]]]:
     return found
 
 
-def test_every_table_is_there() -> None:
+def test_every_load_has_a_table() -> None:
     """The page has a table for each load, and one of the policies."""
     assert [*tables()] == ["policies", *LOADS]
 
 
 @pytest.mark.parametrize("name", LOADS)
 def test_rows_are_policies_with_figures(name: str) -> None:
-    """Each table has five policies of this core at least, and in each cell a mean, with its spread."""
+    """Each table has at least five policies of this core, and in each cell a mean with its spread."""
     header, _, *rows = tables()[name]
     assert header[0] == "Policy"
     assert {"Mean wait", "p50", "p99", "Slowdown", "Used", "Below guarantee", "Lost work", "Makespan"} <= {

@@ -47,30 +47,30 @@ QUEUES = "partitions: [{name: default, queues: [{name: root, submitacl: '*', que
 
 
 class Enough(Exception):
-    """Ends a snippet without an end."""
+    """The error that ends a snippet without an end."""
 
 
 class Starter:
-    """Starts containers. Each snippet of the client's page has room for eight of them."""
+    """Starts containers; each snippet of the client's page has room for eight of them."""
 
     def __init__(self) -> None:
-        """Nothing runs yet."""
+        """Start without containers."""
         self.started: list[str] = []
 
     def __call__(self, key: str, node_id: str) -> None:
-        """One more."""
+        """Count one more container."""
         self.started.append(key)
         if len(self.started) % 8 == 0:
             raise Enough
 
 
 def brought_along(page: str) -> dict[str, object]:
-    """Names that a page expects from its reader."""
+    """The names that a page expects from its reader."""
     return {"QUEUES": QUEUES, "start": Starter()} if page in OF_THE_CLIENT else {}
 
 
 def blocks(language: str) -> list[Block]:
-    """Blocks of a language that are run, of all pages."""
+    """The runnable blocks of a language, of all pages."""
     return [
         block for page in PAGES for block in page.blocks() if block.language == language and not block.why_not
     ]
@@ -99,7 +99,7 @@ def shell(served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sh
 
 
 @pytest.mark.parametrize("page", PAGES, ids=str)
-def test_blocks_say_what_they_are(page: Page) -> None:
+def test_blocks_have_a_language(page: Page) -> None:
     """Every block names its language, and a fixed number is marked as not run."""
     unknown = [str(block) for block in page.blocks() if block.language not in LANGUAGES]
     assert not unknown, f"a block is one of {', '.join(sorted(LANGUAGES))}"
@@ -109,7 +109,7 @@ def test_blocks_say_what_they_are(page: Page) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=str)
-def test_links_lead_somewhere(page: Page) -> None:
+def test_links_resolve(page: Page) -> None:
     """Every link to a file or a heading resolves."""
     for line, target in page.links():
         if target.startswith("https://"):
@@ -123,7 +123,7 @@ def test_links_lead_somewhere(page: Page) -> None:
 
 
 @pytest.mark.parametrize("block", blocks("yaml"), ids=str)
-def test_configurations_load(block: Block) -> None:
+def test_configurations_on_pages_are_valid(block: Block) -> None:
     """Every configuration on a page is valid, without warnings."""
     if block.page == "docs/decisions.md":
         assert load_rules(block.text).queues
@@ -133,15 +133,15 @@ def test_configurations_load(block: Block) -> None:
 
 
 @pytest.mark.parametrize("block", blocks("toml"), ids=str)
-def test_settings_are_read(block: Block, tmp_path: Path) -> None:
-    """Every file of settings on a page is one."""
+def test_settings_on_pages_are_valid(block: Block, tmp_path: Path) -> None:
+    """Every file of settings on a page is valid."""
     file = tmp_path / "licorne.toml"
     file.write_text(block.text, encoding="utf-8")
     assert read({}, {}, file).tables != Tables()
 
 
 @pytest.mark.parametrize("block", blocks("go"), ids=str)
-def test_go_is_from_a_program(block: Block) -> None:
+def test_go_snippets_are_compiled(block: Block) -> None:
     """Every Go snippet is part of a Go file, which `make test-go` compiles."""
     snippet = [line.strip() for line in block.text.splitlines()]
     programs = (ROOT / "clients" / "go").rglob("*.go")
@@ -155,7 +155,7 @@ def test_go_is_from_a_program(block: Block) -> None:
 
 
 @pytest.mark.parametrize("name", sorted({block.page for block in blocks("python")} - set(TOLD)))
-def test_snippets_work(name: str, served: Served) -> None:
+def test_snippets_run(name: str, served: Served) -> None:
     """The snippets of a page run in order, and print the texts on the page."""
     asyncio.run(asyncio.wait_for(play(Page(name), served), PATIENCE))
 
@@ -176,7 +176,7 @@ async def play(page: Page, served: Served) -> None:
 
 
 async def run(block: Block, namespace: dict[str, Any], served: Served) -> str:
-    """Run one snippet against the server; returns its output."""
+    """Run one snippet with the server; returns its output."""
     text = re.sub(r"(127\.0\.0\.1|localhost):7070", served.target, block.text)
     flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
     code = compile("\n" * (block.line - 1) + text, block.page, "exec", flags, dont_inherit=True)
@@ -198,7 +198,7 @@ async def run_example(found: object) -> None:
 
 
 def follows(page: Page, block: Block, following: Block) -> bool:
-    """True if one block comes right after another."""
+    """True if one block directly follows another."""
     return not any(page.lines[block.end : following.line - 2])
 
 
@@ -212,7 +212,7 @@ FIRST_PAGE = {
 
 
 def marks(words: Sequence[str]) -> Iterator[pytest.MarkDecorator]:
-    """Requirements of a command: members share an etcd, OpenSSL creates certificates, benches are slow."""
+    """The requirements of a command: etcd for members, OpenSSL for certificates, time for benches."""
     if words[:2] == ("licorne", "members") or any(word.startswith("etcd://") for word in words):
         yield pytest.mark.needs("etcd")
     if words[:2] == ("sh", "deploy/certificates.sh"):
@@ -257,13 +257,13 @@ def test_commands_run(words: list[str], shell: Shell) -> None:
 
 
 def make_targets() -> set[str]:
-    """Targets of `make`."""
+    """The targets of `make`."""
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     return set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
 
 
 @pytest.mark.slow
-def test_pytest_commands_find_their_tests() -> None:
+def test_pytest_commands_on_pages_are_valid() -> None:
     """Paths and options of pytest commands exist."""
     given = [words[1:] for block in blocks("sh") for words in commands(block) if "pytest" in words[0]]
     options = list(dict.fromkeys(word for words in given for word in words))
@@ -287,7 +287,7 @@ def test_pytest_commands_find_their_tests() -> None:
         "docs/replay.py",
     ],
 )
-def test_pictures_are_what_a_run_gives(script: str) -> None:
+def test_pictures_equal_those_of_a_run(script: str) -> None:
     """The picture and the message sequences are those of a server of this source."""
     command = [sys.executable, script, "--check"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=PATIENCE)

@@ -1,4 +1,4 @@
-"""The page on high availability: a member that dies, on one machine."""
+"""The page on high availability: the death of a member, on one machine."""
 
 import os
 import signal
@@ -16,8 +16,8 @@ from support.patience import PATIENCE
 
 @pytest.mark.slow
 @pytest.mark.needs("etcd")
-def test_the_block_to_copy_works(tmp_path: Path) -> None:
-    """An RM that was given one address is served by the other member once that one was killed."""
+def test_the_block_on_the_page_works(tmp_path: Path) -> None:
+    """An RM with the address of one member is served by the other one after the first was killed."""
     [block] = [block for block in Page("docs/high-availability.md").blocks() if block.why_not]
     told = ("2379", "2380", "7070", "7071", "9080", "9081")
     ports = dict(zip(told, map(str, free_ports(len(told))), strict=True))

@@ -30,7 +30,7 @@ CONFINED = (
 READ_BY_LIBRARIES = {"COLUMNS", "GRPC_VERBOSITY"}
 
 
-def test_settings_are_where_the_page_says() -> None:
+def test_the_page_has_bounds_and_the_number_of_flags() -> None:
     """Bounds of one RM are keys, and the number of flags is that of the parser."""
     rows = Page("docs/bounds.md").table("How much may an RM have?")
     assert all(f"bounds.{name}" in KEYS for row in rows for name in code_spans(row[0]))
@@ -38,7 +38,7 @@ def test_settings_are_where_the_page_says() -> None:
 
 
 def assigned(node: ast.Assign) -> Iterator[tuple[str, object]]:
-    """Names that get a constant, with it: one, or several at once."""
+    """The names to which a constant is assigned, with it."""
     for target in node.targets:
         pairs = [(target, node.value)]
         if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
@@ -49,7 +49,7 @@ def assigned(node: ast.Assign) -> Iterator[tuple[str, object]]:
 
 
 def asked_for(tree: ast.Module) -> Iterator[str]:
-    """Names that a file reads from the environment."""
+    """The names that a file reads from the environment."""
     constants = dict(pair for node in tree.body if isinstance(node, ast.Assign) for pair in assigned(node))
     for node in ast.walk(tree):
         match node:
@@ -71,7 +71,7 @@ def asked_for(tree: ast.Module) -> Iterator[str]:
 
 
 @pytest.mark.slow
-def test_the_environment() -> None:
+def test_the_page_has_every_variable() -> None:
     """The table has exactly the variables read by server, commands and clients."""
     folders = [ROOT / folder for folder in ("server", "core", "clients/python", "clients/cli")]
     trees = [ast.parse(path.read_text("utf-8")) for each in folders for path in each.rglob("*.py")]
@@ -79,7 +79,7 @@ def test_the_environment() -> None:
     rows = SERVING.table("Environment")
     shown = {span for row in rows for span in code_spans(row[0])}
     looked_at |= {FILE_VARIABLE, NO_RESERVATIONS}
-    # By these the shell asks for completions; nobody sets them.
+    # The shell requests completions by these variables, and nobody sets them.
     looked_at -= {"COMP_LINE", "COMP_POINT", "_ARGCOMPLETE"}
     assert shown | set(VARIABLES.values()) == looked_at | READ_BY_LIBRARIES
 
@@ -91,14 +91,14 @@ def test_the_settings_of_the_unit_are_on_the_page() -> None:
 
 
 def unit_service() -> SectionProxy:
-    """Settings of the unit's service section."""
+    """The settings of the unit's service section."""
     unit = RawConfigParser(strict=False)
     unit.optionxform = str  # type: ignore[assignment,method-assign]  # keys of systemd have case
     unit.read(UNIT)
     return unit["Service"]
 
 
-def test_the_unit_keeps_the_machine_from_the_server() -> None:
+def test_the_unit_restricts_the_server() -> None:
     """The unit allows only network, state directory and system calls of a service."""
     expected = {
         "User": "licorne",
@@ -116,12 +116,12 @@ def test_the_unit_keeps_the_machine_from_the_server() -> None:
         "AmbientCapabilities": "",
     } | dict.fromkeys(CONFINED, "yes")
     assert expected.items() <= dict(unit_service()).items()
-    # The second line takes away from what the first one allows.
+    # The second line removes calls that the first one allows.
     assert "\nSystemCallFilter=@system-service\nSystemCallFilter=~@privileged\n" in UNIT.read_text("utf-8")
 
 
-def test_the_unit_starts_a_server_that_may_stop_in_order() -> None:
-    """The unit's command is valid, its directory is the server's, and its timeout covers draining."""
+def test_the_unit_can_start_and_stop_the_server() -> None:
+    """Its command is valid, its directory is the server's, and its timeout covers draining."""
     service = unit_service()
     program, command, *given = shlex.split(service["ExecStart"])
     assert (command, given) == ("serve", ["--settings", f"/etc/licorne/{UNIT_SETTINGS.name}"])
@@ -140,7 +140,7 @@ def files_for_all() -> int:
     return usual.connections + usual.http_connections + RESERVE
 
 
-def test_open_files() -> None:
+def test_the_page_has_the_number_of_open_files() -> None:
     """The page has the number of needed open files."""
     [row] = [row for row in INSTALLING.table("Ports, files, memory") if row[0] == "open files"]
     assert f"{files_for_all():,}" in row[1]
@@ -161,8 +161,8 @@ def test_the_container_is_that_of_the_composition() -> None:
     assert int(words[words.index("--stop-timeout") + 1]) > settings.drain
 
 
-def test_exit_codes_stand_once() -> None:
-    """Exit codes of commands have one table."""
+def test_exit_codes_have_one_table() -> None:
+    """Exit codes of commands are listed on one page only."""
     pages = (ROOT / "docs").glob("*.md")
     found = [path.name for path in pages if "\n| Code |" in path.read_text(encoding="utf-8")]
     assert found == ["commands.md"]

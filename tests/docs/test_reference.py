@@ -22,7 +22,7 @@ from support.docs.pages import ROOT, Page, code_spans
 from support.patience import PATIENCE
 
 REFERENCE = Page("docs/configuration-reference.md")
-# Every mapping that there can be, and nothing in it.
+# Every possible mapping, all of them empty.
 EVERYTHING = """
 partitions:
   - preemption: {}
@@ -39,7 +39,7 @@ SECTIONS = {
     "Limit": ("partitions.queues.limits", keys.LIMIT),
     "Placement rule": ("partitions.placementrules", keys.RULE),
 }
-# A value of another kind for each kind, and how the parser says that it wants this one.
+# A value of another kind for each kind, and the parser's message that asks for the right kind.
 OTHERS: dict[Kind, tuple[object, str]] = {
     Kind.TEXT: ([], "expected a text"),
     Kind.FLAG: (7, "expected true or false"),
@@ -51,21 +51,21 @@ OTHERS: dict[Kind, tuple[object, str]] = {
     Kind.NAMED_NUMBERS: ({"vcore": "many"}, "expected a number"),
     Kind.AMOUNTS: ({"vcore": "many"}, "invalid quantity"),
 }
-# One of them means something other than the default for each queue property.
+# For each queue property, one of these values differs from the default.
 PROPERTY_VALUES = (
     *("cost", "easy", "vcore=1", "fair", "rack", "disabled", "fence", "7", "7s", "true"),
     *("0.5", "5/week", "1/1h", "22:00-06:00", "shortest", "fair-share"),
 )
-# The same for the extra configuration, where a name may stand for any logger.
+# The same for the extra configuration, where a name may be any logger.
 EXTRA_VALUES = ("true", "false", "7", "7s", "debug")
-# They read a key, keep it, or show it.
+# Files that parse, store or show a key.
 ONLY_SHOWING = ("config", "views", "reports.py")
-# What the keys become that are checked only.
+# The fields of the keys that are checked only.
 CHECKED = {
     "usergroupresolver.type": "user_group_resolver",
     "health.checkInterval": "health_interval",
 }
-# What some of the others become.
+# The fields of some of the other keys.
 WORKING = {"preemption_enabled", "switches", "node_sort", "child_template"}
 
 
@@ -120,7 +120,7 @@ def meaning(text: str) -> Configuration:
     return replace(config, text="", checksum="", warnings=warnings)
 
 
-def test_the_page_is_what_the_source_has() -> None:
+def test_the_page_is_generated_from_the_source() -> None:
     """The committed page is the output of `make reference`."""
     command = [sys.executable, "docs/reference.py", "--check"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=PATIENCE)
@@ -163,24 +163,24 @@ def test_every_key_is_described() -> None:
 
 
 @pytest.mark.parametrize(("title", "path", "key"), CASES)
-def test_kinds_of_values(title: str, path: str, key: Key) -> None:
+def test_a_value_of_another_kind_is_refused(title: str, path: str, key: Key) -> None:
     """A value of another kind than on the page is refused, with the expected kind."""
     value, wanted = OTHERS[key.kind]
     assert any(message.startswith(wanted) for message in problems(title, path, value))
 
 
 @pytest.mark.parametrize(("title", "path", "key"), CASES)
-def test_words(title: str, path: str, key: Key) -> None:
+def test_listed_words_are_accepted(title: str, path: str, key: Key) -> None:
     """Every listed word is accepted, and any other word is refused."""
     if key.choices:
         unknown = [word for word in key.choices if problems(title, path, word)]
-        # They want another key beside them.
+        # These keys need another key beside them.
         assert set(unknown) <= {"spread"}
         assert problems(title, path, "nonsense")
 
 
 @pytest.mark.parametrize(("title", "path", "key"), CASES)
-def test_defaults(title: str, path: str, key: Key) -> None:
+def test_a_default_equals_a_missing_value(title: str, path: str, key: Key) -> None:
     """An explicit default has the same effect as no value."""
     if key.default:
         said = document(title, path, yaml.safe_load(key.default))
@@ -188,7 +188,7 @@ def test_defaults(title: str, path: str, key: Key) -> None:
 
 
 @pytest.mark.parametrize("key", properties.PROPERTIES.values(), ids=lambda key: str(key.name))
-def test_properties(key: Key) -> None:
+def test_properties_have_the_listed_values(key: Key) -> None:
     """Words of a property are accepted; its default, and an invalid value, change nothing."""
     warnings: list[str] = []
     for word in key.choices:
@@ -202,8 +202,8 @@ def test_properties(key: Key) -> None:
 
 
 @pytest.mark.parametrize("key", extra.EXTRA.values(), ids=lambda key: str(key.name))
-def test_extra_configuration(key: Key) -> None:
-    """A key of the extra configuration has an effect; its default, and an invalid value, change nothing."""
+def test_keys_of_the_extra_configuration_have_an_effect(key: Key) -> None:
+    """Each key has an effect; its default, and an invalid value, change nothing."""
     name, standard = key.name.replace("<logger>", "core"), extra.read_extra({})
     meant = [extra.read_extra({name: text}) for text in EXTRA_VALUES]
     assert any(each != standard for each in meant)
@@ -211,7 +211,7 @@ def test_extra_configuration(key: Key) -> None:
 
 
 def attributes(*folders: str) -> set[str]:
-    """Attributes read by the source, except where settings are only parsed, stored or shown."""
+    """The attributes that the source reads, except where settings are only parsed, stored or shown."""
     return {
         node.attr
         for folder in folders
@@ -223,7 +223,7 @@ def attributes(*folders: str) -> set[str]:
 
 
 @pytest.mark.slow
-def test_what_is_only_checked_is_used_by_nobody() -> None:
+def test_keys_that_are_checked_only_are_unused() -> None:
     """Settings marked as checked only are unused, and all others are used."""
     used = attributes("core/licorne_core", "server/licorne_server")
     every = [pair for _, section in SECTIONS.values() for pair in flattened(section)]
@@ -244,7 +244,7 @@ def settings_of_values(key: Key) -> list[dict[str, Any]]:
 
 
 def changed(standard: Any, meant: list[dict[str, Any]]) -> set[str]:
-    """Attributes that are read for the effect of one of the values; extensions read theirs by `of`."""
+    """The attributes that are read for the effect of one of the values; extensions read theirs by `of`."""
     usual = asdict(standard)
     names = {name for each in meant for name, value in each.items() if value != usual[name]}
     return {"of" if name == "extended" else name for name in names}

@@ -30,7 +30,7 @@ def unnamed(path: str) -> str:
 
 
 def shown() -> set[tuple[str, str]]:
-    """Method and path of each entry of the table; all entries of a row have the same method."""
+    """The method and path of each entry of the table; all entries of a row have the same method."""
     found = set()
     for row in REST.table("Paths"):
         method = ""
@@ -62,7 +62,7 @@ async def test_every_path_is_on_the_page_and_no_other(server: Server) -> None:
     assert (missing, gone) == (set(), set())
 
 
-async def test_paths_of_the_address_of_metrics_are_on_the_page(server: Server) -> None:
+async def test_paths_of_the_metrics_address_are_on_the_page(server: Server) -> None:
     """The address of metrics serves exactly the paths on the page."""
     _, metrics = routes(server)
     [line] = [number for number, text in enumerate(REST.lines) if "`--metrics HOST:PORT`" in text]
@@ -70,7 +70,7 @@ async def test_paths_of_the_address_of_metrics_are_on_the_page(server: Server) -
     assert sorted(path for _, path in metrics) == sorted(named[1:])
 
 
-async def test_paths_with_rights_are_paths_of_the_server(server: Server) -> None:
+async def test_paths_with_permissions_exist(server: Server) -> None:
     """Each path in the table of permissions is served."""
     everything, _ = routes(server)
     served = {unnamed(path) for _, path in everything}

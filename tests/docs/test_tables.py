@@ -91,7 +91,7 @@ def test_every_kind_of_placement_rule_is_on_the_page() -> None:
     assert shown == {name: bool(kind.value_names) for name, kind in RULES.items()}
 
 
-def test_caps_are_those_in_force() -> None:
+def test_every_cap_is_on_the_page() -> None:
     """Every cap of the wire is on the page with its number."""
     rows = {row[0]: row[1] for row in WIRE.table("Caps")}
     assert rows.pop("values of tags and attributes") == "as the item"
@@ -112,7 +112,7 @@ def numbers(text: str) -> list[int]:
     return [int(digits.replace(",", "")) * UNITS[unit] for digits, unit in found]
 
 
-def test_reasons_of_errors_are_those_of_the_server() -> None:
+def test_error_reasons_are_on_the_page() -> None:
     """The page has exactly the reason codes of calls and streams."""
     rows = WIRE.table("Errors of calls and streams")
     shown = {reason for row in rows for reason in code_spans(row[1])}
@@ -131,7 +131,7 @@ def reasons() -> Iterator[str]:
 
 
 @pytest.mark.slow
-def test_the_page_has_all_rejections_and_no_other() -> None:
+def test_rejections_are_on_the_page() -> None:
     """The page has every text with which the source rejects an item, and only texts of the source."""
     nodes = [*parsed("core/licorne_core", "server/licorne_server")]
     texts = {text_of(node) for _, node in nodes}
@@ -165,7 +165,7 @@ def text_of(node: ast.AST) -> str:
     return "" if texts == ["<>"] else "".join(texts).partition("\n")[0]
 
 
-def test_bounds_of_peers_are_those_in_force() -> None:
+def test_bounds_of_peers_are_on_the_page() -> None:
     """Quotas of peers are on the page with their numbers."""
     usual = PeerBounds()
     rows = BOUNDS.table("What one peer may have")
@@ -178,7 +178,7 @@ def test_bounds_of_peers_are_those_in_force() -> None:
     assert numbers(rows[-1][1]) == [usual.http_connections]
 
 
-def test_caps_of_configurations_are_those_in_force() -> None:
+def test_caps_of_configurations_are_on_the_page() -> None:
     """The table has exactly the caps of the source, with their numbers."""
     rows = Page("docs/configuration-bounds.md").table("Bounds of a configuration")
     in_source = {
@@ -189,7 +189,7 @@ def test_caps_of_configurations_are_those_in_force() -> None:
     assert sorted(set(single)) == sorted(set(CONFIGURATION_CAPS.values()))
 
 
-def test_bounds_of_the_page_are_those_in_force() -> None:
+def test_bounds_of_the_web_page_are_documented() -> None:
     """Bounds of the web page have their numbers, in order of the table."""
     rows = Page("docs/ui.md").table("Updates")
     assert [numbers(row[1]) for row in rows] == [
@@ -200,7 +200,7 @@ def test_bounds_of_the_page_are_those_in_force() -> None:
     ]
 
 
-def test_the_page_has_all_kinds_of_event_and_no_other() -> None:
+def test_events_are_on_the_page() -> None:
     """The table of events has exactly the kinds that the core makes."""
     made = {
         node.attr

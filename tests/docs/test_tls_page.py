@@ -30,7 +30,7 @@ class Teller:
     """Runs the blocks of the page in one folder, with commands against the latest server."""
 
     def __init__(self, folder: Path, open_until_the_end: ExitStack) -> None:
-        """Nothing runs yet."""
+        """Start without processes."""
         self._folder = folder
         self._ended = open_until_the_end
         self._server: Program | None = None
@@ -86,7 +86,7 @@ class Teller:
         return re.sub(r"localhost:(\d+)", lambda found: f"localhost:{self._ports[found[1]]}", text)
 
     def _ask(self, words: list[str]) -> None:
-        """Repeat a command for a moment, until the server has read its files after a signal."""
+        """Repeat a command until the server has read its files after a signal."""
         until = time.monotonic() + (RELOADED_WITHIN if self._signalled else 0.0)
         asked = [self._here(word) for word in words]
         while (status := main(asked)) != 0:
@@ -101,12 +101,12 @@ class Teller:
             await result
 
 
-def test_the_page_can_be_followed(
+def test_the_steps_of_the_page_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Every step succeeds: authority, certificates, servers, clients, tokens, renewal.
 
-    The server denies an RM the list of all RMs, and a stranger everything.
+    The server refuses an RM the list of all RMs, and a stranger everything.
     """
     monkeypatch.setenv("LICORNE_CONTEXTS", str(tmp_path / "contexts.yaml"))
     monkeypatch.chdir(tmp_path)

@@ -20,7 +20,7 @@ USUAL_PORT = "7070"
 
 
 class Terminals:
-    """Terminals of the reader: for the server, for the RM, and for commands."""
+    """The reader's terminals: for the server, for the RM, and for commands."""
 
     def __init__(self, open_until_the_end: ExitStack) -> None:
         """Start without processes; the port is the same for every server, as on the page."""
@@ -69,7 +69,7 @@ class Terminals:
         self.printed = [f"{ready[0]} grpc=127.0.0.1:{USUAL_PORT} http=127.0.0.1:9080"]
 
     def check(self, block: Block) -> None:
-        """Check that the lines of a block are printed: by the last command, or else by the RM."""
+        """Check that the lines of a block are printed by the last command, or else by the RM."""
         lines = [line.rstrip() for line in block.text.splitlines()]
         if lines[0].startswith("listening"):
             assert self.printed == lines, str(block)
@@ -83,7 +83,7 @@ class Terminals:
             assert [self.rm.line() for _ in lines] == lines, str(block)
 
 
-def test_the_program_is_short_and_whole() -> None:
+def test_the_program_is_short() -> None:
     """The page shows the whole program, of at most fifty lines."""
     [block] = [block for block in PAGE.blocks() if block.language == "python"]
     assert block.text == PROGRAM.read_text(encoding="utf-8").rstrip()
@@ -91,7 +91,7 @@ def test_the_program_is_short_and_whole() -> None:
 
 
 @pytest.mark.slow
-def test_everybody_prints_what_the_page_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_tutorial_prints_the_texts_of_the_page(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Played block by block, server, RM and commands print the texts of the page."""
     monkeypatch.setenv("LICORNE_CONTEXTS", str(tmp_path / "none.yaml"))
     with ExitStack() as stack:

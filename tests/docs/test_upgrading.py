@@ -36,7 +36,7 @@ class Site:
     """A server with one port and one state directory, which may be restarted."""
 
     def __init__(self, folder: Path) -> None:
-        """Not started."""
+        """Start without a server."""
         self.target = f"127.0.0.1:{free_port()}"
         self.folder = folder
         self.config = folder / "applied.yaml"
@@ -44,7 +44,7 @@ class Site:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """A running server, stopped in order at the end. Clients of this process disconnect meanwhile."""
+        """A running server, stopped in order at the end; clients of this process disconnect meanwhile."""
         options = ("--listen", self.target, "--http", "off", "--state-dir", "state", *QUIET)
         with Program((*LICORNE, "serve", *options), self.folder) as program:
             assert (await asyncio.to_thread(program.line)).startswith("listening")
@@ -73,7 +73,7 @@ async def heard(rm: Client, kind: type, number: int) -> None:
 
 
 async def story(site: Site) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Reports of the server before and after a restart, with a connected RM."""
+    """The reports of the server before and after a restart, with a connected RM."""
     async with Client(site.target, rm_id="rm", config=QUEUES % 4) as rm:
         async with site.running():
             await rm.add_nodes([Node(node_id="n1", capacity={"vcore": 8000})])
@@ -94,7 +94,7 @@ async def story(site: Site) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def look(site: Site) -> dict[str, Any]:
-    """The state described on the page."""
+    """The state that is described on the page."""
     application = site.asked("apps", "app")
     running = [(one["allocationKey"], one["nodeId"]) for one in application["allocations"]]
     [ask] = application["asks"]
@@ -109,7 +109,7 @@ def look(site: Site) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_what_a_stop_leaves(tmp_path: Path) -> None:
+def test_the_documented_state_survives_a_stop(tmp_path: Path) -> None:
     """Allocations, asks, applied configurations, cordons, stops and log levels survive a restart."""
     before, after = asyncio.run(asyncio.wait_for(story(Site(tmp_path)), PATIENCE))
     assert len(before["runs"]) == 4

@@ -1,4 +1,4 @@
-"""The chart on a real API server: no warnings, pods that are admitted, an account with its rights alone."""
+"""The chart on a real API server: no warnings, admitted pods, and an account with exactly its rights."""
 
 import asyncio
 import itertools
@@ -41,8 +41,8 @@ A = member("a")
 LEASE = 4.0
 
 
-async def test_what_is_left_out_is_what_others_define(plane: Plane) -> None:
-    """The API server does not know these kinds, and would refuse them."""
+async def test_the_excluded_kinds_are_foreign(plane: Plane) -> None:
+    """The API server does not know the kinds that are left out here, and would refuse them."""
     groups = (await plane.api.get("/apis"))["groups"]
     assert not FOREIGN.keys() & {group["name"] for group in groups}
 
@@ -70,7 +70,7 @@ async def test_an_example_is_admitted_with_its_pods(plane: Plane, example: str) 
         known = [one for one in found if group_of(one) not in FOREIGN]
         assert {line.split()[-1] for line in await apply(plane, namespace, known)} == {"created"}
         await made(plane, namespace, only(found, "StatefulSet")["spec"]["replicas"])
-        # Again, as an upgrade without a change: what the server has filled in is no reason to replace a pod.
+        # Applied again, as an upgrade without a change: fields set by the server replace no pod.
         assert {line.split()[-1] for line in await apply(plane, namespace, known)} <= {
             "unchanged",
             "configured",
@@ -80,7 +80,7 @@ async def test_an_example_is_admitted_with_its_pods(plane: Plane, example: str) 
 
 
 async def made(plane: Plane, namespace: str, number: int) -> None:
-    """Wait until this number of pods of a namespace has been admitted; none may have been refused."""
+    """Wait until this number of pods of a namespace was admitted; none may have been refused."""
     path = f"/api/v1/namespaces/{namespace}/pods"
     seen: set[str] = set()
     async with asyncio.timeout(PATIENCE), aclosing(plane.api.watch(path)) as changes:
@@ -94,7 +94,7 @@ async def made(plane: Plane, namespace: str, number: int) -> None:
 
 
 async def test_the_plain_manifests_are_admitted_with_their_pod(plane: Plane) -> None:
-    """The command of the documentation makes the namespace, which restricts pods, and all that is in it."""
+    """The command of the documentation creates the namespace, which restricts pods, and all objects in it."""
     await kubectl(plane, "apply", "--kustomize", PLAIN)
     namespace = await plane.api.get("/api/v1/namespaces/licorne")
     assert {key: namespace["metadata"]["labels"].get(key) for key in RESTRICTED} == RESTRICTED
@@ -103,7 +103,7 @@ async def test_the_plain_manifests_are_admitted_with_their_pod(plane: Plane) -> 
 
 
 class Account:
-    """The account of members, with its token, and a pod's folder that has it."""
+    """The account of members with its token, and the folder of a pod with it."""
 
     def __init__(self, api: Api, namespace: str, access: ClusterAccess) -> None:
         """Use the account in a namespace."""
@@ -141,8 +141,8 @@ async def account(plane: Plane, tmp_path_factory: pytest.TempPathFactory) -> Asy
             yield Account(caller, namespace, ClusterAccess(account=folder, environ=environ))
 
 
-async def test_the_account_can_do_all_that_a_member_does(account: Account) -> None:
-    """A pod with it joins, renews, claims and releases, keeps documents and a secret, watches, and leaves."""
+async def test_the_account_has_the_rights_of_a_member(account: Account) -> None:
+    """A pod with it joins, renews, claims and releases, stores documents and a secret, watches and leaves."""
     store, other = account.open(), account.open()
     await store.join(A)
     await other.join(member("b"))
@@ -156,7 +156,7 @@ async def test_the_account_can_do_all_that_a_member_does(account: Account) -> No
     await store.compare_and_set("shared/one", None, revision)
     await store.release(claimed)
     await store.leave()
-    # A Lease that has ended is deleted by who reads all of them.
+    # A Lease that has ended is deleted by a member that lists all of them.
     leases = account.path("coordination.k8s.io/v1/leases")
     async with asyncio.timeout(PATIENCE), watching(other) as snapshots:
         async for _ in snapshots:
@@ -172,8 +172,8 @@ SELF = ["selfsubjectaccessreviews", "selfsubjectrulesreviews", "selfsubjectrevie
 """What anybody may ask about oneself."""
 
 
-async def test_the_account_has_the_rights_of_its_role_and_no_others(account: Account) -> None:
-    """The API server's list of its rights in its namespace is right, and in others it has none."""
+async def test_the_account_has_the_rights_of_its_role_only(account: Account) -> None:
+    """The API server lists the rights of the Role in its namespace, and none in others."""
     assert await rights(account, account.namespace) == {
         ("coordination.k8s.io", "leases", ""): set(ALL) - {"patch", "deletecollection"},
         ("", "configmaps", ""): set(ALL) - {"patch", "deletecollection"},
@@ -193,7 +193,7 @@ def secret_name(account: Account) -> str:
 
 
 async def rights(account: Account, namespace: str) -> dict[tuple[str, str, str], set[str]]:
-    """Verbs by group, resource and name, as `kubectl auth can-i --list` has them."""
+    """The verbs by group, resource and name, as `kubectl auth can-i --list` has them."""
     path = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
     asked: Json = {"kind": "SelfSubjectRulesReview", "apiVersion": "authorization.k8s.io/v1"}
     answer = await account.api.create(path, {**asked, "spec": {"namespace": namespace}})
@@ -206,7 +206,7 @@ async def rights(account: Account, namespace: str) -> dict[tuple[str, str, str],
 
 
 def forbidden(account: Account) -> Iterator[tuple[str, str]]:
-    """Calls that a member has no need of, by method and path."""
+    """The calls that a member does not need, by method and path."""
     own = secret_name(account)
     for plural in ("configmaps", "secrets", "coordination.k8s.io/v1/leases", "pods"):
         for namespace in ("default", "kube-system"):
@@ -227,8 +227,8 @@ def forbidden(account: Account) -> Iterator[tuple[str, str]]:
         yield "GET", path
 
 
-async def test_the_api_server_forbids_what_no_member_does(account: Account) -> None:
-    """Each such call of the account is answered with 403."""
+async def test_the_api_server_forbids_other_calls(account: Account) -> None:
+    """Each call that no member makes is answered with 403."""
     answers = {}
     calls = list(forbidden(account))
     for method, path in calls:
@@ -241,10 +241,10 @@ async def test_the_api_server_forbids_what_no_member_does(account: Account) -> N
     assert answers == dict.fromkeys(calls, 403)
 
 
-async def test_an_account_without_the_role_is_told_what_is_missing(
+async def test_an_account_without_the_role_gets_a_message(
     plane: Plane, account: Account, tmp_path: Path
 ) -> None:
-    """The operator reads the verb and the resource, in the words of the API server too."""
+    """The message has the verb and the resource, in the words of the API server too."""
     token = await token_of(plane, account.namespace, "default")
     config = write_kubeconfig(tmp_path / "kubeconfig", plane.url, plane.authority, "default", token)
     store = KubernetesBackend(config, account.namespace).open()
@@ -254,8 +254,8 @@ async def test_an_account_without_the_role_is_told_what_is_missing(
     await store.close()
 
 
-async def test_a_pod_that_would_be_refused_is_told_of(plane: Plane) -> None:
-    """These tests would see it: the API server warns of a stateful set whose pods may do too much."""
+async def test_a_pod_that_would_be_refused_is_detected(plane: Plane) -> None:
+    """The API server warns of a stateful set whose pods have too many rights."""
     async with restricted_namespace(plane, "chart-refused") as namespace:
         sets = [one for one in rendered(namespace) if one["kind"] == "StatefulSet"]
         pod(sets)["securityContext"]["runAsNonRoot"] = False
@@ -263,8 +263,8 @@ async def test_a_pod_that_would_be_refused_is_told_of(plane: Plane) -> None:
             await apply(plane, namespace, sets)
 
 
-async def test_helm_upgrades_to_members_and_leaves_the_volume(plane: Plane) -> None:
-    """The commands of the documentation: an installation, an upgrade to members, and its end."""
+async def test_helm_upgrades_to_members_and_keeps_the_volume(plane: Plane) -> None:
+    """The commands of the documentation: an installation, an upgrade to members, and the removal."""
     async with restricted_namespace(plane, "helm") as namespace:
         into = ("--namespace", namespace, "--kubeconfig", plane.kubeconfig)
 

@@ -1,4 +1,4 @@
-"""An API server that fails in the middle: watches that end or are too old, binds refused, lost or late."""
+"""Faults of an API server: watches that end or are too old, and binds refused, lost or late."""
 
 from collections.abc import AsyncIterator
 
@@ -26,8 +26,8 @@ async def spoilt(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> 
         yield cluster, proxy
 
 
-async def test_watches_that_end_are_begun_again(spoilt: Spoilt) -> None:
-    """When all watches of the shim end in the middle, it still gets all later changes."""
+async def test_ended_watches_are_started_again(spoilt: Spoilt) -> None:
+    """When all watches of the shim end early, it still gets all later changes."""
     cluster, proxy = spoilt
     async with cluster.namespace("cut") as name:
         path = f"/apis/apps/v1/namespaces/{name}/deployments"
@@ -39,8 +39,8 @@ async def test_watches_that_end_are_begun_again(spoilt: Spoilt) -> None:
         await cluster.check()
 
 
-async def test_what_the_api_server_has_forgotten_is_listed(spoilt: Spoilt) -> None:
-    """A shim whose watches are too old (410) lists all again, and handles pods changed meanwhile."""
+async def test_a_shim_with_old_watches_lists_again(spoilt: Spoilt) -> None:
+    """A shim whose watches are too old (410) lists all objects, and handles pods changed meanwhile."""
     cluster, proxy = spoilt
     ledger = cluster.ledger
     async with cluster.namespace("compacted") as name:
@@ -53,7 +53,7 @@ async def test_what_the_api_server_has_forgotten_is_listed(spoilt: Spoilt) -> No
         await cluster.api.create(path, deployment("comes", 8))
         await ledger.until(lambda: not ledger.of(name, "goes"), "the pods have gone")
         await ledger.until(lambda: len(ledger.of(name, "comes")) == 8, "the pods are there")
-        # The cache of the API server would still know.
+        # The cache of the API server would still have these versions.
         await cluster.plane.processes.stop(API_SERVER, kill=True)
         await compact(cluster.plane)
         await cluster.plane.processes.restart(API_SERVER)
@@ -65,13 +65,13 @@ async def test_what_the_api_server_has_forgotten_is_listed(spoilt: Spoilt) -> No
 
 @pytest.mark.parametrize("fault", Fault, ids=lambda fault: fault.name.lower())
 async def test_pods_whose_binds_fail_are_placed(spoilt: Spoilt, fault: Fault) -> None:
-    """Whatever becomes of a bind, the pod runs in the end, is bound once, and has its room to itself."""
+    """Whatever happens to a bind, the pod runs in the end, is bound once, and has its room to itself."""
     cluster, proxy = spoilt
     async with cluster.namespace(f"bind-{fault.name.lower().replace('_', '-')}") as name:
         path = f"/apis/apps/v1/namespaces/{name}/deployments"
         before = proxy.ended
         proxy.spoil(*[fault] * 3)
-        # Two fill a node: there is no room for a pod that is somewhere else in the books.
+        # Two pods fill a node, so there is no room for a pod that the books have elsewhere.
         await cluster.api.create(path, deployment("large", 8, cpu="2"))
         await cluster.ledger.until(lambda: len(cluster.running(name)) == 8, "all pods run")
         assert proxy.ended == before + 3

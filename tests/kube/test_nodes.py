@@ -21,7 +21,7 @@ async def placing(cluster: Cluster) -> AsyncIterator[Cluster]:
         yield cluster
 
 
-async def test_daemon_sets_are_on_every_node(placing: Cluster) -> None:
+async def test_a_daemon_set_has_a_pod_on_every_node(placing: Cluster) -> None:
     """A DaemonSet has a pod on every node, also where other pods wait for room, and on a new node."""
     async with placing.namespace("daemons") as name:
         await placing.api.create(
@@ -89,7 +89,7 @@ async def _evict(cluster: Cluster, namespace: str, name: str) -> None:
 
 
 async def _delete_node(cluster: Cluster, name: str) -> None:
-    """Delete a node, and its pods with it: the controller that does so waits most of a minute."""
+    """Delete a node and its pods, because the controller for it waits most of a minute."""
     await cluster.api.delete(f"/api/v1/nodes/{name}")
     for one in [pod for pod in cluster.ledger.pods.values() if pod["spec"].get("nodeName") == name]:
         metadata = one["metadata"]

@@ -1,4 +1,4 @@
-"""The older core on the same fault, for comparison: pods whose binds were refused."""
+"""For comparison, the older core with the same fault: pods whose binds were refused."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from support.kube.workloads import pod
 pytestmark = [pytest.mark.kube, pytest.mark.asyncio(loop_scope="session")]
 
 
-async def test_the_older_core_leaves_pods_whose_binds_were_refused(
+async def test_the_older_core_gives_up_refused_binds(
     cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """The published shim gives such a pod up, and keeps its room, while later pods are bound."""
@@ -31,5 +31,5 @@ async def test_the_older_core_leaves_pods_whose_binds_were_refused(
         await cluster.settle(name)
         assert len(cluster.running(name)) == 3
         await cluster.check()
-        # In order it takes its time, whatever its pods are.
+        # An orderly end takes its time, whatever its pods are.
         await cluster.plane.processes.stop(OLDER_SHIM, kill=True)

@@ -1,4 +1,4 @@
-"""The API server played by tests answers like a real one: both get the same requests."""
+"""The simulated API server of tests answers like a real one to the same requests."""
 
 import base64
 import copy
@@ -45,7 +45,7 @@ class Server:
     namespace: str
 
     def path(self, plural: str, name: str = "", namespace: str = "") -> str:
-        """Of a kind, or of an object."""
+        """The path of a kind, or of an object."""
         group = "/apis/coordination.k8s.io/v1" if plural == "leases" else "/api/v1"
         path = f"{group}/namespaces/{namespace or self.namespace}/{plural}"
         return f"{path}/{name}" if name else path
@@ -61,7 +61,7 @@ class Server:
 
 @pytest.fixture(params=["played", pytest.param("real", marks=pytest.mark.kube)])
 def real(request: pytest.FixtureRequest) -> Plane | None:
-    """The control plane, or None for a player."""
+    """The control plane, or None for the simulation."""
     if request.param == "played":
         return None
     plane: Plane = request.getfixturevalue("plane")
@@ -70,12 +70,12 @@ def real(request: pytest.FixtureRequest) -> Plane | None:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def server(real: Plane | None) -> AsyncIterator[Server]:
-    """An API server of each sort."""
+    """An API server of each kind."""
     async with AsyncExitStack() as stack:
 
         async def opened(token: str) -> Api:
             headers = {"Authorization": f"Bearer {token}"} if token else {}
-            # The certificate of the real one is of its own; that of the player is none.
+            # The real one has a certificate of its own, and the simulation has none.
             connector = aiohttp.TCPConnector(ssl=False)
             session = aiohttp.ClientSession(headers=headers, connector=connector)
             return Api(await stack.enter_async_context(session), url)
@@ -120,7 +120,7 @@ def filled(size: int) -> str:
 
 
 async def answer(call: Awaitable[Json]) -> tuple[int, str]:
-    """Status and reason of a refusal, or that there was none."""
+    """The status and reason of a refusal, or that there was none."""
     try:
         await call
     except ApiRefused as refused:
@@ -129,7 +129,7 @@ async def answer(call: Awaitable[Json]) -> tuple[int, str]:
 
 
 def names(found: Json) -> list[str]:
-    """The names of a list."""
+    """The names in a list."""
     return [item["metadata"]["name"] for item in found["items"]]
 
 
@@ -192,7 +192,7 @@ DATA: Mapping[str, tuple[Json, tuple[int, str]]] = {
 
 @pytest.mark.parametrize("what", DATA)
 async def test_a_config_map_is_created_or_refused(server: Server, what: str) -> None:
-    """Its data are base64, and at most a mebibyte."""
+    """The data of a config map are base64, and at most a mebibyte."""
     body, expected = DATA[what]
     assert await answer(server.api.create(server.path("configmaps"), body)) == expected
     if expected == DONE:
@@ -200,7 +200,7 @@ async def test_a_config_map_is_created_or_refused(server: Server, what: str) -> 
         assert stored["binaryData"] == body["binaryData"]
 
 
-async def test_our_objects_have_no_field_that_is_unknown(server: Server) -> None:
+async def test_objects_of_members_have_known_fields_only(server: Server) -> None:
     """The objects written by members pass the strict validation, also as replacements."""
     record = Ownership(rm_id=rm("one"), owner=MemberId("a"), epoch=1, revision=0)
     for plural, item in (
@@ -241,8 +241,8 @@ async def test_an_update_replaces_the_version_that_it_names(server: Server) -> N
     assert await server.api.get(server.path("leases", "a")) == second
 
 
-async def test_an_update_creates_a_lease_that_is_not_there(server: Server) -> None:
-    """Whatever version it names, unless it names an id; a config map is missing."""
+async def test_an_update_creates_a_missing_lease(server: Server) -> None:
+    """An update creates a Lease, unless it names an id; a missing config map is an error."""
     first = await server.create("a")
     await server.api.delete(server.path("leases", "a"))
     assert await answer(server.replace("a", first)) == CONFLICT
@@ -253,7 +253,7 @@ async def test_an_update_creates_a_lease_that_is_not_there(server: Server) -> No
 
 
 async def test_a_config_map_without_a_version_replaces_any(server: Server) -> None:
-    """Of config maps the last writer may win; a version that is named has to be that of now."""
+    """Of config maps the last write wins; a version that is given must be the present one."""
     path = server.path("configmaps")
     first = await server.api.create(path, config_map("a", filled(1)))
     second = await server.replace("a", config_map("a", filled(2)), "configmaps")
@@ -263,7 +263,7 @@ async def test_a_config_map_without_a_version_replaces_any(server: Server) -> No
 
 
 async def test_a_delete_has_preconditions(server: Server) -> None:
-    """They are version and id; the answer confirms the deletion."""
+    """A deletion may require version and id, and its answer confirms the deletion."""
     first = await server.create("a")
     path = server.path("leases", "a")
     for precondition in ({"resourceVersion": "5"}, {"uid": "x"}):
@@ -293,8 +293,8 @@ async def test_pages_are_of_one_moment(server: Server) -> None:
     assert await answer(server.api.get(path, **{"continue": "x"})) == BAD
 
 
-async def test_a_list_says_its_kind_once(server: Server) -> None:
-    """Items have no kind; an empty list has no items, and the version of now."""
+async def test_a_list_has_its_kind_once(server: Server) -> None:
+    """Items have no kind; an empty list has no items, and the present version."""
     empty = await server.api.get(server.path("leases"))
     assert (empty["kind"], empty["items"]) == ("LeaseList", [])
     made = await server.create("a")
@@ -318,8 +318,8 @@ async def test_a_list_says_its_kind_once(server: Server) -> None:
         ("one two", BAD),
     ],
 )
-async def test_labels_select(server: Server, selector: str, expected: object) -> None:
-    """All labels of a selector have to match; an invalid selector is refused."""
+async def test_all_labels_of_a_selector_match(server: Server, selector: str, expected: object) -> None:
+    """All labels of a selector have to match, and an invalid selector is refused."""
     await server.create("a", labels={"one": "1"})
     await server.create("b", labels={"one": "1", "two": "2"})
     await server.create("c", labels={"two": "2"})
@@ -341,8 +341,8 @@ async def told(server: Server, **query: str) -> list[tuple[str, str]]:
     return found
 
 
-async def test_a_watch_follows_what_it_selects(server: Server) -> None:
-    """An object enters its view and leaves it; without a version it begins with the present objects."""
+async def test_a_watch_follows_its_selector(server: Server) -> None:
+    """An object enters the view and leaves it; without a version the watch begins with present objects."""
     begun = version(await server.api.get(server.path("leases")))
     item = await server.create("a", labels={"one": "1"})
     for label in "121":
@@ -359,23 +359,23 @@ async def test_a_watch_follows_what_it_selects(server: Server) -> None:
     assert await told(server, labelSelector="one=1", resourceVersion="0") == [("ADDED", "b")]
 
 
-async def test_a_watch_from_no_version_is_refused(server: Server) -> None:
-    """It is an error of the server, as the number is missing."""
+async def test_a_watch_without_a_number_is_refused(server: Server) -> None:
+    """An empty version is an error of the server."""
     path = server.path("leases")
     async with aclosing(server.api.watch(path, resourceVersion="x")) as changes:
         with pytest.raises(ApiRefused, match=r"^500 :"):
             await anext(changes)
 
 
-async def test_who_is_not_known_is_refused(server: Server) -> None:
+async def test_unknown_callers_are_refused(server: Server) -> None:
     """An unknown token is unauthorized; a call without one is anonymous, and has no right."""
     path = server.path("leases")
     assert await answer(server.stranger.get(path)) == (401, "Unauthorized")
     assert await answer(server.anybody.get(path)) == (403, "Forbidden")
 
 
-async def test_what_is_not_there_is_named(server: Server) -> None:
-    """Objects with their kind and group, and a namespace into which nothing can be written."""
+async def test_missing_objects_are_named(server: Server) -> None:
+    """A missing object is named by kind and group, and so is a namespace for a write."""
     with pytest.raises(ApiRefused, match=r'404 NotFound: leases.coordination.k8s.io "a" not found'):
         await server.api.get(server.path("leases", "a"))
     with pytest.raises(ApiRefused, match='404 NotFound: configmaps "a" not found'):

@@ -1,4 +1,4 @@
-"""Sources of pods, and the placement of these: once, where there is room, in their queues."""
+"""Sources of pods, which are placed once, where there is room, in their queues."""
 
 import asyncio
 import json
@@ -59,8 +59,8 @@ async def test_deployments_run_and_change_their_size(placing: Cluster) -> None:
         await placing.check()
 
 
-async def test_jobs_end(placing: Cluster) -> None:
-    """The pods of a Job run, more than have room at once, and none remains in the books."""
+async def test_jobs_run_and_end(placing: Cluster) -> None:
+    """The pods of a Job run, more than fit at once, and none remains in the books."""
     async with placing.namespace("jobs") as name:
         await placing.api.create(f"/apis/batch/v1/namespaces/{name}/jobs", job("large", 24, cpu="2"))
         await placing.ledger.until(
@@ -70,7 +70,7 @@ async def test_jobs_end(placing: Cluster) -> None:
         await placing.check()
 
 
-async def test_queues_of_the_config_map(placing: Cluster) -> None:
+async def test_queues_of_the_config_map_have_their_maxima(placing: Cluster) -> None:
     """A queue of the config map has its maximum, and another one after a change of the config map."""
     async with placing.namespace("queues") as name:
         path = f"/apis/apps/v1/namespaces/{name}/deployments"
@@ -87,7 +87,7 @@ async def test_queues_of_the_config_map(placing: Cluster) -> None:
         await placing.configure(QUEUES)
 
 
-async def test_quotas_of_namespaces(placing: Cluster) -> None:
+async def test_namespaces_have_their_quotas(placing: Cluster) -> None:
     """A namespace has a queue of its own, whose maximum is the annotation of the namespace."""
     async with placing.namespace("quotas", namespace_quota='{"cpu": "1", "memory": "4Gi"}') as name:
         path = f"/apis/apps/v1/namespaces/{name}/deployments"
@@ -120,7 +120,7 @@ async def test_gangs_run_together(placing: Cluster) -> None:
         await placing.check()
 
 
-async def test_preemption(placing: Cluster) -> None:
+async def test_a_queue_reclaims_its_guarantee(placing: Cluster) -> None:
     """A queue reclaims its guarantee, and no more, from pods of no higher priority."""
     for priority, value in (("low", 0), ("high", 1000)):
         of_class = {"metadata": {"name": priority}, "value": value}
@@ -158,8 +158,8 @@ async def test_pods_are_deleted_while_they_wait_and_run(placing: Cluster) -> Non
         await placing.check()
 
 
-async def test_pods_of_others_take_their_room(placing: Cluster) -> None:
-    """Foreign pods on a node count on it, until they end."""
+async def test_foreign_pods_use_room_on_their_node(placing: Cluster) -> None:
+    """Foreign pods on a node count there until they end."""
     async with placing.namespace("foreign") as name:
         path = f"/api/v1/namespaces/{name}/pods"
         others = pod("other", "3", nodeName="node-00000", schedulerName="another")
@@ -174,13 +174,13 @@ async def test_pods_of_others_take_their_room(placing: Cluster) -> None:
         await placing.check()
 
 
-async def test_running_pods_are_resized(placing: Cluster) -> None:
-    """A resized running pod has more in the books, and less remains for others."""
+async def test_a_resized_pod_is_resized_in_the_books(placing: Cluster) -> None:
+    """A larger running pod has more in the books, and less remains for others."""
     async with placing.namespace("resized") as name:
         path = f"/api/v1/namespaces/{name}/pods"
         await placing.api.create(path, pod("grows", "1", app="grows"))
         await placing.ledger.until(lambda: placing.running(name) == ["grows"], "the pod runs")
-        # What a kubelet says, without which the API server allows no change.
+        # A status that a kubelet sets, without which the API server allows no change.
         await placing.api.patch(
             f"{path}/grows/status", {"status": {"containerStatuses": [_sized("1")]}}, STRATEGIC
         )

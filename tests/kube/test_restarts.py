@@ -1,4 +1,4 @@
-"""Programs that are killed and away for a time: all pods are placed when they are back, and none twice."""
+"""Programs that are killed or stopped for a time: all pods are placed afterwards, each once."""
 
 import asyncio
 import signal
@@ -26,14 +26,14 @@ async def placing(cluster: Cluster) -> AsyncIterator[Cluster]:
 
 
 @pytest.mark.parametrize("killed", [(SHIM,), (LICORNE,), (SHIM, LICORNE)], ids=" and ".join)
-async def test_killed_programs_go_on(placing: Cluster, killed: tuple[str, ...]) -> None:
-    """Pods that are born and that end while programs are dead are placed and forgotten later."""
+async def test_pods_are_placed_after_kills(placing: Cluster, killed: tuple[str, ...]) -> None:
+    """Pods that are created and that end while programs are dead are placed and removed later."""
     ledger, processes = placing.ledger, placing.plane.processes
     async with placing.namespace(f"killed-{len(killed)}-{killed[0]}") as name:
         path = f"/apis/apps/v1/namespaces/{name}/deployments"
         for one, replicas in (("stays", 4), ("goes", 4), ("grows", 8)):
             await placing.api.create(path, deployment(one, replicas))
-        # Some are placed at this moment, and some are not yet.
+        # Some pods are placed at this moment, and some are not yet.
         await ledger.until(lambda: len(placing.running(name)) >= 4, "four pods run")
         for program in killed:
             await processes.stop(program, kill=True)
@@ -48,13 +48,13 @@ async def test_killed_programs_go_on(placing: Cluster, killed: tuple[str, ...]) 
 
 
 @pytest.mark.parametrize("is_paused", [True, False], ids=["paused", "killed"])
-async def test_the_api_server_is_away(placing: Cluster, is_paused: bool) -> None:
-    """Pods whose binds were under way when the API server went away are placed when it is back."""
+async def test_pods_are_placed_after_an_outage_of_the_api_server(placing: Cluster, is_paused: bool) -> None:
+    """Pods whose binds were in progress at the outage are placed after it."""
     ledger, processes = placing.ledger, placing.plane.processes
     async with placing.namespace("away-paused" if is_paused else "away-killed") as name:
         path = f"/api/v1/namespaces/{name}/pods"
         await asyncio.gather(*(placing.api.create(path, pod(f"first-{number}")) for number in range(24)))
-        # Some are bound at this moment, and some are not yet.
+        # Some pods are bound at this moment, and some are not yet.
         await ledger.until(lambda: len(placing.running(name)) >= 4, "four pods run")
         if is_paused:
             processes.signal(API_SERVER, signal.SIGSTOP)
@@ -64,7 +64,7 @@ async def test_the_api_server_is_away(placing: Cluster, is_paused: bool) -> None
             await processes.stop(API_SERVER, kill=True)
             await asyncio.sleep(AWAY_SECONDS)
             await processes.restart(API_SERVER)
-        # Without controllers, and without KWOK: both wait long before they ask the API server again.
+        # Without controllers, and without KWOK: both wait long before they call the API server again.
         await asyncio.gather(*(placing.api.create(path, pod(f"later-{number}")) for number in range(4)))
         await ledger.until(lambda: len(placing.bound(name)) == 28, "all pods are bound")
         await placing.check(whole=is_paused)

@@ -1,4 +1,4 @@
-"""The account that the chart makes for the shim, under real RBAC: it does all that the shim does."""
+"""The chart's account for the shim, under real RBAC, has all rights that the shim needs."""
 
 import json
 from pathlib import Path
@@ -29,7 +29,7 @@ GANG = {"task-group-name": "worker", "task-groups": json.dumps(GROUPS)}
 
 
 async def test_the_shim_works_with_the_account_of_the_chart(cluster: Cluster, tmp_path: Path) -> None:
-    """It lists the cluster, binds pods, creates and deletes placeholders; none of this is forbidden."""
+    """The shim lists the cluster, binds pods, and creates and deletes placeholders with this account."""
     plane = cluster.plane
     await apply(plane, NAMESPACE, [one for one in rendered(NAMESPACE, *VALUES) if one["kind"] in OWNED])
     token = await token_of(plane, NAMESPACE)

@@ -1,6 +1,6 @@
 """The `kubernetes` store on a real API server: members that die, and a server that refuses or hangs.
 
-The control plane is that of these tests alone, as they stop it.
+These tests have a control plane of their own, because they stop it.
 """
 
 import asyncio
@@ -73,20 +73,20 @@ class Place:
 
     @property
     def leases(self) -> str:
-        """The path of its Leases."""
+        """The path of the namespace's Leases."""
         return f"/apis/coordination.k8s.io/v1/namespaces/{self.namespace}/leases"
 
     @property
     def store(self) -> str:
-        """The store of members in it, under the name for which the chart's account has its rights."""
+        """The store of members in the namespace, under the name for which the chart's account has rights."""
         return f"kubernetes://{self.namespace}/{ACCOUNT}"
 
     def open(self, lease: float) -> KubernetesStore:
-        """The access of one more member."""
+        """Open the store as one more member."""
         return KubernetesBackend(self.config, self.namespace).open(lease, name=ACCOUNT)
 
     async def until(self, kind: str, holds: Callable[[list[Json]], object]) -> list[Json]:
-        """Follow the Leases of a kind until that holds; the changes up to then."""
+        """Follow the Leases of a kind until the condition holds; returns the changes up to then."""
         seen: list[Json] = []
         labels = f"{DEPLOYMENT}={ACCOUNT},{KIND}={kind}"
         async with asyncio.timeout(PATIENCE), aclosing(self.changes(labels)) as changes:
@@ -97,7 +97,7 @@ class Place:
         raise AssertionError("the watch has ended")
 
     async def changes(self, labels: str, version: str = "0") -> AsyncGenerator[Json, None]:
-        """Leases as they are, and then as they change."""
+        """The present Leases, followed by their changes."""
         watch = self.plane.api.watch(self.leases, labelSelector=labels, resourceVersion=version)
         async with aclosing(watch) as changes:
             async for _, item in changes:
@@ -142,12 +142,12 @@ async def pair(place: Place, lease: float) -> AsyncIterator[tuple[Running, Runni
 
 
 def member_of(item: Json) -> MemberId:
-    """The id of the member whose Lease it is."""
+    """The id of the member with this Lease."""
     return read_member_lease(item, LEASE).member.id
 
 
 async def renewals_until_moved(place: Place, before: Ownership) -> int:
-    """Follow all Leases until the RM has another owner; how often that one has renewed meanwhile."""
+    """Follow all Leases until the RM has another owner; returns the number of that member's renewals."""
     renewed: list[MemberId] = []
     found = await place.plane.api.get(place.leases)
     version = found["metadata"]["resourceVersion"]
@@ -165,20 +165,20 @@ async def renewals_until_moved(place: Place, before: Ownership) -> int:
 async def test_the_rm_of_a_killed_member_is_served_in_time(place: Place) -> None:
     """After kill -9 the other member serves, under a higher epoch, a lease and some seconds later.
 
-    It renews each second, or later on a busy machine, where all is later: its renewals are counted.
+    It renews each second, or later on a slow machine, where all is later: its renewals are counted.
     """
     async with pair(place, LEASE) as (first, _, rm):
         before = await place.record("one")
         first.process.kill()
         renewals = await renewals_until_moved(place, before)
-        # It takes the RM once that dials it, which is a second later at most.
+        # The other member takes the RM once that dials it, a second later at most.
         assert renewals <= 2 * (LEASE + AFTER_LEASE), renewals
         await rm.ask("app", 1)
         await rm.allocated(2)
 
 
-async def test_a_member_that_dies_while_the_api_server_stands_still(place: Place) -> None:
-    """No member can take over meanwhile; each has a whole lease afterwards, and then the RM is served."""
+async def test_an_rm_of_a_dead_member_is_served_after_an_outage(place: Place) -> None:
+    """No member takes over during the outage; each has a whole lease afterwards, and serves the RM then."""
     async with pair(place, LEASE) as (first, _, rm):
         before = await place.record("one")
         place.plane.processes.signal(API_SERVER, signal.SIGSTOP)
@@ -191,7 +191,7 @@ async def test_a_member_that_dies_while_the_api_server_stands_still(place: Place
         await rm.allocated(2)
 
 
-async def test_an_api_server_that_starts_again_costs_nothing(place: Place) -> None:
+async def test_members_survive_a_restart_of_the_api_server(place: Place) -> None:
     """Members decide in its absence, and keep their RMs, even if etcd has lost its revisions."""
     async with pair(place, LONG_LEASE) as (_, _, rm):
         before = await place.record("one")
@@ -213,8 +213,8 @@ async def test_an_api_server_that_starts_again_costs_nothing(place: Place) -> No
         await rm.allocated(3)
 
 
-async def test_what_etcd_has_forgotten_is_expired(place: Place) -> None:
-    """Watches and pages from before end with 410, of which a member makes a new list."""
+async def test_versions_that_etcd_has_dropped_are_expired(place: Place) -> None:
+    """Watches and pages from before end with 410, after which a member lists again."""
     store = place.open(LONG_LEASE)
     await store.join(A)
     await store.claim(ONE, A.id, None, 0)
@@ -240,8 +240,8 @@ async def test_what_etcd_has_forgotten_is_expired(place: Place) -> None:
     await store.close()
 
 
-async def test_a_write_that_is_throttled_is_repeated(place: Place) -> None:
-    """429 means that nothing was carried out: the write waits, and then has its effect."""
+async def test_a_throttled_write_is_repeated(place: Place) -> None:
+    """After 429, which means that nothing was done, the write waits and then has its effect."""
     store = place.open(LONG_LEASE)
     await store.join(A)
     async with writes_held(place):
@@ -285,22 +285,22 @@ async def writes_held(place: Place) -> AsyncIterator[None]:
 
 
 async def in_flight(plane: Plane) -> float:
-    """Writes that the API server is carrying out."""
+    """The number of writes that the API server is processing."""
     return await metric(plane, r'^apiserver_current_inflight_requests\{request_kind="mutating"\} (\S+)$')
 
 
 async def throttled(plane: Plane) -> float:
-    """Requests that the API server has answered with 429 so far."""
+    """The number of requests that the API server has answered with 429 so far."""
     return await metric(plane, r'^apiserver_request_terminations_total\{code="429",.*\} (\S+)$')
 
 
 async def metric(plane: Plane, pattern: str) -> float:
-    """The total of the samples that match."""
+    """The total of the matching samples."""
     return sum(map(float, re.findall(pattern, await plane.api.text("/metrics"), re.MULTILINE)))
 
 
-async def test_a_renewal_that_the_api_server_carries_out_late_is_none_of_others(place: Place) -> None:
-    """A call ends before a hanging server carries it out late; the next one follows it."""
+async def test_a_late_renewal_is_recognized_as_its_own(place: Place) -> None:
+    """A call ends before a hanging server processes it late, and the next renewal continues."""
     store = place.open(LEASE)
     await store.join(A)
     place.plane.processes.signal(API_SERVER, signal.SIGSTOP)
@@ -315,7 +315,7 @@ async def test_a_renewal_that_the_api_server_carries_out_late_is_none_of_others(
 
 
 async def test_a_deleted_lease_is_never_created_by_an_update(place: Place) -> None:
-    """The API server would do so; a member whose Lease was deleted has lost it."""
+    """The API server would create it; a member whose Lease was deleted has lost it."""
     store = place.open(LONG_LEASE)
     await store.join(A)
     claimed = await store.claim(ONE, A.id, None, 0)
@@ -330,8 +330,8 @@ async def test_a_deleted_lease_is_never_created_by_an_update(place: Place) -> No
     await store.close()
 
 
-async def test_a_namespace_that_is_not_there_is_named(place: Place) -> None:
-    """Whoever starts members in it reads so."""
+async def test_a_missing_namespace_is_named(place: Place) -> None:
+    """The error of a member in a missing namespace names it."""
     store = KubernetesBackend(place.plane.kubeconfig, "nowhere").open()
     with pytest.raises(StoreError, match='namespaces "nowhere" not found'):
         await store.join(A)

@@ -1,4 +1,4 @@
-"""The trial that a page describes, with each of its commands verbatim."""
+"""The trial on a page, with each of its commands verbatim."""
 
 import asyncio
 import os
@@ -33,7 +33,7 @@ partitions:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def told() -> AsyncIterator[Mapping[str, str]]:
-    """The output of `make kube`, with the variables for the user; it ends by an interrupt."""
+    """The output of `make kube`, with the variables for the user; an interrupt ends it."""
     begun = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "licorne_tools.kube.command", "--nodes", "5"),
         cwd=ROOT,
@@ -53,7 +53,7 @@ async def told() -> AsyncIterator[Mapping[str, str]]:
 
 
 async def play(block: str, told: Mapping[str, str], folder: Path) -> str:
-    """Run the commands of a block like a user; return their output."""
+    """Run the commands of a block like a user; returns their output."""
     commands = f"{Path(sys.executable).parent}:{told['PATH'].replace('$PATH', os.environ['PATH'])}"
     given = {name: told[name] for name in ("KUBECONFIG", "LICORNE_TARGET")}
     process = await asyncio.create_subprocess_exec(
@@ -69,7 +69,7 @@ async def play(block: str, told: Mapping[str, str], folder: Path) -> str:
     return printed.decode()
 
 
-async def test_the_trial_goes_as_the_page_says(told: Mapping[str, str], tmp_path: Path) -> None:
+async def test_the_trial_works_as_documented(told: Mapping[str, str], tmp_path: Path) -> None:
     """Pods of a Deployment run, and Licorne lists them; queues of a config map come into force."""
     assert "with 5 nodes" in told[""]
     command, first, queues = BLOCKS

@@ -1,4 +1,4 @@
-"""The recount of a running core finds nothing in a sound one, whatever happens in between."""
+"""The recount of a running core finds nothing in sound books, whatever happens in between."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -24,7 +24,7 @@ def _is_doubt(finding: Finding | None) -> bool:
 
 @pytest.mark.row(165)
 @pytest.mark.worlds(first=9_000_000, one_in=20)
-def test_sound_books_are_never_suspected(part: range, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sound_books_have_no_findings(part: range, monkeypatch: pytest.MonkeyPatch) -> None:
     """A recount during commands finds nothing; the driver also makes complete recounts."""
     send = Driver.send
     under_way: dict[Partition, Iterator[Finding | None]] = {}

@@ -1,6 +1,6 @@
-"""Members share RMs in random worlds of bad clocks, networks and stores: no decision is made twice.
+"""Members share RMs in random worlds with bad clocks, networks and stores: no decision is made twice.
 
-The members are the real ones, each on a loop of its own on virtual time.
+The members are the real ones, each on a loop of its own in virtual time.
 """
 
 import importlib
@@ -64,8 +64,10 @@ MISTAKES = (
 
 @pytest.mark.worlds(times=3, size=100)
 def test_no_two_members_decide_for_an_rm(part: range) -> None:
-    """At most one member decides for an RM at any time, epochs have one owner and never fall, one RM moves at
-    a time, RMs stay within their budget, and each RM is served again soon after the last fault.
+    """At most one member decides for an RM at any time, under an epoch that never falls.
+
+    Epochs have one owner, one RM moves at a time, RMs stay within their budget, and each RM is served again
+    soon after the last fault.
     """
     for seed in part:
         try:
@@ -78,7 +80,7 @@ def test_no_two_members_decide_for_an_rm(part: range) -> None:
 
 @pytest.mark.pure
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.name)
-def test_planted_mistakes_are_found(mistake: Mistake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_planted_defects_are_found(mistake: Mistake, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of these defects in the members' protocol is detected in some world."""
     plant(mistake.name, monkeypatch)
     for seed in range(mistake.first, mistake.first + MOST_SEEDS):
@@ -90,7 +92,7 @@ def test_planted_mistakes_are_found(mistake: Mistake, monkeypatch: pytest.Monkey
 
 
 def plant(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replace a method by the one with the defect."""
+    """Replace a method by one with the defect."""
     (defect,) = (defect for defect in (*MEMBERS, *BUDGETS) if defect.name == name)
     path, text = defect.changed(ROOT)
     module = ".".join(path.relative_to(ROOT / "server").with_suffix("").parts)

@@ -1,4 +1,4 @@
-"""The core makes the decisions of the plain sequential scheduler, in the same order."""
+"""The core makes the decisions of a plain sequential scheduler, in the same order."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -69,7 +69,7 @@ def agree(
 
 
 def narrowed(script: Sequence[Step], play: Play, error: Exception) -> str:
-    """The shortest script found that fails in the same way, one step a line."""
+    """The shortest script found that fails in the same way, with a step in each line."""
 
     def fails(candidate: Sequence[Step]) -> bool:
         try:
@@ -89,13 +89,13 @@ def test_decides_as_the_oracle_does(part: range) -> None:
 
 @pytest.mark.worlds(first=2_500_000, one_in=4)
 def test_decides_as_the_oracle_does_with_gangs(part: range) -> None:
-    """Nearly all applications are gangs: they start together, are replaced, time out, complete."""
+    """Nearly all applications are gangs, which start together, are replaced, time out and complete."""
     agree(part, length=GANGS, gangs=MOSTLY)
 
 
 @pytest.mark.worlds(first=2_800_000, one_in=2)
 def test_decides_as_the_oracle_does_with_preemption(part: range) -> None:
-    """Nearly all asks may preempt others: victims are stopped, and beneficiaries served."""
+    """Nearly all asks may preempt: victims are stopped, and beneficiaries are placed."""
     agree(part, length=CROWDED, preempting=MOSTLY)
 
 
@@ -129,7 +129,7 @@ def test_decides_as_the_oracle_does_with_elastic_gangs(part: range, notices: boo
     ids=["slices of one", "node by node"],
 )
 def test_the_size_of_slices_changes_no_decision(part: range, tuning: Tuning) -> None:
-    """With the smallest steps the decisions are still those of the oracle."""
+    """With the smallest slices the decisions are still those of the oracle."""
     agree(part, partial(compare, tuning=tuning))
 
 
@@ -138,14 +138,14 @@ def test_the_size_of_slices_changes_no_decision(part: range, tuning: Tuning) -> 
     ("shortest", "length"), [(0.0, CROWDED), (0.9, 3 * CROWDED)], ids=["in order", "shortest first"]
 )
 def test_decides_as_the_oracle_does_with_backfill(part: range, shortest: float, length: int) -> None:
-    """Blocked asks hold shadow starts: others pass them, ends are early and late, nodes removed."""
+    """Blocked asks hold shadow starts: others pass them, ends are early and late, and nodes are removed."""
     agree(part, length=length, backfill=1.0, shortest=shortest)
 
 
 @pytest.mark.worlds(first=3_500_000, one_in=5)
 @pytest.mark.parametrize("backfill", [0.0, 1.0], ids=["now", "planned"])
 @pytest.mark.pure
-def test_decides_as_the_oracle_does_where_domains_are_kept_whole(
+def test_decides_as_the_oracle_does_with_packed_domains(
     part: range, backfill: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While an ask lacks a node, the fullest domain of each level is first, and in it the fullest node."""
@@ -157,7 +157,7 @@ def test_decides_as_the_oracle_does_where_domains_are_kept_whole(
 
 @pytest.mark.worlds(first=3_200_000, one_in=40)
 def test_the_size_of_slices_changes_no_shadow_start(part: range) -> None:
-    """With one node per slice the decisions are still those of the oracle."""
+    """With one node in each slice the decisions are still those of the oracle."""
     agree(part, partial(compare, tuning=Tuning(fill_work=1)), CROWDED, backfill=1.0)
 
 
@@ -172,7 +172,7 @@ def test_decides_as_the_oracle_does_without_reservations(
 
 @pytest.mark.worlds(first=2_000_000, one_in=100, size=3)
 def test_decides_as_the_oracle_does_in_long_worlds(part: range) -> None:
-    """In worlds of eight times as many steps no cache goes stale."""
+    """In worlds of eight times as many steps no cache becomes outdated."""
     agree(part, length=LONG)
 
 
@@ -218,5 +218,5 @@ OF_ELASTIC_GANGS = partial(agree, length=CROWDED, gangs=0.3, preempting=MOSTLY, 
     ],
 )
 def test_decides_as_the_oracle_does_in_rare_worlds(decides: Callable[..., None], seed: int) -> None:
-    """Worlds in which core and oracle once differed."""
+    """Core and oracle decide alike in worlds in which they once differed."""
     decides(part=range(seed, seed + 1))

@@ -1,4 +1,4 @@
-"""T1: the same commands at the same times have the same effects, everywhere and always."""
+"""T1: the same commands at the same times have the same effects, on every machine."""
 
 import hashlib
 import os
@@ -23,7 +23,7 @@ def first_digest() -> str:
 
 
 def digest() -> str:
-    """A digest of all effects of some worlds, and of all events."""
+    """A digest of all effects and events of some worlds."""
     told = hashlib.sha256()
     for seed in SEEDS:
         effects, facts = play_watched(World(seed).steps)
@@ -32,7 +32,7 @@ def digest() -> str:
 
 
 def digest_under(hash_seed: str) -> str:
-    """The same digest from a fresh interpreter with that hash seed."""
+    """The same digest from a new interpreter with that hash seed."""
     done = subprocess.run(
         [sys.executable, "-c", "from properties.test_determinism import digest; print(digest())"],
         cwd=TESTS,
@@ -47,11 +47,11 @@ def digest_under(hash_seed: str) -> str:
 
 @pytest.mark.slow
 def test_the_same_log_has_the_same_effects() -> None:
-    """Two cores with the same input give the same output, byte for byte."""
+    """Two cores with the same input give equal output, byte for byte."""
     assert first_digest() == digest()
 
 
 @pytest.mark.slow
 def test_the_hash_seed_changes_nothing() -> None:
-    """Effects do not depend on the order in which sets and dictionaries hash their keys."""
+    """The effects do not depend on the order in which sets and dictionaries hash their keys."""
     assert len({first_digest(), *(digest_under(seed) for seed in ("0", "4711"))}) == 1

@@ -1,4 +1,4 @@
-"""A7: amounts at the ends of int64, and beyond, never get into the books wrongly."""
+"""A7: amounts at the ends of int64, and beyond, never damage the books."""
 
 from dataclasses import replace
 from random import Random
@@ -55,7 +55,7 @@ def shove(driver: Driver, rng: Random) -> None:
 
 @pytest.mark.worlds(one_in=40)
 def test_no_amount_breaks_the_books(part: range) -> None:
-    """With any amounts of nodes and asks, all sums are right and within int64."""
+    """For any amounts of nodes and asks, all sums are right and within int64."""
     for seed in part:
         rng = Random(seed)
         driver = Driver()

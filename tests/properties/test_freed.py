@@ -1,4 +1,4 @@
-"""No object of the core waits for the garbage collector: its full pass would stop all work."""
+"""No object of the core waits for the garbage collector, whose full pass would stop all work."""
 
 import gc
 from collections import Counter
@@ -28,13 +28,13 @@ def collector_off() -> Iterator[None]:
 
 
 def leave(driver: Driver) -> None:
-    """All RMs leave, with their contents."""
+    """Remove all RMs, with their contents."""
     core = driver.scheduler
     for rm in core.views.rms():
         core.handle(RemoveRm(rm_id=rm.rm_id), driver.now)
     while core.next_deadline() is not None:
         core.handle(Tick(), driver.now)
-    # The last one that knows partitions that are gone.
+    # The last object that refers to removed partitions.
     driver.ledger = Ledger()
 
 
@@ -52,7 +52,7 @@ def garbage() -> Counter[str]:
     return kinds
 
 
-# Compiled, a function within a function and its variables know one another.
+# In compiled code a nested function and its variables refer to each other.
 @pytest.mark.pure
 @pytest.mark.worlds(first=4_700_000, one_in=4)
 def test_reference_counts_free_removed_objects(part: range) -> None:

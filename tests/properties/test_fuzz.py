@@ -21,7 +21,7 @@ PLANS = "licorne.v1.Admin"
 
 @pytest.mark.pure
 @pytest.mark.worlds(first=12_000_000, one_in=4, size=10)
-def test_no_message_breaks_the_server_or_touches_another_rm(part: range) -> None:
+def test_no_message_breaks_the_server_or_affects_another_rm(part: range) -> None:
     """Any message gets a typed answer, and the books of the other RM stay unchanged."""
     with stillness():
         sent = sum(play(seed) for seed in part)
@@ -73,8 +73,8 @@ def test_the_corpus_has_messages_for_every_call() -> None:
 
 
 @pytest.mark.parametrize("raw", [b"", b"\0", b"\x0a" * 300, b"ab" + b"\xff" * 8 + b"c"])
-def test_bytes_are_read_as_they_were_written(raw: bytes) -> None:
-    """The digits of a message in a file are its bytes."""
+def test_digits_in_a_file_are_the_bytes_of_the_message(raw: bytes) -> None:
+    """The digits of a message in a file are converted to its bytes, and back."""
     assert corpus.bytes_of(corpus.digits(raw).split()) == raw
 
 
@@ -91,12 +91,12 @@ def take_any_partition(patch: pytest.MonkeyPatch) -> None:
 
 
 def foresee_no_bad_token(patch: pytest.MonkeyPatch) -> None:
-    """A token that is no number is an unexpected error."""
+    """Let a token that is no number be an unexpected error."""
     patch.setattr("licorne_server.services.state.read_preemption_token", int)
 
 
 def repeat_names_as_they_are(patch: pytest.MonkeyPatch) -> None:
-    """Errors repeat control characters."""
+    """Let errors repeat control characters."""
     patch.setattr("licorne_core.views.partitions.shown", str)
 
 
@@ -107,7 +107,7 @@ def repeat_names_as_they_are(patch: pytest.MonkeyPatch) -> None:
     ids=lambda slip: slip.__name__,
 )
 @pytest.mark.pure
-def test_a_fault_of_the_server_is_noticed(
+def test_a_fault_of_the_server_is_detected(
     slip: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A server with invalid answers, or without isolation of RMs, fails the check."""

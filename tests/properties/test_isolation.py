@@ -26,7 +26,7 @@ def told(script: Sequence[Step], rm: str, *, alone: bool) -> list[list[str]]:
         effects = driver.run(3)
         if command is not None and not isinstance(command, OfNoRm):
             effects += driver.send(command) + driver.run(3)
-        # Allocations have no value to be compared by, but their text has all that is told of them.
+        # Allocations cannot be compared, but their text has all that is sent of them.
         own = [repr(effect) for effect in effects if effect.rm_id == rm]
         if mine:
             answers.append(own)
@@ -37,7 +37,7 @@ def told(script: Sequence[Step], rm: str, *, alone: bool) -> list[list[str]]:
 
 @pytest.mark.row(6, 7)
 @pytest.mark.worlds(first=4_000_000, one_in=10)
-def test_dropping_one_rm_from_the_log_changes_nothing_for_the_others(part: range) -> None:
+def test_messages_to_an_rm_do_not_depend_on_others(part: range) -> None:
     """Each RM gets the same messages with and without the others."""
     compared = 0
     for seed in part:

@@ -37,7 +37,7 @@ KINDS = {"nodes": Kind.NODES, "applications": Kind.APPLICATIONS, "allocations": 
 
 
 def put(packer: Packer, item: Item) -> None:
-    """Queue an item as a client does."""
+    """Queue an item, as a client does."""
     if isinstance(item, NodeItem):
         packer.nodes([item.message()])
     elif isinstance(item, AppItem):
@@ -59,7 +59,7 @@ def requests(items: Iterable[Item], max_items: int) -> list[UpdateRequest]:
 
 
 async def carry_out(driver: Driver, request: UpdateRequest) -> list[Effect]:
-    """Have a core carry out a request as the server does."""
+    """Have a core process a request, as the server does."""
     name = request.WhichOneof("message")
     assert name is not None
     layout, steps_of = REQUESTS[KINDS[name]]
@@ -121,7 +121,7 @@ def books(driver: Driver) -> dict[str, Any]:
 
 @pytest.mark.worlds(one_in=4, size=60)
 def test_joined_items_have_the_same_effects(part: range) -> None:
-    """Nodes, applications, asks and releases in any order, good and bad: nothing depends on joining."""
+    """Nodes, applications, asks and releases in any order, valid or not, have the same effects joined."""
 
     @hypothesis.seed(part[0])
     @hypothesis.settings(

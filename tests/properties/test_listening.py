@@ -16,7 +16,7 @@ SEEDS = 5_000_000
 
 
 class Play:
-    """A core whose RMs have a listener each."""
+    """A core with a listener for each of its RMs."""
 
     def __init__(self) -> None:
         """Start without RMs."""
@@ -25,7 +25,7 @@ class Play:
         self.heard = 0
 
     def commands(self, script: Sequence[Step]) -> Iterator[tuple[float, Command]]:
-        """The commands of a script, and turns until the core is idle where the script says so."""
+        """Process the commands of a script, and turns until the core is idle where the script says so."""
         for now, command in script:
             if command is not None:
                 yield now, command
@@ -53,12 +53,12 @@ class Play:
 
 
 def check(partitions: Sequence[Partition], listener: Listener) -> None:
-    """The listener's books equal those of the RM's partitions."""
+    """Check that the listener's books equal those of the RM's partitions."""
     sums = sums_of(partitions)
     assert {key: value for key, value in listener.sums.items() if value} == sums
     listener.several = listener.several or len(partitions) > 1
     if not listener.several:
-        # Events name no partition: with several of them, what is heard last says little.
+        # Events name no partition, so with several of them the last event means little.
         (partition,) = partitions
         assert without_empty(listener.last) == without_empty(last_of(partition))
         assert listener.asks == asks_of(partition)
@@ -78,7 +78,7 @@ def without_empty(found: dict[tuple[str, str], object]) -> dict[tuple[str, str],
 
 @pytest.mark.worlds(first=SEEDS, one_in=4)
 def test_a_listener_keeps_the_same_books(part: range) -> None:
-    """After every step: queues, members, nodes, usage, allocations, asks and states."""
+    """Queues, members, nodes, usage, allocations, asks and states are equal after every step."""
     heard = 0
     for seed in part:
         play = Play()

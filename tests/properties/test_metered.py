@@ -17,14 +17,14 @@ Amounts = Counter[tuple[Owner, str]]
 
 
 def accounts(meter: Meter, *, passing: bool) -> dict[Owner, UsageAccount]:
-    """The accounts of the meter, or those of allocations that passed a claim."""
+    """The accounts of the meter: all, or those of allocations that passed a claim."""
     if not passing:
         return meter.accounts
     return {owner: one.passing for owner, one in meter.accounts.items() if one.passing is not None}
 
 
 def running(partition: Partition, *, passing: bool) -> Amounts:
-    """Amounts of allocations sent to the RM, all or those that passed a claim, by owner and resource."""
+    """The amounts of allocations sent to the RM, all or backfilled ones, by owner and resource."""
     amounts: Amounts = Counter()
     for app in partition.applications.values():
         for request in app.requests.values():
@@ -45,7 +45,7 @@ def metered(meter: Meter, *, passing: bool) -> Amounts:
 
 
 class Integration:
-    """Adds up amount times time from one step to the next, of all or of those that passed a claim."""
+    """Sums amount times time from one step to the next, of all allocations or of backfilled ones."""
 
     def __init__(self, meter: Meter, *, passing: bool) -> None:
         """Start with the partition."""
@@ -68,7 +68,7 @@ class Integration:
 
 
 @pytest.mark.worlds(first=5_300_000, one_in=16)
-def test_the_meter_is_a_plain_integration(part: range) -> None:
+def test_the_meter_equals_a_plain_integration(part: range) -> None:
     """After every step each owner has the integral of its allocations, and of its backfilled ones."""
     steps = 0
     for seed in part:

@@ -1,4 +1,4 @@
-"""Operators act on random worlds: the books are consistent, and delayed work is caught up with."""
+"""Operators act on random worlds: the books are consistent, and delayed work is done later."""
 
 from collections.abc import Iterator
 from random import Random
@@ -55,8 +55,8 @@ def all_on(scheduler: Scheduler) -> Iterator[Command]:
 
 
 @pytest.mark.worlds(first=12_000_000, one_in=10)
-def test_the_books_add_up_whatever_operators_do(part: range) -> None:
-    """The driver checks them after each step; when the core is idle no ask that could be served waits."""
+def test_the_books_are_consistent_after_any_acts(part: range) -> None:
+    """The driver checks them after each step; in an idle core no ask that could be placed waits."""
     for seed in part:
         rng = Random(seed)
         driver = Driver()
@@ -80,10 +80,10 @@ LEAVES = ("root.a.x", "root.a.y", "root.b", "root.c")
 
 
 @pytest.mark.worlds(first=12_500_000, one_in=10)
-def test_stopped_work_is_caught_up_with(part: range) -> None:
+def test_stopped_work_is_done_later(part: range) -> None:
     """With all asks of one size, as many are placed in the end as without stops.
 
-    Whatever the order, a full set of such asks has the same number, as one maximum is within the other.
+    Whatever the order is, a full set of such asks has the same number, as one maximum is within the other.
     """
     for seed in part:
         rng = Random(seed)
@@ -131,6 +131,6 @@ def confirm(driver: Driver, effects: list[Effect]) -> None:
 
 
 def placed_in(driver: Driver) -> int:
-    """Used part of the cluster."""
+    """The used part of the cluster."""
     partition = driver.partition
     return partition.tree.root.allocated.get("memory", 0)

@@ -44,7 +44,7 @@ Placement = tuple[str, str, str, str]
 
 
 def played(world: World) -> Driver:
-    """A core that has played the world, and is idle."""
+    """A core that has played the world and is idle."""
     players = Players(Driver(sweep=1_000))
     for step in world.steps:
         players.step(step)
@@ -53,7 +53,7 @@ def played(world: World) -> Driver:
 
 
 def waiting(driver: Driver, rm: str) -> set[tuple[str, str, str]]:
-    """Partition, application and key of the asks that wait."""
+    """The partition, application and key of each waiting ask."""
     return {
         (partition.name, app.app_id, request.key)
         for partition in driver.scheduler.partitions.values()
@@ -119,7 +119,7 @@ def exceeded(driver: Driver, rm: str) -> set[tuple[str, str, str, str]]:
 @pytest.mark.pure
 @pytest.mark.worlds(first=13_000_000, one_in=2)
 @pytest.mark.row(120)
-def test_plans_of_configurations_come_true(part: range) -> None:
+def test_plans_of_configurations_equal_the_real_update(part: range) -> None:
     """The asks, nodes, victims, queues and limits of the plan are those of the real update."""
     things = 0
     for seed in part:
@@ -135,7 +135,7 @@ def test_plans_of_configurations_come_true(part: range) -> None:
 
 
 def check_configuration(driver: Driver, maker: RmMaker, command: UpdateConfiguration, world: str) -> int:
-    """Plan an update, carry it out, and compare; return the number of compared objects."""
+    """Plan an update, carry it out, and compare; returns the number of compared objects."""
     rm, before = maker.rm, waiting(driver, maker.rm)
     trees = [Tree.of(driver, rm)]
     plan = deepcopy(driver.scheduler).plan_configuration(command, driver.now)
@@ -209,7 +209,7 @@ def drawn(rng: Random, maker: RmMaker, driver: Driver) -> tuple[NewApplication, 
 @pytest.mark.pure
 @pytest.mark.worlds(first=14_000_000, one_in=2)
 @pytest.mark.row(120)
-def test_plans_of_submissions_come_true(part: range) -> None:
+def test_plans_of_submissions_equal_the_real_submission(part: range) -> None:
     """The real application, its asks and its victims are those of the plan."""
     things = 0
     for seed in part:
@@ -224,7 +224,7 @@ def test_plans_of_submissions_come_true(part: range) -> None:
 
 
 def check_submission(driver: Driver, maker: RmMaker, rng: Random, world: str) -> int:
-    """Plan a submission, carry it out, and compare; return the number of compared objects."""
+    """Plan a submission, carry it out, and compare; returns the number of compared objects."""
     new, wanted = drawn(rng, maker, driver)
     rm_id, copy = RmId(maker.rm), deepcopy(driver.scheduler)
     plan = copy.plan_submission(rm_id, new, wanted, driver.now)

@@ -1,4 +1,4 @@
-"""The totals of reasons agree with the explanation of each ask in random worlds, at any moment."""
+"""The counts of reasons agree with the explanations of all asks in random worlds, at any moment."""
 
 from collections import Counter
 
@@ -84,7 +84,7 @@ def agree(driver: Driver, name: PartitionName) -> Counter[str]:
 
 
 def reasons_in(world: World) -> Counter[str]:
-    """Play the world, and compare when idle and between."""
+    """Play the world, and compare when it is idle and in between."""
     play = Players(Driver(sweep=10))
     seen: Counter[str] = Counter()
     for number, step in enumerate(world.steps):

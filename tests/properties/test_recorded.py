@@ -1,6 +1,6 @@
 """A thousand worlds are decided as when they were recorded.
 
-The oracle determines the right decisions, these digests the former ones: a refactoring must not change a
+The oracle determines the right decisions, and these digests the former ones: a refactoring must not change a
 decision, an order or an effect by accident. `make test` plays 80 worlds, the compiled core 80 others, and
 `--worlds 500` all of them. A change that is meant to change decisions records the new digests: `pytest
 tests/properties/test_recorded.py --worlds 500 --rewrite`, and is in the changelog.
@@ -37,7 +37,7 @@ KINDS: Final[tuple[dict[str, Any], ...]] = (
 
 
 def digest_of(number: int) -> str:
-    """The digest of all decisions in the world of that number."""
+    """The digest of all decisions in the world of this number."""
     digest = DigestOf()
     players = Players(Driver(sweep=1_000_000))
     for step in World(FIRST + number, LENGTH, **KINDS[number % len(KINDS)]).steps:
@@ -46,7 +46,7 @@ def digest_of(number: int) -> str:
 
 
 @pytest.mark.worlds(times=2, size=20)
-def test_a_recorded_world_is_decided_as_it_was(part: range, request: pytest.FixtureRequest) -> None:
+def test_a_recorded_world_is_decided_as_before(part: range, request: pytest.FixtureRequest) -> None:
     """Decisions, their order and all messages to RMs are those of the recording."""
     found = {number: digest_of(number) for number in part}
     known = dict(enumerate(FILE.read_text(encoding="ascii").split())) if FILE.exists() else {}
@@ -64,7 +64,7 @@ IN_ORDER: Final = (("hours", "fair_memory"),)
 
 @pytest.mark.pure
 @pytest.mark.parametrize("number", range(len(KINDS)))
-def test_the_order_of_the_table_decides_nothing(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_order_of_extensions_changes_no_decision(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With extensions in another order each world is decided alike, except for those that share a place."""
     by_name = {kind[0]: kind for kind in kinds()}
     order = [name for name in (*STANDARD, *reversed(EXTENSIONS)) if name in by_name]

@@ -29,7 +29,7 @@ def lived(world: World) -> Driver:
 @pytest.mark.row(161)
 @pytest.mark.worlds(first=5_000_000, one_in=10)
 def test_a_replay_restores_the_books(part: range) -> None:
-    """After any history, an RM that registers again and replays its state finds its usage again."""
+    """After any history, an RM that registers again and replays its state has its former usage."""
     for seed in part:
         driver = lived(World(seed, hides=False, budgets=False))
         for rm in driver.views.rms():
@@ -55,7 +55,7 @@ def test_allocations_are_recovered_above_any_quota(part: range) -> None:
 
 
 def tightened(config: str) -> str:
-    """The configuration with maxima that allow almost nothing."""
+    """The same configuration with maxima that allow almost nothing."""
     written = yaml.safe_load(config)
     for partition in written["partitions"]:
         limit = {"limit": "tight", "users": ["*"], "maxresources": {"memory": "1"}}

@@ -47,7 +47,7 @@ def drawn(maker: ConfigMaker) -> str:
 
 
 def busy(rng: Random, maker: ConfigMaker) -> Driver:
-    """A core in the middle of its work, with many allocations and pending asks."""
+    """A core during its work, with many allocations and pending asks."""
     driver = Driver(reservations=False)
     driver.do(register(drawn(maker)))
     sizes = [{name: rng.choice([2, 4, 8]) * n for name, n in TYPES.items()} for _ in range(4)]
@@ -69,7 +69,7 @@ def busy(rng: Random, maker: ConfigMaker) -> Driver:
 
 
 def follow(driver: Driver, maker: ConfigMaker) -> str:
-    """Reload with other settings, which must be accepted; return the text."""
+    """Reload with other settings, which must be accepted; returns the text."""
     maker.resettle()
     config = drawn(maker)
     assert isinstance(driver.send(reload(config))[0], ConfigurationUpdated)
@@ -95,13 +95,13 @@ def started_anew(driver: Driver, config: str) -> Driver:
 
 
 def groups(driver: Driver) -> dict[str, str]:
-    """The group that each application counts for."""
+    """The group for which each application counts."""
     apps_of = driver.partition.applications
     return {app_id: known.group for app_id, known in apps_of.items()}
 
 
 def told(known: Ask, created: float, on_node: str | None) -> Ask:
-    """An ask or an allocation as it is replayed."""
+    """An ask or an allocation in the form of a replay."""
     return ask(
         known.app_id,
         known.key,
@@ -114,7 +114,7 @@ def told(known: Ask, created: float, on_node: str | None) -> Ask:
 
 @pytest.mark.worlds(first=7_000_000, one_in=10)
 def test_a_reloaded_core_decides_like_a_new_one(part: range) -> None:
-    """The same asks are placed on the same nodes in the same order after any earlier configuration."""
+    """After any earlier configuration the same asks are placed on the same nodes in the same order."""
     compared = 0
     for seed in part:
         rng = Random(seed)
@@ -124,7 +124,7 @@ def test_a_reloaded_core_decides_like_a_new_one(part: range) -> None:
             follow(driver, maker)
         other = started_anew(driver, follow(driver, maker))
         if groups(driver) != groups(other):
-            # An application keeps the group that it once counted for (spec § 10.3).
+            # An application keeps the group for which it first counted (spec § 10.3).
             continue
         decided, expected = placed(driver.run()), placed(other.run())
         assert decided == expected, f"world {seed}"

@@ -89,7 +89,7 @@ def turn_over(driver: Driver, rng: Random, *, creates: bool) -> None:
 
 
 @pytest.mark.worlds(one_in=20)
-def test_any_reloads_keep_the_books_and_leave_nothing_behind(part: range) -> None:
+def test_reloads_keep_the_books_and_leave_no_queue(part: range) -> None:
     """Accepted or refused, reloads break no sum; after the removal of all only configured queues are left."""
     for seed in part:
         rng = Random(seed)

@@ -1,4 +1,4 @@
-"""S1, S4: a repeated message has no further effect, and no key means all of one application."""
+"""S1, S4: a repeated message has no further effect, and no key means all asks of one application."""
 
 from dataclasses import replace
 from typing import Any
@@ -53,7 +53,7 @@ def send_twice(driver: Driver, command: Command) -> None:
 
 
 def send_twice_as_it_is(driver: Driver, command: Command) -> None:
-    """Send the command twice as it is."""
+    """Send the command twice unchanged."""
     driver.send(command)
     once = books(driver)
     driver.send(command)
@@ -62,7 +62,7 @@ def send_twice_as_it_is(driver: Driver, command: Command) -> None:
 
 @pytest.mark.worlds(first=9_000_000, one_in=10)
 def test_a_repeated_message_has_no_effect(part: range) -> None:
-    """This holds for nodes, applications, asks, allocations, releases, configurations, answers."""
+    """Repeated items, releases, configurations and answers, sent once more, change nothing."""
     for seed in part:
         driver = Driver()
         players = Players(driver)

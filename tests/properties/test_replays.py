@@ -1,4 +1,4 @@
-"""Whatever happens in a world, its record can be replayed, unchanged and with changes."""
+"""The record of any world can be replayed, unchanged and with changes."""
 
 from collections.abc import Sequence
 from math import inf
@@ -55,7 +55,7 @@ class Both:
 
 
 @pytest.mark.worlds(first=7_100_000, one_in=20)
-def test_a_world_is_replayed_without_a_difference(part: range) -> None:
+def test_a_replay_of_a_world_has_no_difference(part: range) -> None:
     """The same inputs give the same decisions, also beside a run without changes."""
     for seed in part:
         recorder = recorded(seed)
@@ -71,8 +71,8 @@ def test_a_world_is_replayed_without_a_difference(part: range) -> None:
 
 
 @pytest.mark.worlds(first=7_200_000, one_in=20)
-def test_a_world_with_more_nodes_stays_sound(part: range) -> None:
-    """RMs that are simulated after the first difference keep the books consistent and the core sound."""
+def test_a_replay_with_more_nodes_is_sound(part: range) -> None:
+    """RMs that are simulated after the first difference keep the books consistent."""
     differing = 0
     for seed in part:
         both = Both(recorded(seed), Changes(nodes=(parse_nodes(MORE),)))

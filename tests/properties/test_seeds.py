@@ -1,4 +1,4 @@
-"""Every property plays some worlds, whatever the number, and none is left out between parts."""
+"""Every property plays some worlds, whatever their number, and the parts leave none out."""
 
 from itertools import chain
 
@@ -10,7 +10,7 @@ from support.seeds import lively, parts, positive
 @pytest.mark.parametrize("worlds", [1, 2, 19, 60, 99, 800, 5000])
 @pytest.mark.parametrize("one_in", [1, 10, 100])
 def test_parts_cover_all_worlds_and_none_is_empty(worlds: int, one_in: int) -> None:
-    """The parts follow one another without a gap, and a share of few worlds is at least one."""
+    """The parts follow one another without a gap, and a share of few worlds has at least one."""
     found = parts(worlds, first=7_000_000, one_in=one_in, size=20)
     seeds = list(chain.from_iterable(found))
     assert seeds == list(range(7_000_000, 7_000_000 + max(1, worlds // one_in)))
@@ -21,7 +21,7 @@ def test_parts_cover_all_worlds_and_none_is_empty(worlds: int, one_in: int) -> N
 
 @pytest.mark.parametrize("one_in", [1, 10, 100])
 def test_first_and_further_worlds_cover_all_worlds(one_in: int) -> None:
-    """Worlds that are played later follow those that are played first; there may be none."""
+    """Worlds that are played later follow those that are played first, and there may be none."""
     first = parts(40, one_in=one_in, size=20)
     further = parts(120, 40, one_in=one_in, size=20)
     assert list(chain.from_iterable([*first, *further])) == list(range(max(1, 120 // one_in)))
@@ -34,8 +34,8 @@ def test_cheap_worlds_are_played_more_often() -> None:
     assert list(chain.from_iterable(parts(7, times=10, size=20))) == list(range(70))
 
 
-def test_few_quiet_worlds_are_no_fault() -> None:
-    """A few quiet worlds are no fault, many are."""
+def test_few_worlds_without_events_are_accepted() -> None:
+    """A few worlds in which nothing happens are accepted, and many are a failure."""
     assert [lively(count) for count in (1, 10, 11, 50)] == [0, 0, 1, 40]
 
 

@@ -1,4 +1,4 @@
-"""Compaction and short turns, which only large clusters have, in small ones."""
+"""Compaction and short turns, which only large clusters have, in small clusters."""
 
 from functools import partial
 
@@ -39,16 +39,16 @@ def test_compaction_changes_no_decision(part: range) -> None:
 
 @pytest.mark.worlds(first=8_000_000, one_in=10)
 def test_an_interrupted_turn_changes_no_decision(part: range, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pass that stops in the middle, for want of time, later continues without a difference."""
+    """A pass that stops early for lack of time continues later without a difference."""
     monkeypatch.setattr(turn, "TRIES", 1)
     agree(part)
 
 
 @pytest.mark.worlds(first=8_500_000, one_in=10)
-def test_waiting_for_few_answers_changes_no_other_decision(
+def test_a_bound_on_open_checks_changes_no_other_decision(
     part: range, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With a few asks waiting for answers, others that need the RM's answer are not tried."""
+    """At few open checks, further asks that need the RM's answer are not tried."""
     monkeypatch.setattr(owed, "MAX_ASSUMED", 3)
     monkeypatch.setattr(owed, "MAX_ASSUMED_IN_SILENCE", 1)
     monkeypatch.setattr(owed, "MORE_WHILE_QUICK", 1)

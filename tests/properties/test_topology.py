@@ -1,4 +1,4 @@
-"""A domain for a gang is found exactly when one exists: all places of all members are tried."""
+"""A domain for a gang is found exactly if there is one, by a trial of all places of all members."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The ledger of the wire machine detects faults planted in a recorded history."""
+"""The ledger of the wire machine detects faults that are planted in a recorded history."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -46,17 +46,17 @@ class RecordingLedger(Ledger):
         super().hear_nodes(response)
 
     def hear_applications(self, response: si.ApplicationResponse) -> None:
-        """Keep it."""
+        """Record the response."""
         self.history.append(Moment("hear_applications", response))
         super().hear_applications(response)
 
     def hear_allocations(self, response: si.AllocationResponse) -> None:
-        """Keep it."""
+        """Record the response."""
         self.history.append(Moment("hear_allocations", response))
         super().hear_allocations(response)
 
     def settle(self, books: Books) -> None:
-        """Keep it."""
+        """Record the call."""
         self.history.append(Moment("settle", books))
         super().settle(books)
 
@@ -103,7 +103,7 @@ def recorded() -> History:
 
 
 def play(history: History, *, ordered: bool = True, held: bool = False) -> None:
-    """Replay all of it to a new ledger."""
+    """Replay the whole history to a new ledger."""
     ledger = Ledger("rm1")
     ledger.ordered = ordered
     ledger.registered(GOOD[0].partitions, held=held)
@@ -120,14 +120,14 @@ def answers(history: History, kind: str) -> list[int]:
     ]
 
 
-def test_a_true_history_passes(history: History) -> None:
-    """The ledger accepts a true history."""
+def test_a_valid_history_is_accepted(history: History) -> None:
+    """The ledger accepts a history without faults."""
     play(history)
 
 
 @pytest.mark.parametrize("kind", ["new", "released", "rejectedAllocations"])
 def test_repeated_answers_are_flagged(history: History, kind: str) -> None:
-    """D2: a repeated `new`, release or rejection is flagged."""
+    """D2: a repeated `new`, release or rejection is a fault."""
     places = answers(history, kind)
     assert places, f"the history has no {kind}"
     for place in places:
@@ -137,7 +137,7 @@ def test_repeated_answers_are_flagged(history: History, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["new", "released", "rejectedAllocations"])
 def test_missing_answers_are_flagged(history: History, kind: str) -> None:
-    """A withheld answer is flagged after all should have been received."""
+    """An answer that is missing after all were due is a fault."""
     for place in answers(history, kind):
         with pytest.raises(Violation, match=r"the books have|an answer is missing"):
             play([*history[:place], *history[place + 1 :]])
@@ -157,7 +157,7 @@ def of_first(**changes: Any) -> Change:
 
 
 def bigger(response: si.AllocationResponse) -> None:
-    """More than was requested."""
+    """A larger amount than was requested."""
     response.new[0].resourcePerAlloc.resources["vcore"].value += 1
 
 
@@ -180,7 +180,7 @@ def mixed(response: si.AllocationResponse) -> None:
     ids=["unknown node", "unknown key", "unknown app", "partition", "priority", "size", "mixed"],
 )
 def test_wrong_answers_are_flagged(history: History, change: Change) -> None:
-    """D2, D3: a `new` that differs from its ask in anything but the node is flagged."""
+    """D2, D3: a `new` that differs from its ask in anything but the node is a fault."""
     place = answers(history, "new")[0]
     changed = si.AllocationResponse.FromString(history[place].given.SerializeToString())
     change(changed)
@@ -189,7 +189,7 @@ def test_wrong_answers_are_flagged(history: History, change: Change) -> None:
 
 
 def test_a_placement_on_a_drained_node_is_flagged(history: History) -> None:
-    """D3: an ask submitted after its node was drained is flagged when it is placed on it."""
+    """D3: the allocation of an ask that was submitted after the drain of its node is a fault."""
     drained = next(
         place
         for place, (method, given) in enumerate(history)
@@ -203,7 +203,7 @@ def test_a_placement_on_a_drained_node_is_flagged(history: History) -> None:
 
 
 def test_an_allocation_before_its_application_is_flagged(history: History) -> None:
-    """S2: if the order is known, a `new` of an application that is not accepted yet is flagged."""
+    """S2: with a known order, a `new` of an application that is not accepted yet is a fault."""
     place = answers(history, "new")[0]
     accepted = next(at for at, (method, _) in enumerate(history) if method == "hear_applications")
     asked = next(moment for moment in history if moment.method == "say" and "k0" in repr(moment))
@@ -214,7 +214,7 @@ def test_an_allocation_before_its_application_is_flagged(history: History) -> No
 
 
 def test_a_placement_on_hold_is_flagged(history: History) -> None:
-    """No ask may be placed during a replay."""
+    """The allocation of an ask during a replay is a fault."""
     place = answers(history, "new")[0]
     untold = [moment for moment in history[: place + 1] if moment.method != "settle"]
     play(untold)
@@ -223,7 +223,7 @@ def test_a_placement_on_hold_is_flagged(history: History) -> None:
 
 
 def test_placeholders_are_kept_until_the_rm_confirms() -> None:
-    """A placeholder that is asked to end is kept until the RM confirms; a real allocation is never asked."""
+    """A placeholder with a stop request exists until the RM confirms; a real allocation gets none."""
     with stillness():
         world = World()
         rm = world.rms[0]

@@ -54,7 +54,7 @@ def say_twice(world: World, rm: WireRm, kind: str, items: list[Item]) -> None:
 
 
 class WireMachine(RuleBasedStateMachine):
-    """The rules."""
+    """The rules of the state machine."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -91,7 +91,7 @@ class WireMachine(RuleBasedStateMachine):
         for (kind, items), then, rounds in told:
             self._say(self.world.rms[who], kind, items, then, rounds)
 
-    # Rules are drawn alike: what is there more than once is drawn more often.
+    # Rules are drawn alike, so that a rule that occurs more than once is drawn more often.
     says_one = SAYS(says)
     says_two = SAYS(says)
     says_three = SAYS(says)
@@ -112,7 +112,7 @@ class WireMachine(RuleBasedStateMachine):
                 self._arrive(rm, (kind,), rounds)
             case "rests twice":
                 world.settle()
-                # What did not fit in the first time may do so the second time.
+                # An ask that did not fit at first may fit later.
                 around = rm.ledger.around
                 named = {i.node_id for i in said if isinstance(i, AskItem) and i.node_id}
                 there = not any(around.node_may_be(name, there=False) for name in named)
@@ -183,7 +183,7 @@ class WireMachine(RuleBasedStateMachine):
         kinds: set[str],
         deaf_to: int,
     ) -> None:
-        """Some streams break, or the session; its last answers are lost."""
+        """Some streams break, or the session; their last answers are lost."""
         rm = self.world.rms[who]
         self._in_the_midst(rm, last, rounds)
         wanted = ["session"] if rm.connection.has_session else sorted(kinds)
@@ -191,7 +191,7 @@ class WireMachine(RuleBasedStateMachine):
 
     @rule(who=WHO, again=st.booleans(), settle=st.booleans())
     def comes_back(self, who: int, again: bool, settle: bool) -> None:
-        """Streams are opened again, a session resumed; possibly lost messages are repeated."""
+        """Streams are opened again, or a session is resumed; messages that may be lost are repeated."""
         self.world.connect(self.world.rms[who], again=again)
         if settle:
             self.world.settle()
@@ -257,7 +257,7 @@ class WireMachine(RuleBasedStateMachine):
 
     @rule(who=WHO, config=st.sampled_from([*GOOD, *GOOD, *BAD]))
     def configures(self, who: int, config: Config) -> None:
-        """C1: another configuration is applied whole, or changes nothing."""
+        """C1: another configuration is applied as a whole, or changes nothing."""
         world, rm = self.world, self.world.rms[who]
         world.settle()
         other_partitions = config.partitions != rm.ledger.around.partitions
@@ -288,7 +288,7 @@ class WireMachine(RuleBasedStateMachine):
 
 
 def run_machine(part: range, phases: tuple[hypothesis.Phase, ...]) -> None:
-    """Play this number of sequences, the same ones every time, and others for every part."""
+    """Play this number of sequences, always the same ones, and others for every part."""
     settings = hypothesis.settings(
         max_examples=len(part),
         stateful_step_count=40,
@@ -327,7 +327,7 @@ def cut_in_the_midst(patch: pytest.MonkeyPatch) -> None:
 
 
 def lose_what_was_read(patch: pytest.MonkeyPatch) -> None:
-    """Count requests read from a broken stream, but not handled, as repetitions on the next."""
+    """Count unprocessed requests of a broken stream as repetitions on the next one."""
     patch.setattr(Session, "begin_stream", lambda _: None)
 
 
@@ -372,12 +372,12 @@ def resize_nothing(patch: pytest.MonkeyPatch) -> None:
     ids=lambda slip: slip.__name__,
 )
 @pytest.mark.pure
-def test_a_fault_of_the_server_is_noticed(
+def test_a_fault_of_the_server_is_detected(
     slip: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A server that loses, repeats or mixes up messages fails the check."""
     slip(monkeypatch)
-    # The first sequence that shows the slip is the last one; which one that is changes with every
-    # change of what is drawn.
+    # The first sequence that shows the defect is the last one played; it differs after every change of the
+    # random draws.
     with pytest.raises(Violation):
         run_machine(range(4, 404), (hypothesis.Phase.generate,))

@@ -25,7 +25,7 @@ def test_equal_seeds_draw_equal_worlds() -> None:
 
 @pytest.mark.slow
 def test_worlds_have_every_order() -> None:
-    """All orders are played, and ageing and opening hours, so that the oracle has to know them."""
+    """All orders are played, and ageing and opening hours, so that the oracle has to implement them."""
     drawn = repr([World(seed, 1).steps for seed in range(100)])
     words = [policy.value for policies in (NodeSortType, AppSortPolicy) for policy in policies]
     words += ["ageing", "stateaware", "opening.hours"]
@@ -80,8 +80,8 @@ def play_a_hundred() -> None:
         compare(World(seed).steps)
 
 
-def test_a_failure_is_narrowed_down() -> None:
-    """A script that fails for one ask shrinks to the step with that ask alone."""
+def test_a_failing_script_is_reduced() -> None:
+    """A script that fails because of one ask is reduced to the step with that ask only."""
     world = World(3)
     wanted = next(
         step.command.asks[-1]

@@ -1,7 +1,7 @@
-"""Kills and shakes servers, RMs and members, again and again: ``python tests/soak``, or ``make soak``.
+"""Kills and faults of servers, RMs and members, repeatedly: ``python tests/soak``, or ``make soak``.
 
-The exit code is 0 if both sides always had the same books and the memory of the server stayed
-flat, 1 otherwise.
+The exit code is 0 if both sides always had the same books and the memory of the server stayed flat, 1
+otherwise.
 """
 
 import argparse
@@ -28,14 +28,14 @@ SHOWN_KILLS = 10
 
 
 def main() -> int:
-    """Run everything; the exit code."""
+    """Run everything; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--server-kills", type=positive, default=SERVER_KILLS)
     parser.add_argument("--rm-kills", type=positive, default=RM_KILLS)
     parser.add_argument("--chaos", type=positive, default=CHAOS_CYCLES, help="cycles of faults of members")
     parser.add_argument("--rounds", type=positive, default=ROUNDS)
     arguments = parser.parse_args()
-    # Each kill and each cut is a warning of the client.
+    # Each kill and each cut connection is a warning of the client.
     logging.getLogger("licorne").setLevel(logging.ERROR)
     try:
         return asyncio.run(run(arguments))
@@ -45,7 +45,7 @@ def main() -> int:
 
 
 async def run(arguments: argparse.Namespace) -> int:
-    """The kills, the faults of members, then the soak; the exit code."""
+    """Run the kills, the faults of members, and the soak; returns the exit code."""
     await kill_the_server(arguments.server_kills, shown("kills of the server"))
     await kill_the_rm(arguments.rm_kills, shown("kills of an RM"))
     await shake(MEMBERS, arguments.chaos, shown("cycles of faults of members"))
@@ -63,7 +63,7 @@ async def run(arguments: argparse.Namespace) -> int:
 
 
 def shown(what: str) -> Callable[[int], None]:
-    """Prints a line after some kills."""
+    """Print a line after some kills."""
 
     def told(number: int) -> None:
         if number % SHOWN_KILLS == 0:

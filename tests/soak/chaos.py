@@ -1,4 +1,4 @@
-"""Members that share RMs through a real etcd, and faults of all of them: ``make soak``.
+"""Members that share RMs through a real etcd, and faults of all of these: ``make soak``.
 
 A seed draws the faults and their durations. At the end of a cycle all faults end. Then every RM is served,
 and its books equal those of the members.
@@ -46,10 +46,9 @@ Fault = Callable[[], Awaitable[None]]
 
 
 async def agree(rm: Rm, target: str) -> None:
-    """Wait until the RM's ledger and the books of a member are the same.
+    """Wait until the RM's ledger and the books of a member are equal.
 
-    Raises:
-        SoakFailed: they never were.
+    Raises:     SoakFailed: they never were equal.
     """
     given_up = asyncio.get_running_loop().time() + PATIENCE
     while True:
@@ -78,10 +77,10 @@ class Balancer(Proxy):
 
 
 class Stage:
-    """Members, RMs, their connections, and the faults of all of these."""
+    """Members, RMs, their connections, and their faults."""
 
     def __init__(self, seed: int) -> None:
-        """Empty."""
+        """Start without members."""
         self._random = Random(seed)
         self.members: list[ServerProcess] = []
         self.rms: list[Rm] = []
@@ -99,10 +98,9 @@ class Stage:
         self._has_forgotten = False
 
     async def cycle(self, number: int) -> None:
-        """New asks and faults; then no fault, the ends of the last asks, and equal books.
+        """Submit asks during faults, end the faults, and compare all books.
 
-        Raises:
-            SoakFailed: an RM was not served, or books differ.
+        Raises:     SoakFailed: an RM was not served, or books differ.
         """
         self.done = []
         self._has_forgotten = False
@@ -122,7 +120,7 @@ class Stage:
             raise SoakFailed(f"cycle {number}, {', '.join(self.done)}: {error}") from None
 
     async def _ask_some(self, apps: dict[str, list[str]], number: int) -> None:
-        """Some of the asks of the cycle, while something fails."""
+        """Submit some of the asks of the cycle during a fault."""
         for rm in self.rms:
             for app_id in apps[rm.rm_id]:
                 asked = {*rm.running, *rm.waiting}
@@ -139,7 +137,7 @@ class Stage:
         await agree(rm, self._random.choice(self.members).target)
 
     async def _look_at_owners(self) -> None:
-        """Every RM gets a living owner, under an epoch that has not fallen.
+        """Check that every RM gets a living owner, under an epoch that has not fallen.
 
         A restored store has the former owner and epoch until the present owner claims the RM again.
         """
@@ -185,14 +183,14 @@ class Stage:
             await self._heal_all()
 
     async def _heal_all(self) -> None:
-        # A member that is started looks for its store.
+        # A member that is started searches for its store.
         self._heal.sort(key=lambda item: "etcd" not in item[0])
         while self._heal:
             _, heal = self._heal.pop(0)
             await heal()
 
     def _begin(self, name: str, heal: Fault) -> bool:
-        """Note a fault; False if it is one already."""
+        """Record a fault; False if it is in progress already."""
         if any(name.rsplit(maxsplit=1)[-1] == known.split()[-1] for known, _ in self._heal):
             return False
         self.done.append(name)
@@ -267,7 +265,7 @@ class Stage:
             store.pause()
 
     async def _wipe_the_store(self) -> None:
-        """The store has lost everything: whoever is served has to be served under a higher epoch."""
+        """Let the store lose everything: an RM must then be served under a higher epoch."""
         assert self.store is not None
         if self._begin("wipe etcd", _nothing):
             self._has_forgotten = True
@@ -296,7 +294,7 @@ def _has_lease(seen: Snapshot, member: ServerProcess) -> bool:
 
 @asynccontextmanager
 async def stage(members: int, seed: int) -> AsyncIterator[Stage]:
-    """Members with their store, none for one alone, and RMs: with clients, and one with plain stubs."""
+    """Members with their store (none for a single server), RMs with clients, and one with plain stubs."""
     made = Stage(seed)
     async with AsyncExitStack() as stack:
         if members > 1:
@@ -324,10 +322,9 @@ async def stage(members: int, seed: int) -> AsyncIterator[Stage]:
 
 
 async def shake(members: int, cycles: int, told: Callable[[int], None], seed: int = 1) -> None:
-    """This number of cycles of faults; `told` is called after each successful one.
+    """Run this number of cycles of faults; `told` is called after each successful one.
 
-    Raises:
-        SoakFailed: a check failed.
+    Raises:     SoakFailed: a check failed.
     """
     async with stage(members, seed) as made:
         for number in range(cycles):

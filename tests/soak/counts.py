@@ -69,7 +69,7 @@ class Reading:
 
 
 class Soak:
-    """A server in a process of its own, and the load on it."""
+    """A server in a separate process, and its load."""
 
     def __init__(self, server: ServerProcess, crowd: SoakRm, commuter: SoakRm, proxy: Proxy) -> None:
         """`crowd` has most of the work; the connection of `commuter` goes through the proxy."""
@@ -82,7 +82,7 @@ class Soak:
         """Applications of the round before, which still run."""
 
     async def begin(self) -> None:
-        """Create the permanent objects: nodes, and asks for which there is no room."""
+        """Create the permanent objects: nodes, and asks without room."""
         for rm in (self._crowd, self._commuter):
             await rm.add_nodes([f"node-{n}" for n in range(NODES)], NODE_VCORE)
             await rm.submit(["waits"], SMALL)
@@ -91,7 +91,7 @@ class Soak:
         await self._commuter.submit(["stays"])
 
     async def round(self) -> None:
-        """One round; all parts of it at once."""
+        """Run one round; all parts of it at once."""
         self._round += 1
         async with asyncio.TaskGroup() as group:
             group.create_task(self._work())
@@ -100,7 +100,7 @@ class Soak:
             group.create_task(self._host())
 
     async def _work(self) -> None:
-        """New applications run, those of the round before end, and one node is replaced."""
+        """Run new applications, end those of the round before, and replace one node."""
         rm, number = self._crowd, self._round
         new = [f"app-{number}-{n}" for n in range(APPLICATIONS)]
         await rm.submit(new)
@@ -115,7 +115,7 @@ class Soak:
 
     @staticmethod
     async def _end(rm: SoakRm, applications: list[str]) -> None:
-        """Release all that runs of these applications, and remove them."""
+        """Release all allocations of these applications, and remove them."""
         keys = [f"{app_id}-{n}" for app_id in applications for n in range(ASKS)]
         await rm.release(keys)
         await rm.until(lambda: rm.running.keys().isdisjoint(keys), "releases")
@@ -125,7 +125,7 @@ class Soak:
         await self._crowd.client.update_configuration(configuration(self._round))
 
     async def _commute(self) -> None:
-        """The connection is cut while asks, or their releases, are under way."""
+        """Cut the connection while asks, or their releases, are in progress."""
         rm, client = self._commuter, self._commuter.client
         for n in range(RECONNECTS):
             keys = [f"lost-{self._round}-{n}-{m}" for m in range(LOST)]
@@ -141,7 +141,7 @@ class Soak:
             await rm.until(lambda keys=keys: rm.running.keys().isdisjoint(keys), "releases")  # type: ignore[misc]
 
     async def _host(self) -> None:
-        """New RMs register, run something, and leave for good."""
+        """Register new RMs, which run an allocation and leave for good."""
         for n in range(GUESTS):
             name = f"guest-{self._round}-{n}"
             async with SoakRm(self._server.target, name, configuration(n)) as guest:
@@ -168,10 +168,9 @@ class Soak:
 
 
 async def soak(rounds: int, told: Callable[[Reading], None]) -> list[Reading]:
-    """This number of rounds; `told` is called with the reading after each tenth of them.
+    """Run this number of rounds; `told` is called with the reading after each tenth of them.
 
-    Raises:
-        SoakFailed: the books differ, or an expected event is missing.
+    Raises:     SoakFailed: the books differ, or an expected event is missing.
     """
     readings: list[Reading] = []
     async with (

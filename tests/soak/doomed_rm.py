@@ -1,4 +1,4 @@
-"""An RM that is going to be killed: prints its running allocations, a key and node a line."""
+"""An RM that will be killed: it prints its running allocations, with key and node in each line."""
 
 import asyncio
 import sys

@@ -1,4 +1,4 @@
-"""kill -9 of the server and of RMs, again and again: both sides have the same books each time."""
+"""kill -9 of the server and of RMs, repeatedly: both sides have the same books each time."""
 
 import asyncio
 import sys
@@ -63,7 +63,7 @@ class Doomed:
         """The applications of the cycle before."""
 
     async def cycle(self, number: int) -> None:
-        """New applications run and those of the last cycle end; the server is killed meanwhile."""
+        """Run new applications and end those of the last cycle, while the server is killed."""
         rm, rng = self._rm, Random(number)
         apps = [f"app-{number}-{n}" for n in range(APPLICATIONS)]
         heard = rm.placed + rm.ended
@@ -72,7 +72,7 @@ class Doomed:
         for app_id in apps:
             await rm.ask(app_id, [f"{app_id}-{n}" for n in range(ASKS)])
         if number % 3:
-            # It is killed while allocations are on their way, or while releases are.
+            # It is killed while allocations, or releases, are on their way.
             await rm.until(lambda: rm.placed + rm.ended >= heard + enough, "answers")
         if number % 3 == 1:
             ended = rm.ended
@@ -84,7 +84,7 @@ class Doomed:
             await self._end_the_last()
         await self._server.start()
         if number % 5 == 4:
-            # The RM has begun to tell it everything, or is done with that.
+            # The RM has begun its replay, or has completed it.
             await until_registered(self._server.target, replayed=False)
             await self._server.restart()
         await until_registered(self._server.target, replayed=True)
@@ -117,8 +117,7 @@ async def until_registered(target: str, *, replayed: bool) -> None:
 async def kill_the_rm(cycles: int, told: Callable[[int], None]) -> None:
     """Kill the process of an RM this number of times; the next instance replays the known allocations.
 
-    Raises:
-        SoakFailed: the server's books have anything else then.
+    Raises:     SoakFailed: the server's books then differ.
     """
     async with ServerProcess() as server:
         for number in range(cycles):

@@ -1,4 +1,4 @@
-"""An RM's asks, running allocations, and ended ones: the truth about its cluster."""
+"""An RM's asks, running allocations and ended ones, which are the truth about its cluster."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
@@ -11,7 +11,7 @@ VCORE = 100
 
 
 class SoakFailed(Exception):
-    """The two sides do not have the same books, or something was refused or never answered."""
+    """The error that the two sides have different books, or that an item was refused or never answered."""
 
 
 class Ledger:
@@ -49,7 +49,7 @@ class Ledger:
             self.nodes[node_id], self.used[node_id] = vcore, 0
 
     def take_away(self, node_id: str) -> None:
-        """A node whose allocations are released."""
+        """Remove a node whose allocations are released."""
         del self.nodes[node_id]
 
     def want(self, keys: Iterable[str]) -> None:
@@ -57,13 +57,13 @@ class Ledger:
         self.waiting |= set(keys)
 
     def end(self, keys: Iterable[str]) -> None:
-        """End the running ones of these, and withdraw the pending ones."""
+        """End the running allocations of these asks, and withdraw the pending ones."""
         keys = set(keys)
         self.waiting -= keys
         self.ending |= self.running.keys() & keys
 
     def allocated(self, key: str, node_id: str) -> None:
-        """The server has placed an ask."""
+        """Record that the server has placed an ask."""
         if key in self.running:
             self.fail(f"{key} is on {self.running[key]} and was placed on {node_id}")
         if node_id not in self.nodes:
@@ -84,7 +84,7 @@ class Ledger:
         self.ended += 1
 
     def fail(self, problem: str) -> None:
-        """Something is wrong; the first problem counts."""
+        """Record a failure; only the first one counts."""
         self.failure = self.failure or problem
         self.changed()
 
@@ -103,10 +103,9 @@ class Ledger:
         self._changed.set()
 
     async def until(self, condition: Callable[[], bool], what: str) -> None:
-        """Wait until something is so.
+        """Wait until a condition holds.
 
-        Raises:
-            SoakFailed: it never came, or something was refused meanwhile.
+        Raises:     SoakFailed: it never held, or an item was refused meanwhile.
         """
         try:
             async with asyncio.timeout(PATIENCE):
@@ -124,5 +123,5 @@ class Ledger:
             raise SoakFailed(f"{self.rm_id}: {self.failure}")
 
     def state(self) -> str:
-        """More for the error of a wait in vain."""
+        """More text for the error of a failed wait."""
         return ""

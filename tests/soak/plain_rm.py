@@ -26,7 +26,7 @@ class PlainRm(Ledger):
     """One RM over `si.v1`. Its reports and asks follow from its ledger."""
 
     def __init__(self, target: str, rm_id: str, config: str) -> None:
-        """Connects nothing yet."""
+        """Start without a connection."""
         super().__init__(rm_id)
         self.registrations = 0
         """Registrations so far."""
@@ -69,18 +69,18 @@ class PlainRm(Ledger):
         self.changed()
 
     async def remove(self, application_ids: Iterable[str]) -> None:
-        """End applications once nothing of them runs or waits any more."""
+        """Remove applications once none of their asks runs or waits."""
         for app_id in application_ids:
             del self.applications[app_id]
             self._removed.add(app_id)
         self.changed()
 
     def state(self) -> str:
-        """How often it has registered."""
+        """The number of its registrations."""
         return f", {self.registrations} registrations"
 
     async def _run(self) -> None:
-        """Register and talk for ever."""
+        """Register and exchange messages for ever."""
         while True:
             try:
                 async with grpc.aio.insecure_channel(self._target, OPTIONS) as channel:
@@ -91,17 +91,17 @@ class PlainRm(Ledger):
             await asyncio.sleep(RETRY)
 
     def removed(self) -> set[str]:
-        """Applications that the server has still to remove, without anything left here."""
+        """The applications that the server has still to remove, without any remaining ask here."""
         busy = {_application(key) for key in (*self.running, *self.waiting)}
         return self._removed - busy
 
 
 class Ended(Exception):
-    """A stream has ended."""
+    """The error that a stream has ended."""
 
 
 class Conversation:
-    """One registration of the RM, and the messages since."""
+    """One registration of the RM, and its messages."""
 
     def __init__(self, rm: PlainRm, shim: Shim) -> None:
         """Start without messages."""
@@ -143,7 +143,7 @@ class Conversation:
     async def _talk(self, nodes: Call, applications: Call, allocations: Call) -> None:
         """Send everything that the server lacks and may receive."""
         rm_id = self._shim.rm_id
-        # A stream says first whose it is.
+        # The first message of a stream names its RM.
         await nodes.send(si.NodeRequest(rmID=rm_id))
         await applications.send(si.ApplicationRequest(rmID=rm_id))
         await allocations.send(si.AllocationRequest(rmID=rm_id))
@@ -157,7 +157,7 @@ class Conversation:
             if self._all_heard("node", rm.nodes):
                 await self._tell_applications(applications)
                 await self._tell_allocations(allocations)
-            # The ledger tells nobody of what it is asked to do: look again soon.
+            # The ledger reports no new work, so poll soon.
             try:
                 async with asyncio.timeout(RETRY):
                     await self._news.wait()
@@ -186,7 +186,7 @@ class Conversation:
         known = {app_id for kind, app_id in self._heard if kind == "application"}
         if not rm.applications.keys() <= known:
             return
-        # What was placed since the registration is known; all else that runs is reported.
+        # Allocations since the registration are known; all other running ones are reported.
         if ("reported", "") not in self._said:
             self._said.add(("reported", ""))
             self._echoes = set(rm.running)
@@ -212,7 +212,7 @@ class Conversation:
             await call.send(si.AllocationRequest(rmID=rm_id, allocations=asks, releases=releases))
 
     def _unsaid(self, kind: str, names: Iterable[str]) -> list[str]:
-        """Those that were not sent, which are sent now."""
+        """The items that were not sent, which are sent now."""
         new = [name for name in names if (kind, name) not in self._said]
         self._said |= {(kind, name) for name in new}
         return new

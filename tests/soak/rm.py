@@ -33,7 +33,7 @@ class SoakRm(Ledger):
     """One RM with a client."""
 
     def __init__(self, target: str, rm_id: str, config: str) -> None:
-        """Connects nothing yet."""
+        """Start without a connection."""
         super().__init__(rm_id)
         self.client = Client(target, rm_id=rm_id, config=config, retry=QUICK)
         self._listener: asyncio.Task[None] | None = None
@@ -56,7 +56,7 @@ class SoakRm(Ledger):
         if self._listener is not None:
             await asyncio.wait([self._listener])
 
-    # ---- What it tells the server ----
+    # ---- Messages to the server ----
 
     async def add_nodes(self, node_ids: Iterable[str], vcore: int) -> None:
         """Nodes of one size."""
@@ -79,7 +79,7 @@ class SoakRm(Ledger):
         await self.client.submit_applications(new)
 
     async def remove(self, application_ids: Iterable[str]) -> None:
-        """End applications of which nothing runs or waits any more."""
+        """Remove applications without running or pending asks."""
         for app_id in application_ids:
             del self.applications[app_id]
             await self.client.remove_application(app_id)
@@ -97,7 +97,7 @@ class SoakRm(Ledger):
         self.end(keys)
         await self.client.release(keys)
 
-    # ---- What it hears ----
+    # ---- Events from the server ----
 
     @property
     def epoch(self) -> int:
@@ -109,7 +109,7 @@ class SoakRm(Ledger):
         await self.until(lambda: not self.waiting, "allocations")
 
     def state(self) -> str:
-        """What the client has done."""
+        """The state of the client."""
         return f", {self.client.stats}"
 
     async def _listen(self) -> None:
@@ -129,10 +129,9 @@ class SoakRm(Ledger):
 
 
 async def compare(rm: Ledger, target: str) -> None:
-    """Compare the RM's ledger with the server's books; nothing may be under way.
+    """Compare the RM's ledger with the server's books while nothing is in progress.
 
-    Raises:
-        SoakFailed: with what only one side has.
+    Raises:     SoakFailed: with the items that only one side has.
     """
     books = await read_books(target, rm.rm_id, only="default")
     usage: dict[str, int] = dict.fromkeys(rm.nodes, 0)
@@ -166,5 +165,5 @@ async def compare(rm: Ledger, target: str) -> None:
 
 
 def _only_in(one: Mapping[str, object], other: Mapping[str, object]) -> list[tuple[str, object]]:
-    """The first things that the other one has not, or has otherwise."""
+    """The first items that the other side lacks, or has with other values."""
     return [item for item in one.items() if item not in other.items()][:SHOWN]

@@ -10,8 +10,8 @@ from support.server.server_process import ForkedServer
 
 
 @pytest.mark.slow
-async def test_a_server_alone_survives_faults() -> None:
-    """RMs with clients and one with plain stubs are served after kills, stops, and cut and held lines."""
+async def test_a_single_server_survives_faults() -> None:
+    """RMs with clients, and one with plain stubs, are served after kills, stops, and cut and held lines."""
     told: list[int] = []
     await shake(1, 3, told.append)
     assert told == [1, 2, 3]
@@ -25,7 +25,7 @@ async def test_a_server_alone_survives_faults() -> None:
         ("bears 300", [("k-1", "n1"), ("k-2", "n1"), ("k-3", "n1")]),
     ],
 )
-async def test_a_ledger_notices_what_must_not_be(problem: str, placed: list[tuple[str, str]]) -> None:
+async def test_a_ledger_detects_wrong_allocations(problem: str, placed: list[tuple[str, str]]) -> None:
     """An allocation that runs twice, on no node, or on a full one ends the test."""
     ledger = Ledger("rm")
     ledger.add(["n1", "n2"], 2 * VCORE)
@@ -36,7 +36,7 @@ async def test_a_ledger_notices_what_must_not_be(problem: str, placed: list[tupl
         await ledger.until(lambda: False, "nothing")
 
 
-async def test_a_ledger_has_room_again_after_a_release() -> None:
+async def test_a_release_frees_room_in_the_ledger() -> None:
     """A node is full with its present allocations, not with former ones."""
     ledger = Ledger("rm")
     ledger.add(["n1"], VCORE)
@@ -47,8 +47,8 @@ async def test_a_ledger_has_room_again_after_a_release() -> None:
     await ledger.until(lambda: ledger.placed == ledger.ended == 3, "nothing")
 
 
-async def test_an_rm_with_plain_stubs_registers_anew() -> None:
-    """After a kill of the server it replays its allocations, and the books agree again."""
+async def test_an_rm_with_plain_stubs_registers_again() -> None:
+    """After a kill of the server it replays its allocations, and the books are equal again."""
     async with ForkedServer() as server, PlainRm(server.target, "rm1", CONFIG) as rm:
         await rm.add_nodes(["n1"], 10 * VCORE)
         await rm.submit(["a"])

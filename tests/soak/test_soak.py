@@ -12,21 +12,21 @@ from soak.rm import SMALL, SoakRm, compare
 
 
 @pytest.mark.slow
-async def test_a_hundredth_of_the_soak_runs_through() -> None:
-    """Books agree after each part, and all work was done."""
+async def test_a_hundredth_of_the_soak_passes() -> None:
+    """Books are equal after each part, and all work was done."""
     rounds = ROUNDS // 100
     told: list[Reading] = []
     readings = await soak(rounds, told.append)
     assert readings == told
     assert [reading.rounds for reading in readings] == list(range(1, rounds + 1))
-    # One more runs all the time, beside an ask without room.
+    # One more allocation runs all the time, beside an ask without room.
     assert readings[-1].allocations == rounds * APPLICATIONS * ASKS + 1
     assert readings[-1].reconnects >= rounds * RECONNECTS
 
 
 @pytest.mark.slow
-def test_the_whole_soak_does_what_it_promises() -> None:
-    """500,000 allocations, 5,000 applications and 1,000 reconnects in 500 rounds."""
+def test_the_whole_soak_does_the_announced_work() -> None:
+    """It makes 500,000 allocations, 5,000 applications and 1,000 reconnects in 500 rounds."""
     assert (ROUNDS * APPLICATIONS * ASKS, ROUNDS * APPLICATIONS) == (500_000, 5_000)
     assert ROUNDS * RECONNECTS == 1_000
 
@@ -40,14 +40,14 @@ def test_the_whole_soak_does_what_it_promises() -> None:
         pytest.param([80, 90, 100, 100, 100, 100, 100, 100, 100, 116], False, id="too much"),
     ],
 )
-def test_memory_that_grows_is_noticed(rss: list[int], *, flat: bool) -> None:
+def test_growing_memory_is_detected(rss: list[int], *, flat: bool) -> None:
     """The last reading is compared with the third, by which bounded data is full."""
     assert is_flat(rss) is flat
 
 
 @pytest.fixture
 async def settled() -> AsyncIterator[tuple[SoakRm, str]]:
-    """An RM with something of everything, and where its server is."""
+    """An RM with an object of every kind, and the address of its server."""
     async with serve() as served, SoakRm(served.target, "rm1", CONFIG) as rm:
         await rm.add_nodes(["n1", "n2"], 1000)
         await rm.submit(["app"])
@@ -58,7 +58,7 @@ async def settled() -> AsyncIterator[tuple[SoakRm, str]]:
         yield rm, served.target
 
 
-async def test_equal_books_are_equal(settled: tuple[SoakRm, str]) -> None:
+async def test_equal_books_have_no_difference(settled: tuple[SoakRm, str]) -> None:
     """The books of an RM without errors equal the server's."""
     await compare(*settled)
 
@@ -99,16 +99,16 @@ def invent_a_node(rm: SoakRm) -> None:
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
-async def test_books_that_differ_are_noticed(
+async def test_different_books_are_detected(
     settled: tuple[SoakRm, str], slip: Callable[[SoakRm], None], text: str
 ) -> None:
-    """Whatever only one side has, the error names it."""
+    """The error names the items that only one side has."""
     slip(settled[0])
     with pytest.raises(SoakFailed, match=text):
         await compare(*settled)
 
 
-async def test_a_refused_ask_is_noticed(settled: tuple[SoakRm, str]) -> None:
+async def test_a_refused_ask_is_detected(settled: tuple[SoakRm, str]) -> None:
     """An RM whose ask is refused does not wait for it."""
     rm, _ = settled
     await rm.ask("nobody", ["e"])

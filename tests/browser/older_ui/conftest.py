@@ -1,4 +1,4 @@
-"""A server with two RMs, and a page on another port whose proxy makes it one with the server."""
+"""A server with two RMs, and a page on another port behind a proxy for both."""
 
 import http.client
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -39,14 +39,14 @@ GIB = 2**30
 
 @dataclass(frozen=True)
 class Pages:
-    """Where the page is, and where the server is."""
+    """The addresses of the page and of the server."""
 
     origin: str
     api: str
 
 
 class _Proxy(SimpleHTTPRequestHandler):
-    """The files of this folder, and the server's answers under the same origin."""
+    """Serves the files of this folder, and the server's answers, under the same origin."""
 
     api = ""
 
@@ -92,7 +92,7 @@ def proxied() -> Iterator[tuple[str, Callable[[str], None]]]:
 
 
 async def populate(target: str) -> None:
-    """Two RMs. The first has a queue that uses more than it may by now, and an ask that waits."""
+    """Two RMs. The first has a queue above its maximum, and an ask that waits."""
     async with Client(target, rm_id=FIRST, config=WIDE) as rm:
         attributes = {"si/hostname": "host-1", "si/rackname": "rack-1", "zone": "north"}
         capacity = {"vcore": 16000, "memory": 64 * GIB}
@@ -129,7 +129,7 @@ async def populate(target: str) -> None:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def served() -> AsyncIterator[Pages]:
-    """The page before the server with the two RMs; pages may also read the server directly."""
+    """The page for the server with the two RMs; pages may also read the server directly."""
     with proxied() as (origin, lead_to), serving(*settings_file(access={"cors_origins": [origin]})) as server:
         lead_to(server.http)
         await populate(server.target)
@@ -138,7 +138,7 @@ async def served() -> AsyncIterator[Pages]:
 
 @pytest.fixture(scope="module")
 def empty() -> Iterator[Pages]:
-    """The page before a server without RMs, which allows no page to read it."""
+    """The page for a server without RMs, which allows no page to read it."""
     with proxied() as (origin, lead_to), serving() as server:
         lead_to(server.http)
         yield Pages(origin, f"http://{server.http}")

@@ -1,7 +1,7 @@
-"""The unmodified web UI of the older scheduler finds all that it reads, as a browser shows it.
+"""The unmodified web UI of the older scheduler finds all fields that it reads, in a browser.
 
-Its build is not ours to keep. `page.js` makes the calls that it makes, and reads what it reads with
-no more care; each of the traps that the UI falls into has its test.
+Its build is not ours to store. `page.js` makes the same calls, and reads the same fields as carelessly; each
+pitfall of the UI has a test.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -21,14 +21,14 @@ Open = Callable[..., Awaitable[Page]]
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def read(browser: Browser, served: Pages) -> AsyncIterator[Open]:
-    """Opens the page, and waits until it has read everything."""
+    """Open the page, and wait until it has read everything."""
     async with reading(browser, served) as opened:
         yield opened
 
 
 @asynccontextmanager
 async def reading(browser: Browser, pages: Pages) -> AsyncIterator[Open]:
-    """Opens the page before these servers; every exception of the page fails the test."""
+    """Open the page for these servers; every exception of the page fails the test."""
     page = await browser.new_page()
     page.set_default_timeout(MILLISECONDS)
     failures: list[str] = []
@@ -80,23 +80,23 @@ async def test_every_page_finds_its_fields(read: Open) -> None:
     assert second.startswith("n2, n/a, n/a, default, capacity 1 CPU")
 
 
-async def test_priorities_are_texts_and_names_come_from_tags(read: Open) -> None:
-    """An allocation shows its pod where it has one, its queue and its partition."""
+async def test_allocations_have_pod_queue_and_partition(read: Open) -> None:
+    """An allocation shows its pod if it has one, its queue and its partition."""
     allocations = [x for x in await lines(await read(), "applications") if x.startswith("allocation")]
     assert allocations[0].startswith(f"allocation space/pod-1 k1 n1 app-1 root.{LEAF} default ")
     assert allocations[0].endswith("priority 7")
     assert allocations[1].startswith(f"allocation <nil> k2 n1 app-1 root.{LEAF} default ")
 
 
-async def test_usage_ends_at_a_hundred_percent(read: Open) -> None:
-    """A queue that has more than its maximum by now can still be drawn."""
+async def test_usage_ends_at_100_percent(read: Open) -> None:
+    """A queue above its maximum can be drawn."""
     [leaf] = [x for x in await lines(await read(), "queues") if x.startswith(f"root.{LEAF},")]
     assert "allocated 8 CPU, 16 GiB" in leaf or "allocated 16 GiB, 8 CPU" in leaf
     assert '"vcore":100' in leaf
 
 
 async def test_names_need_no_encoding(read: Open) -> None:
-    """Queues and partitions are found by names with brackets, colons and at signs, without encoding."""
+    """Queues and partitions with brackets, colons and at signs are found without encoding."""
     page = await read(f"partition=[{SECOND}]default")
     assert await error(page) == ""
     assert any(line.startswith(f"root.{LEAF},") for line in await lines(page, "queues"))
@@ -110,7 +110,7 @@ async def test_default_is_the_partition_of_the_first_rm(read: Open) -> None:
     assert (await nodes(page))[0].startswith("n1,")
 
 
-async def test_filter_of_nodes_can_be_typed_into(read: Open) -> None:
+async def test_nodes_can_be_filtered(read: Open) -> None:
     """A node without attributes has an empty object of them."""
     page = await read()
     await page.get_by_label("filter").fill("north")
@@ -119,14 +119,14 @@ async def test_filter_of_nodes_can_be_typed_into(read: Open) -> None:
     assert [x[:3] for x in await nodes(page)] == ["n2,"]
 
 
-async def test_reason_of_an_error_is_shown(read: Open) -> None:
+async def test_the_reason_of_an_error_is_shown(read: Open) -> None:
     """An error has the keys that the page reads, with the reason."""
     shown = await error(await read("partition=nothing"))
     assert shown.startswith("Error: 404 Not Found: ")
     assert "nothing" in shown
 
 
-async def test_server_without_rms_is_an_empty_page(browser: Browser, empty: Pages) -> None:
+async def test_a_server_without_rms_is_an_empty_page(browser: Browser, empty: Pages) -> None:
     """Without RMs every list is empty, and none is null."""
     async with reading(browser, empty) as read:
         page = await read()
@@ -135,8 +135,8 @@ async def test_server_without_rms_is_an_empty_page(browser: Browser, empty: Page
         assert (await lines(page, "status"))[0] == "Healthy true"
 
 
-async def test_page_of_a_named_origin_reads_directly(read: Open, served: Pages) -> None:
-    """Without a proxy the page reads all the same if the server names its origin, errors too."""
+async def test_a_page_of_an_allowed_origin_reads_directly(read: Open, served: Pages) -> None:
+    """Without a proxy the page reads answers and errors if the server allows its origin."""
     page = await read(f"api={served.api}")
     assert await error(page) == ""
     assert (await lines(page, "queues"))[0].startswith("root, Active")
@@ -144,8 +144,8 @@ async def test_page_of_a_named_origin_reads_directly(read: Open, served: Pages) 
     assert shown.startswith("Error: 404 Not Found")
 
 
-async def test_page_of_another_origin_reads_nothing(browser: Browser, empty: Pages) -> None:
-    """A server that names no origin is closed to pages of others: the browser keeps the answer."""
+async def test_a_page_of_another_origin_reads_nothing(browser: Browser, empty: Pages) -> None:
+    """If the server allows no origin, the browser withholds the answer."""
     async with reading(browser, empty) as read:
         shown = await error(await read(f"api={empty.api}"))
         assert "Failed to fetch" in shown
