@@ -113,6 +113,13 @@ PREEMPTION = (
         ("preemption/test_shares::test_amounts_are_divided_once_and_again_after_a_change",),
     ),
     Defect(
+        "victims-are-demand",
+        "shares:_wanted",
+        swap("- queue . preempting . get ( name , 0 )", ""),
+        "a queue keeps the share of what it is losing",
+        ("preemption/test_shares::test_victims_are_no_demand",),
+    ),
+    Defect(
         "shares-of-a-removed-queue",
         "Dirty.forget_leaf",
         never("demands_read"),

@@ -134,6 +134,13 @@ BUDGETS = (
         ("extensions/budgets/test_budgets::test_former_members_count_until_all_new_ones_are_counted",),
     ),
     Defect(
+        "removed-budgets-hold-on",
+        "Counting._visit",
+        drop("release"),
+        "asks that a budget has held wait for it when they have left it",
+        ("extensions/budgets/test_budgets::test_asks_that_leave_a_budget_wake",),
+    ),
+    Defect(
         "floating-types-stay",
         "Counting._capacity",
         swap("name not in former", "True"),

@@ -1,7 +1,10 @@
 """Budgets over RMs: their bounds, wake-ups, and members."""
 
+from random import Random
+
 import pytest
 
+from licorne_core.extensions.budgets.accounts import BudgetBook
 from licorne_core.extensions.budgets.messages import (
     BUDGET_EXCEEDED,
     Budget,
@@ -165,6 +168,34 @@ def test_a_higher_or_removed_limit_wakes_waiting_asks() -> None:
     assert len(placed(driver.do(budgets(budget(memory=2))))) == 2
     assert len(placed(driver.do(budgets()))) == 2
     assert budget_reports(driver.views) == ()
+
+
+@pytest.mark.parametrize("left", ["the budget is gone", "the RM is no member"])
+def test_asks_that_leave_a_budget_wake(left: str) -> None:
+    """They wait for no budget to which they do not belong, even if that has no room."""
+    driver = joined("one", "two")
+    driver.do(budgets(budget(memory=0)))
+    for rm in ("one", "two"):
+        assert wants(driver, rm, "k1", memory=1) == []
+    kept = [] if left == "the budget is gone" else [budget(members=(BudgetPattern(rm="one"),), memory=0)]
+    assert len(placed(driver.do(budgets(*kept)))) == (1 if kept else 2)
+
+
+def test_accounts_that_stay_have_accounts_above_that_stay() -> None:
+    """Whichever budgets come and go, an account is below that of the budget above."""
+    rng, book = Random(7), BudgetBook({})
+    kept = 0
+    for _ in range(200):
+        there: list[str] = []
+        for name in ("a", "b", "a/a", "a/b", "b/a", "b/b", "a/b/a", "a/b/b"):
+            above = name.rpartition("/")[0]
+            there += [name] if rng.random() < 0.7 and (not above or above in there) else []
+        former = dict(book.accounts)
+        book.set([budget(name, memory=1) for name in there])
+        for name, account in book.accounts.items():
+            assert account.above is book.accounts.get(name.rpartition("/")[0])
+            kept += former.get(name) is account and account.above is not None
+    assert kept > 100
 
 
 def test_invalid_budgets_change_nothing() -> None:

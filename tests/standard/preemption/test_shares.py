@@ -8,6 +8,7 @@ import pytest
 from licorne_core.messages.commands import TerminationType
 from licorne_core.messages.effects import Effect
 from licorne_core.messages.preemption import PreemptionRule
+from licorne_core.model.apps.requests import RequestState
 from licorne_core.standard.preemption.extension import preemption_of
 from licorne_core.standard.preemption.keys import RECLAIM
 from licorne_core.standard.preemption.laws import Law
@@ -314,6 +315,20 @@ def test_usable_amounts_are_divided(n2: dict[str, Any], share: int) -> None:
     )
     built = build(world)
     assert DueShares(["vcore"], built.search.divisions).of(built.queue(A)) == {"vcore": share}
+
+
+def test_victims_are_no_demand() -> None:
+    """What a queue is losing is divided among its siblings at once, not when the RM has stopped it."""
+    world = cluster(
+        [fair(A), queue(B)],
+        runs(B, 0, 1),
+        runs(B, 2, 3, 4, 5, state=RequestState.PREEMPTING),
+        runs(A, 0, 1),
+        waits(A, *range(20)),
+        nodes=(NodeRecord(name="n1", capacity={"vcore": 10}),),
+    )
+    built = build(world)
+    assert DueShares(["vcore"], built.search.divisions).of(built.queue(A)) == {"vcore": 8}
 
 
 # In turns

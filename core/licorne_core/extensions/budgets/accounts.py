@@ -100,10 +100,9 @@ class BudgetAccount:
         note_freed((self.total, *self.by_rm.values()))
 
     def close(self) -> None:
-        """Remove all bounds, because the budget was removed."""
+        """Remove all bounds of a removed budget; the count of members wakes the asks that it held."""
         for quota in (self.total, *self.by_rm.values()):
             quota.max = None
-        note_freed((self.total, *self.by_rm.values()))
 
     def _bound_of(self, rm_id: RmId) -> Resources | None:
         slices = self.budget.slices
@@ -172,12 +171,10 @@ class BudgetBook:
         former, self.accounts = self.accounts, {}
         for budget in budgets:
             account = former.pop(budget.name, None)
-            above = self.accounts.get(budget.parent)
             if account is None:
-                account = BudgetAccount(budget, above, self.freed)
+                account = BudgetAccount(budget, self.accounts.get(budget.parent), self.freed)
             else:
-                # A parent of the same name may be a new account.
-                account.above = above
+                # Its parent is the same, too: a budget is named by its path.
                 account.follow(budget)
             self.accounts[budget.name] = account
         for account in former.values():
