@@ -31,7 +31,7 @@ from licorne.v1 import state_pb2 as state
 
 
 class How(Enum):
-    """How a message gets to the server."""
+    """The ways in which a message reaches the server."""
 
     CALL = "the request of a unary call"
     WATCH = "the request of a call with many responses"
@@ -41,7 +41,7 @@ class How(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A place to send messages of one type to."""
+    """A destination for messages of one type."""
 
     name: str
     method: str
@@ -116,7 +116,7 @@ class Entry:
         return replace(self, answers=tuple(map(shortened, answers)))
 
     def text(self) -> str:
-        """The entry as in a file."""
+        """The entry as text of a file."""
         lines = (f"# {told(self)}", f"> {self.target.name} {digits(self.raw)}", *self.answers)
         return "\n".join(lines) + "\n"
 
@@ -153,7 +153,7 @@ def _entry(lines: list[str]) -> Entry:
 
 
 def digits(raw: bytes) -> str:
-    """Bytes as a file has them."""
+    """Bytes in the form of a file."""
     found: list[str] = []
     position = 0
     for run in _RUNS.finditer(raw):
@@ -179,7 +179,7 @@ def shortened(text: str) -> str:
 
 
 def told(entry: Entry) -> str:
-    """The message as text; the problem if it is malformed."""
+    """The message as text, or the problem if it is malformed."""
     try:
         message = GetMessageClass(entry.target.request).FromString(entry.raw)
     except DecodeError:

@@ -1,4 +1,4 @@
-"""Draws messages of a type, and spoils some of them, always alike for the same random numbers."""
+"""Draws messages of a type, and damages some of them, always alike for the same random numbers."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -21,7 +21,7 @@ SPOILT = 0.3
 
 
 def draw(rng: Random, kind: Descriptor) -> bytes:
-    """A message of that type, perhaps spoilt."""
+    """A message of this type, perhaps damaged."""
     pieces = drawn(rng, kind, rng.choice(WILDNESS))
     if rng.random() >= SPOILT:
         return encoded(pieces)
@@ -30,7 +30,7 @@ def draw(rng: Random, kind: Descriptor) -> bytes:
 
 
 def drawn(rng: Random, kind: Descriptor, wildness: float) -> Pieces:
-    """The fields of a message of that type, of each oneof at the most one."""
+    """The fields of a message of this type, with at most one of each oneof."""
     chosen = {name: _one_of(rng, group.fields) for name, group in kind.oneofs_by_name.items()}
     return tuple(
         _piece(rng, field, wildness)
@@ -47,7 +47,7 @@ def _one_of(rng: Random, fields: Sequence[Field]) -> int:
 
 
 def _count(rng: Random, field: Field, wildness: float) -> int:
-    """How often the field occurs."""
+    """The number of occurrences of the field."""
     if field.containing_oneof is not None:
         return 1
     if not field.is_repeated:
@@ -91,11 +91,11 @@ def _entry(rng: Random, field: Field, wildness: float) -> Pieces:
     return rng.choice(((), (key,), (found,))) if rng.random() < wildness else (key, found)
 
 
-# ---- Spoiling ----
+# ---- Damages ----
 
 
 def spoilt(rng: Random, pieces: Pieces) -> Pieces:
-    """The message with one thing wrong, at its top or somewhere inside."""
+    """The message with one error, at its top or somewhere inside."""
     nested = [n for n, piece in enumerate(pieces) if isinstance(piece.value, tuple)]
     if nested and rng.random() < 0.6:
         place = rng.choice(nested)
@@ -107,7 +107,7 @@ def spoilt(rng: Random, pieces: Pieces) -> Pieces:
 
 
 def _reordered(rng: Random, pieces: Pieces) -> Pieces:
-    """The fields in another order, which means nothing."""
+    """The fields in another order, which has the same meaning."""
     return tuple(rng.sample(pieces, len(pieces)))
 
 
@@ -123,7 +123,7 @@ def _missing(rng: Random, pieces: Pieces) -> Pieces:
 
 
 def _other_kind(rng: Random, pieces: Pieces) -> Pieces:
-    """One field has another wire type than it should have."""
+    """Give one field another wire type."""
     if not pieces:
         return pieces
     place = rng.randrange(len(pieces))
@@ -142,7 +142,7 @@ def _longer_tag(rng: Random, pieces: Pieces) -> Pieces:
 
 
 def _no_text(rng: Random, pieces: Pieces) -> Pieces:
-    """One field of bytes holds no UTF-8."""
+    """Put bytes that are no UTF-8 into a text field."""
     places = [n for n, piece in enumerate(pieces) if piece.kind == LENGTH]
     if not places:
         return pieces

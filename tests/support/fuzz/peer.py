@@ -27,7 +27,7 @@ QUEUE = "root.b"
 
 
 class Broken(Exception):
-    """The server did something forbidden, whatever it received."""
+    """The error that the server did something forbidden."""
 
 
 class Peer:
@@ -127,7 +127,7 @@ class Peer:
         if line is None or not line.is_open:
             line = self._greet()
         if not line.is_open:
-            # An instance may have been named that is newer than all there can be.
+            # The named instance may be newer than all possible ones.
             self.start_over()
             line = self._greet()
         if not line.is_open:
@@ -158,7 +158,7 @@ class Peer:
                 self.hear(TARGETS["Session"], line)
         return line
 
-    # ---- Saying and hearing ----
+    # ---- Messages and answers ----
 
     def numbered(self, raw: bytes) -> bytes:
         """A request of the session with its next number, whatever number it had."""
@@ -166,7 +166,7 @@ class Peer:
         return raw + encoded(last)
 
     def say(self, line: Line, raw: bytes) -> None:
-        """Send bytes, and let the server deal with them."""
+        """Send bytes, and let the server process them."""
         line.under_way.append(raw)
         line.arrive()
         self._site.rest()

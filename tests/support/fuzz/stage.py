@@ -1,4 +1,4 @@
-"""A server without sockets, an RM that sends it random messages, and a bystander that must not notice."""
+"""A server without sockets, an RM that sends it random messages, and a bystander that is unaffected."""
 
 from collections.abc import Iterator
 from random import Random
@@ -39,10 +39,10 @@ LARGE = 1_000
 
 
 class Stage:
-    """One server. Close it in the end."""
+    """One server, which must be closed in the end."""
 
     def __init__(self) -> None:
-        """Both RMs are registered, and the bystander runs something."""
+        """Register both RMs, and let the bystander run an allocation."""
         self.site = Site(every=EVERY)
         self._faults: list[str] = []
         self.site.loop.set_exception_handler(lambda _, about: self._faults.append(str(about)))
@@ -102,7 +102,7 @@ class Stage:
         return digest(self.site.scheduler, BYSTANDER)
 
     def _answers(self, target: Target, raw: bytes) -> Iterator[str]:
-        """Send bytes; how each answer reads."""
+        """Send bytes; returns the answers as text."""
         if target.how is How.CALL:
             status, answer = self.site.call(target.method, raw)
             if answer:
@@ -115,12 +115,12 @@ class Stage:
         if line.status is not None:
             yield _ending(line.status)
         elif target.how is not How.LATER:
-            # The RM itself would have to know of a line that it has opened so.
+            # The RM itself has to know a stream that is opened in this way.
             self.site.hang_up(line)
             self.site.rest()
 
     def _said(self, target: Target, raw: bytes) -> Line:
-        """Send bytes over a line; that line."""
+        """Send bytes over a stream; returns the stream."""
         peer = self._fuzzed
         if target.how is How.WATCH:
             line = self.site.watch(target.method, raw)

@@ -109,7 +109,7 @@ def text(rng: Random, name: str, wildness: float) -> bytes:
 
 
 def _misspelt(rng: Random, config: str) -> str:
-    """A configuration in which something is missing, doubled or replaced."""
+    """A configuration in which a part is missing, doubled or replaced."""
     begin = rng.randrange(len(config))
     end = min(len(config), begin + rng.randint(0, 8))
     return config[:begin] + rng.choice(("", "-", ": ", "{", "\t", "&a ", "*a", "9")) + config[end:]

@@ -1,4 +1,4 @@
-"""Small clusters as flat records, and preemption worked out by trying everything.
+"""Small clusters as flat records, and preemption by exhaustive search.
 
 records      contents of a cluster, and sums over it
 brute_force  every set of victims on every node, and the rules for them

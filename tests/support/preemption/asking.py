@@ -41,7 +41,7 @@ def search(
 
 
 def refusal(cluster: Cluster, key: str) -> SearchRefusal:
-    """Why the core finds nothing for a pending request."""
+    """The reason why the core finds no victims for a pending request."""
     built = build(cluster)
     app, request = built.request(key)
     found = built.search.find(app, request, cluster.now)
@@ -57,7 +57,7 @@ def plans(cluster: Cluster, key: str, *, most: int = 1) -> list[VictimPlan]:
 
 
 def victims(cluster: Cluster, key: str) -> list[str] | Law:
-    """The keys of the victims of the best plan, or the law in the way."""
+    """The keys of the victims of the best plan, or the blocking law."""
     found = search(cluster, key)
     return found if isinstance(found, Law) else keys(found[0].victims)
 
@@ -68,7 +68,7 @@ def keys(victims: tuple[Victim, ...]) -> list[str]:
 
 
 def shown(found: list[VictimPlan] | Law) -> list[BrutePlan] | Law:
-    """Plans as brute force shows them."""
+    """Plans in the form of the exhaustive search."""
     if isinstance(found, Law):
         return found
     return [
@@ -78,7 +78,7 @@ def shown(found: list[VictimPlan] | Law) -> list[BrutePlan] | Law:
 
 
 def carried_out(cluster: Cluster, key: str, plan: VictimPlan) -> Cluster:
-    """The cluster once the victims have ended and the request is placed."""
+    """The cluster after the victims have ended and the request is placed."""
     gone = set(keys(plan.victims))
     placed = [
         replace(
@@ -97,7 +97,7 @@ def carried_out(cluster: Cluster, key: str, plan: VictimPlan) -> Cluster:
 
 
 def served(cluster: Cluster, asks: list[str]) -> Cluster:
-    """The cluster after all plans that are found for these requests, one after the other."""
+    """The cluster after all plans found for these requests, one after the other."""
     for key in asks:
         found = search(cluster, key)
         if not isinstance(found, Law):
@@ -124,7 +124,7 @@ def parent(
 
 
 def runs(leaf: str, *numbers: int, node: str = "n1", vcore: int = 1, **more: Any) -> list[RequestRecord]:
-    """Allocations of one application, the higher the number the younger."""
+    """Allocations of one application; a higher number is a younger one."""
     return [
         RequestRecord(
             app=f"app-{leaf}",
@@ -222,7 +222,7 @@ def parts_of(queue: Queue, amount: Resources) -> list[tuple[Queue, Resources]]:
 
 
 def result_of(steps: Generator[int, None, T]) -> T:
-    """The result of steps that are all done at once."""
+    """The result of steps that are all carried out at once."""
     result: Any = None
 
     def play() -> Generator[int, None, None]:

@@ -30,7 +30,7 @@ LOWEST, HIGHEST = -(2**31), 2**31 - 1
 
 
 class Party:
-    """A group that is stopped together: one, or a step or all of an elastic gang. `step` 0 is no step."""
+    """Allocations that are stopped together: a single one, or a step or all of an elastic gang."""
 
     def __init__(self, members: tuple[RequestRecord, ...], step: int = 0) -> None:
         """Set the members."""
@@ -45,7 +45,7 @@ class Party:
         return f"Party({[one.key for one in self.members]}, {self.step})"
 
     def is_on(self, node: str) -> bool:
-        """True if any of them is on the node."""
+        """True if any member is on the node."""
         return any(one.node == node for one in self.members)
 
 
@@ -53,19 +53,19 @@ Parties = tuple[Party, ...]
 
 
 def members_of(parties: Iterable[Party]) -> tuple[RequestRecord, ...]:
-    """All of them."""
+    """The members of all parties."""
     return tuple(one for party in parties for one in party.members)
 
 
 def kind_of(parties: Sequence[Party]) -> int:
-    """The severity of these stops: growth is best, the highest steps before all."""
+    """The order of stops: growth first, the highest steps before all."""
     if parties and all(one.step for one in parties):
         return -min(one.step for one in parties)
     return 2 * any(not one.opted_in for one in parties) + any(one.originator for one in parties)
 
 
 def units_of(cluster: Cluster, app: str) -> Iterator[Party]:
-    """The parts of an elastic gang that are stopped together: all of it, or one of its steps."""
+    """The parts of an elastic gang that are stopped together: the whole gang, or one of its steps."""
     least, step = cluster.elastic[app]
     here = [r for r in cluster.requests if r.app == app and r.is_member]
     there = tuple(r for r in here if r.counts and r.state not in VICTIMS)
@@ -76,10 +76,10 @@ def units_of(cluster: Cluster, app: str) -> Iterator[Party]:
 
 
 class Rules:
-    """The laws for one ask of one cluster, by one of its claims."""
+    """The laws for one ask of a cluster, by one of its rights to preempt."""
 
     def __init__(self, cluster: Cluster, ask: RequestRecord, *, fair: bool = False) -> None:
-        """Nothing is worked out yet. If `fair`, the claim is to a fair share."""
+        """Start without results. If `fair`, the right is that to the fair share."""
         self.cluster = cluster
         self.ask = ask
         self.fair = fair
@@ -160,7 +160,7 @@ class Rules:
         return self.missing_quota(path) or (self.fair and not self.shares.keep(path))
 
     def apart(self, leaf: str) -> list[str]:
-        """The queues from the leaf up to where its way meets the ask's."""
+        """The queues from the leaf up to the lowest common queue with the ask."""
         return [path for path in lineage(leaf) if path not in self.way]
 
     def is_over(self, leaf: str) -> bool:
@@ -220,7 +220,7 @@ class Rules:
         )
 
     def seconds(self, one: RequestRecord) -> float:
-        """For how long it has run."""
+        """The runtime so far."""
         return self.cluster.now - (one.created if one.brought else one.started)
 
     def seconds_lost(self, one: RequestRecord) -> float:
@@ -273,7 +273,7 @@ class Rules:
         return True
 
     def keeps_losses(self, gone: Iterable[RequestRecord]) -> bool:
-        """No leaf loses more in an hour than its limit."""
+        """True if no leaf loses more in an hour than its limit."""
         gone = list(gone)
         for leaf in {one.leaf for one in gone}:
             lost = [
@@ -296,7 +296,7 @@ def is_charged(rules: Rules, one: RequestRecord) -> bool:
 
 
 def _lost_by(rules: Rules, one: RequestRecord) -> int:
-    """The work that is lost: parts of all nodes times seconds and their cost."""
+    """The lost work: parts of all nodes times seconds and their cost."""
     nodes = rules.cluster.nodes
     parts = [
         value / size
@@ -326,7 +326,7 @@ class BruteForce:
     """The exhaustive search for one ask."""
 
     def __init__(self, cluster: Cluster, ask: RequestRecord, *, fair: bool = False) -> None:
-        """Start with nothing tried. If `fair`, the claim is to a fair share."""
+        """Start without a try. If `fair`, the right is that to the fair share."""
         self.cluster = cluster
         self.ask = ask
         self.rules = Rules(cluster, ask, fair=fair)
@@ -337,7 +337,7 @@ class BruteForce:
         return [one for one in both if one.rules.entitled is not None and one.rules.is_due()]
 
     def answer(self, most: int) -> list[BrutePlan] | Law:
-        """The best plans, each for another node, or the law in the way."""
+        """The best plans, each for another node, or the blocking law."""
         law = Law.NO_GUARANTEE if self.rules.entitled is None else Law.OVER_GUARANTEE
         if BruteForce(self.cluster, self.ask, fair=True).rules.entitled is not None:
             law = Law.OVER_FAIR_SHARE
@@ -349,7 +349,7 @@ class BruteForce:
         return law
 
     def answer_by_claim(self, most: int) -> list[BrutePlan] | Law:
-        """The same for this claim, which goes far enough."""
+        """The same by this right, if the ask has it."""
         hosts = [node for node in self.cluster.nodes if self.may_host(node)]
         kept = any(self.is_kept(node) for node in self.cluster.nodes)
         if not hosts and kept:

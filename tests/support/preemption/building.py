@@ -1,4 +1,4 @@
-"""The core's own queues, nodes and applications, built from records.
+"""The core's own queues, nodes and applications, built from records; and random changes of them.
 
 Changes of a cluster between two searches: random changes of the core's own objects. Each changes books,
 versions and counters like the core.
@@ -193,7 +193,7 @@ def _refuse(built: Built, node: str, refused: frozenset[bool], requests: tuple[R
 
 
 class Changing:
-    """Changes a cluster, one random thing at a time."""
+    """Changes a cluster by one random event at a time."""
 
     def __init__(self, built: Built, random: Random) -> None:
         """Start without changes."""
@@ -215,7 +215,7 @@ class Changing:
         self._random.choice(self._changes)()
 
     def _one(self, *states: RequestState) -> Request | None:
-        """Any request in one of these states."""
+        """A random request in one of these states."""
         found = [
             request
             for app in self._built.applications.values()
@@ -229,13 +229,13 @@ class Changing:
         return request.allocation, self._built.nodes.by_id[request.allocation.node_id]
 
     def _note(self, node: Node) -> None:
-        """The node has changed, and the log of changed nodes has it."""
+        """Record that the node has changed."""
         node.version += 1
         self._built.nodes.changed.note(node)
         self._built.nodes.count_usable(node)
 
     def _stop(self) -> None:
-        """Ask a victim to stop; the version of its node is unchanged."""
+        """Ask a victim to stop, which leaves the version of its node unchanged."""
         request = self._one(RequestState.ALLOCATED)
         if request is not None:
             request.follow(RequestEvent.PREEMPT)
@@ -246,7 +246,7 @@ class Changing:
             self._built.nodes.count_usable(node)
 
     def _end(self) -> None:
-        """Something that runs is released, a victim or not."""
+        """Release an allocation, a victim or not."""
         request = self._one(RequestState.ALLOCATED, RequestState.PREEMPTING)
         if request is None:
             return
@@ -264,7 +264,7 @@ class Changing:
         self._note(node)
 
     def _place(self) -> None:
-        """An application gets a copy of something that runs, on any node."""
+        """Give an application a copy of an allocation, on any node."""
         like = self._one(RequestState.ALLOCATED)
         if like is None:
             return
@@ -288,7 +288,7 @@ class Changing:
         self._note(node)
 
     def _resize(self) -> None:
-        """Something that runs grows where it is."""
+        """Enlarge an allocation on its node."""
         request = self._one(RequestState.ALLOCATED)
         if request is None:
             return
@@ -302,7 +302,7 @@ class Changing:
         request.allocation = Allocation(request.ask, node.node_id, allocation.request_time, NOW - 1)
         book(request.ask.ask_class.items, node, app)
         node.allocations[request.allocation] = None
-        # What was booked last is last among its requests.
+        # The last booking is the last one among its requests.
         app.requests[request.key] = app.requests.pop(request.key)
         self._note(node)
 

@@ -1,4 +1,4 @@
-"""Random clusters, small enough to try everything, and full enough for preemption to matter."""
+"""Random clusters, small enough for an exhaustive search, and full enough for preemption to matter."""
 
 from dataclasses import replace
 from random import Random
@@ -34,7 +34,7 @@ class Drawing:
 
     def __init__(self, seed: int, running: int = 9, *, elastic: bool = False, reclaims: bool = False) -> None:
         """Draw the traits that hold for the whole cluster first. With `reclaims` queues want fair shares."""
-        # A source of its own: the other draws of a seed are what they are without it.
+        # A random source of its own leaves the other draws of a seed unchanged.
         self.of_gangs = Random(f"elastic {seed}") if elastic else None
         self.of_shares = Random(f"reclaims {seed}") if reclaims else None
         self.random = random = Random(seed)
@@ -75,7 +75,7 @@ class Drawing:
         )
 
     def _demand(self, leaves: list[str]) -> list[RequestRecord]:
-        """Further asks, which count for fair shares alone."""
+        """Add further asks, which count for fair shares only."""
         rng = self.of_shares
         if rng is None:
             return []

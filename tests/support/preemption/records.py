@@ -87,7 +87,7 @@ class RequestRecord:
 
     @property
     def promised(self) -> Size:
-        """The promise to it, if it has victims and is not placed yet."""
+        """True if amounts are promised to the request: it has victims, and is not placed yet."""
         waits = self.triggered and self.state is RequestState.PENDING and self.hold is not None
         return self.size if waits else {}
 
@@ -130,7 +130,7 @@ class Cluster:
         return total(stays, name) + promised
 
     def free(self, node: NodeRecord, name: str) -> int:
-        """Room on a node after all its victims have ended."""
+        """The room on a node after all its victims have ended."""
         there = [one for one in self.requests if one.node == node.name and one.state not in VICTIMS]
         return node.capacity.get(name, 0) - node.occupied.get(name, 0) - total(there, name)
 

@@ -1,4 +1,4 @@
-"""Fair shares worked out plainly: what a queue has is divided exactly, in rounds, and rounded at the end."""
+"""Fair shares by plain arithmetic: amounts are divided exactly in rounds, and rounded at the end."""
 
 from collections.abc import Mapping
 from fractions import Fraction
@@ -13,7 +13,7 @@ class Shares:
     """The fair shares of all queues in the types of an ask."""
 
     def __init__(self, cluster: Cluster, ask: RequestRecord) -> None:
-        """Nothing is worked out yet."""
+        """Start without results."""
         self.cluster = cluster
         self.ask = ask
 
@@ -27,7 +27,7 @@ class Shares:
         return int(self.all[name][path])
 
     def excess(self, path: str) -> tuple[str, int] | None:
-        """The type of which a queue has most compared to its share, and how much more; None if of none."""
+        """The type of which a queue most exceeds its share, and the excess; None if it exceeds none."""
         above = {
             name: (used, due)
             for name in sorted(self.ask.size)
@@ -71,13 +71,13 @@ def fair_shares(cluster: Cluster, name: str) -> dict[str, Fraction]:
 
 
 def _usable(cluster: Cluster, node: NodeRecord, name: str) -> int:
-    """What the node has for queues: what others leave, and of a closed node no more than what runs there."""
+    """The usable amount of a node: without that of others, and of a closed node at most its usage."""
     free = 0 if node.is_open else cluster.free(node, name)
     return max(0, node.capacity.get(name, 0) - node.occupied.get(name, 0) - free)
 
 
 def _wanted(cluster: Cluster, path: str, name: str) -> int:
-    """What runs, victims left out, and what waits; no more than the maximum."""
+    """The demand: usage without victims and pending amounts, at most the maximum."""
     there = [
         one
         for one in cluster.inside(path)
@@ -88,7 +88,7 @@ def _wanted(cluster: Cluster, path: str, name: str) -> int:
 
 
 def _level(amount: Fraction, bounds: Mapping[str, int], weights: Mapping[str, int]) -> dict[str, Fraction]:
-    """All rise together by their weights, until each is at its bound or nothing is left."""
+    """Raise all amounts by their weights, until each is at its bound or nothing is left."""
     parts = dict.fromkeys(bounds, Fraction(0))
     while True:
         rising = [path for path in bounds if parts[path] < bounds[path] and weights[path]]

@@ -36,7 +36,7 @@ NEVER = "9000000s"
 
 
 class BackfillMaker:
-    """Adds backfill to the commands of a world, from a source of its own: the rest is unchanged."""
+    """Adds backfill to the commands of a world, from its own random source: all else is unchanged."""
 
     def __init__(
         self, seed: int, rms: list[str], share: float, *, gangs: bool, shortest: float = 0.0
@@ -52,7 +52,7 @@ class BackfillMaker:
         self._holds = [rm for rm in self.rms if gangs or rm not in self.gangs]
 
     def marking(self, command: Command) -> Command:
-        """The command, with backfill if it is of an RM that has it."""
+        """The command, with backfill if its RM has it."""
         if isinstance(command, RegisterRm | UpdateConfiguration) and command.rm_id in self.rms:
             text = self._configured(text_of(command), starts=command.rm_id in self._holds)
             return replace(command, config=submitted(text))
@@ -115,7 +115,7 @@ def _with_templates(queue: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _templates(queue: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The templates of the queue and its descendants: queues created by them inherit no properties."""
+    """Set the templates of a queue and those below it, because dynamic queues inherit no properties."""
     if "childtemplate" in queue:
         yield queue["childtemplate"]
     for child in queue.get("queues", []):

@@ -81,7 +81,7 @@ def _ahead(steps: Generator[None, None, int]) -> int:
 
 
 def order_of_oracle(look: Look) -> tuple[list[str], dict[str, int]]:
-    """The same by the oracle."""
+    """The same, from the oracle."""
     runtime = runtime_for_order(look)
     tried = [app.app_id for app in apps_in_order(look, runtime=runtime)]
     leaves: dict[str, list[str]] = {}
@@ -102,7 +102,7 @@ def _app_of_core(partition: Partition, app: Application, now: float) -> tuple[An
     return (
         app.queue_path,
         app.state.value,
-        # The core forgets an end that has come when it asks for it, or with its deadline.
+        # The core drops an end that has passed when it reads it, or at its deadline.
         ends if (ends := end_of_back_off(partition, app)) > now else 0.0,
         {request.key for request in app.pending()},
         {
@@ -138,7 +138,7 @@ def _app_of_core(partition: Partition, app: Application, now: float) -> tuple[An
 
 
 def pauses(app: Application) -> dict[Kind, float]:
-    """The ends of pauses by group: victims were searched for in vain."""
+    """The ends of pauses by group, after failed searches for victims."""
     wanted = {kind_of(group): preemption_request_of(group) for group in app.groups.values()}
     return {
         kind: wants.paused_until if wants.waits_for is None else wants.waits_until
@@ -294,7 +294,7 @@ def _review(*, due: bool) -> Keys:
 
 
 def kind_of(group: AskGroup) -> Kind:
-    """A group of the core's in the oracle's words."""
+    """A group of the core in the form of the oracle."""
     ask_class = group.ask_class
     _, task_group, placeholder = group.key
     own = (ask_class.items, ask_class.required_node, ask_class.predicate, ask_class.runtime)
@@ -302,7 +302,7 @@ def kind_of(group: AskGroup) -> Kind:
 
 
 def differences(ours: Any, theirs: Any) -> str:
-    """Where two values differ, for people: of mappings only the entries that do."""
+    """The differences of two values as text; of mappings only the entries that differ."""
     if not (isinstance(ours, dict) and isinstance(theirs, dict)):
         return f"core {ours}, oracle {theirs}"
     keys = [*ours, *(key for key in theirs if key not in ours)]

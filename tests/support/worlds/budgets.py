@@ -17,21 +17,21 @@ FLOATING: tuple[frozenset[str], ...] = (frozenset(), frozenset({"gpu"}), frozens
 
 
 class BudgetMaker:
-    """Draws budgets, and later changes, from a source of its own."""
+    """Draws budgets, and later changes, from its own random source."""
 
     def __init__(self, seed: int, rms: Sequence[str]) -> None:
-        """Draw if the world has any."""
+        """Draw whether the world has any budgets."""
         self._rng = Random(seed ^ 0xB0D6E7)
         self._rms = rms
         self._budgets: list[Budget] = []
         self.has_some = self._rng.random() < 0.4
 
     def first(self) -> list[Command]:
-        """The budgets at the beginning; none in most worlds."""
+        """The initial budgets; none in most worlds."""
         return [self._all()] if self.has_some else []
 
     def maybe_others(self) -> list[Command]:
-        """Now and then other budgets or slices."""
+        """Occasionally other budgets or slices."""
         rng = self._rng
         if not self.has_some or rng.random() > 0.06:
             return []

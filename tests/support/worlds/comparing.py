@@ -1,4 +1,4 @@
-"""Plays a script to core and oracle side by side: they have to agree on everything."""
+"""Plays a script to core and oracle side by side, which have to agree on everything."""
 
 from collections.abc import Iterable, Sequence
 
@@ -59,7 +59,7 @@ SWEEP = 7
 
 
 class Disagreement(AssertionError):
-    """Core and oracle differ; the text names the step."""
+    """The error that core and oracle differ; the text names the step."""
 
 
 def compare(
@@ -157,11 +157,11 @@ class _Pair:
 
     @property
     def _is_counting(self) -> bool:
-        # No view says so of a change to no budgets at all.
+        # No view reports a change to empty budgets.
         return budgets_of(self.driver.scheduler._registry.core).counting is not None
 
     def _concerned(self, command: Command) -> list[PartitionName]:
-        """The partitions that the command can have changed; time changes all."""
+        """The partitions that the command may have changed; time changes all of them."""
         rm_id = None if isinstance(command, OfNoRm) else command.rm_id
         partitions = self.driver.scheduler.partitions.values()
         names = [known.name for known in partitions if rm_id in (None, known.rm_id)]
@@ -169,9 +169,9 @@ class _Pair:
         return names
 
     def hear_answers(self) -> bool:
-        """Checks are written, and RMs send due answers.
+        """Write checks, and send due answers of RMs.
 
-        They also confirm requested stops, and change the sizes of asks.
+        RMs also confirm requested stops, and change the sizes of asks.
         """
         written, self.unwritten = self.unwritten, []
         due = self.players.due()
@@ -180,7 +180,7 @@ class _Pair:
         return bool(written or due)
 
     def rest(self) -> None:
-        """Run the core until idle; then the oracle must have no work either."""
+        """Run the core until it is idle; then the oracle must have no work either."""
         for _ in range(1000):
             deadline = self.driver.scheduler.next_deadline()
             if deadline is not None and deadline <= self.driver.now:
@@ -194,7 +194,7 @@ class _Pair:
                 begin_turn(partition)
                 left = peek(partition, self.driver.now)
                 if isinstance(left.decision, GiveUp) and not any(app.asks for app in partition.apps.values()):
-                    # No turn comes before the next ask, and a review that is due waits for it.
+                    # No turn precedes the next ask, and a review that is due waits for it.
                     continue
                 if isinstance(left.decision, Hold | StartQuestion) and is_due_by_time(
                     partition.apps, left.decision
@@ -227,7 +227,7 @@ class _Pair:
             if wanted is None:
                 ours, expected = order_of_core(core), order_of_oracle(look_at(theirs, self.driver.now))
                 assert ours == expected, f"the order in {name}: core {ours}, oracle {expected}"
-                # Who has to back off waits for no other turn.
+                # An application that has to back off waits for no other turn.
                 if not {*outcome.postponed} - {*outcome.backing_off}:
                     end_turn(theirs, self.driver.now)
                 break
@@ -281,7 +281,7 @@ class _Pair:
             send_to_rest(theirs, app_id, self.driver.now)
 
     def _searches(self, core: Partition, outcome: Outcome) -> list[Search]:
-        """The searches in vain that a tired core has made."""
+        """The failed searches of a core that ended its turn early."""
         return [
             one
             for one in outcome.searches
@@ -290,7 +290,7 @@ class _Pair:
         ]
 
     def _compare_books(self, names: list[PartitionName]) -> None:
-        """Both have the same applications, nodes, usage and free room."""
+        """Check that both have the same applications, nodes, usage and free room."""
         for name in names:
             ours = books_of_core(self.driver.scheduler.partitions[name], self.driver.now)
             theirs = books_of_oracle(self.oracle.partitions[name], self.driver.now)
@@ -305,7 +305,7 @@ def _made(effects: Iterable[Effect], name: str) -> list[Made]:
 
 
 def _released(effects: Iterable[Effect], name: str) -> list[Released]:
-    """The ends, or requests to end, of one partition sent to the RM, in order."""
+    """The ends, and requested ends, of one partition sent to the RM, in order."""
     ended = [e for e in effects if isinstance(e, AllocationsReleased) and e.partition == name]
     return [Released(*told) for told in released(ended)]
 
@@ -321,7 +321,7 @@ def _waiting(effects: Iterable[Effect], name: str) -> list[tuple[str, str]]:
 
 
 def _is_unplanned(core: Partition, one: Unplanned) -> bool:
-    """True if a tired core has found no start for asks of the kind."""
+    """True if a core that ended its turn early has found no start for asks of the kind."""
     groups = core.applications[AppId(one.app_id)].groups.values()
     return any(
         StartRequest in group.remedy_requests
@@ -332,5 +332,5 @@ def _is_unplanned(core: Partition, one: Unplanned) -> bool:
 
 
 def _waits_too(core: Partition, one: Waits) -> bool:
-    """True if a tired core has reached the asks of a kind that wait for reserved nodes."""
+    """True if a core that ended its turn early has reached the asks that wait for reserved nodes."""
     return pauses(core.applications[AppId(one.app_id)]).get(one.kind) == one.until

@@ -70,9 +70,9 @@ def with_limits(rng: Random, config: dict[str, Any]) -> dict[str, Any]:
 
 
 def _numbered(rng: Random, queue: dict[str, Any], most: int) -> dict[str, Any]:
-    """The queue, and its descendants, with maximum numbers of applications that decrease downwards.
+    """The queue and those below it, with maximum numbers of applications that decrease downwards.
 
-    `most` 0: there is no number above.
+    `most` 0: no queue above has such a number.
     """
     number = rng.randint(1, most or 3) if most or rng.random() < 0.2 else 0
     children = [_numbered(rng, child, number) for child in queue["queues"]]
@@ -81,7 +81,7 @@ def _numbered(rng: Random, queue: dict[str, Any], most: int) -> dict[str, Any]:
 
 
 def _limited(rng: Random, queue: dict[str, Any]) -> dict[str, Any]:
-    """The queue, and all below it, now and then with a limit."""
+    """The queue and those below it, some of them with a limit."""
     limited = {**queue, "queues": [_limited(rng, child) for child in queue["queues"]]}
     if queue["name"] != "root" and rng.random() < 0.2:
         limited["limits"] = _limits(rng, 0.3, queue.get("maxapplications", 3))
@@ -107,7 +107,7 @@ def _limit(rng: Random, who: dict[str, list[str]], most: int) -> dict[str, Any]:
 
 
 def give_notices(rng: Random, shape: dict[str, Any]) -> None:
-    """Most queues have a notice of preemption; some compare costs, or bound losses."""
+    """Give most queues a notice of preemption; some compare costs, or bound losses."""
     if rng.random() < 0.8:
         shape["properties"]["preemption.notice"] = rng.choice(["500ms", "2s", "5s", "20s"])
         shape["properties"].setdefault("preemption.delay", "500ms")
@@ -120,7 +120,7 @@ def give_notices(rng: Random, shape: dict[str, Any]) -> None:
 
 
 def want_shares(rng: Random, maker: "ConfigMaker", shape: dict[str, Any]) -> None:
-    """Most queues preempt up to their fair shares, and fewer have guarantees."""
+    """Let most queues preempt up to their fair shares, and fewer have guarantees."""
     if rng.random() < 0.8:
         shape["properties"]["preemption.reclaim"] = "fair-share"
     shape["properties"].setdefault("preemption.delay", "500ms")
@@ -142,7 +142,7 @@ class ConfigMaker:
         guarantees are larger, and there are settings for preemption.
         """
         self.rng = rng
-        # A source of its own: the other draws of a seed are what they are without it.
+        # A random source of its own leaves the other draws of a seed unchanged.
         beside = Random()
         beside.setstate(rng.getstate())
         self.of_reservations = Random(beside.random())
@@ -169,7 +169,7 @@ class ConfigMaker:
         return paths
 
     def favoured_leaves(self) -> list[str]:
-        """Full paths of leaves that are guaranteed much, nearly always."""
+        """Full paths of the leaves that have large guarantees, nearly always."""
         paths: list[str] = []
         self._collect_favoured(self.shape, "root", paths)
         return paths
@@ -188,7 +188,7 @@ class ConfigMaker:
         return with_limits(self.rng, config) if self.limited else config
 
     def resettle(self) -> None:
-        """Change settings as an operator would on a reload: sort policies, offsets, node order."""
+        """Change settings, as an operator would by a reload: sort policies, offsets, node order."""
         if self.rng.random() < 0.5:
             self.node_order = self._node_order()
         self.hidden.clear()
@@ -243,7 +243,7 @@ class ConfigMaker:
         return {**properties, **self._of_preemption()} if self.preempts else properties
 
     def _of_preemption(self) -> dict[str, str]:
-        """The times, candidates and order of preemption."""
+        """The delays, candidates and order of preemption."""
         rng = self.rng
         chosen = [
             ("preemption.delay", 0.9, ["500ms", "500ms", "1s", "2s", "5s"]),
@@ -284,7 +284,7 @@ class ConfigMaker:
         return self._written(shape, guaranteed, {}, is_root=True)
 
     def _guarantee(self, shape: dict[str, Any], found: dict[int, Amounts]) -> Amounts:
-        """The least that the queue's maximum must hold: its guarantee, or its children's."""
+        """The least amount that the queue's maximum must have: its guarantee, or its children's."""
         least: Amounts = {}
         for child in shape["queues"]:
             for name, value in self._guarantee(child, found).items():
@@ -296,7 +296,7 @@ class ConfigMaker:
         return least
 
     def _due(self) -> Amounts:
-        """A guarantee worth preempting for: something of most types."""
+        """A guarantee large enough to preempt for: some of most types."""
         rng = self.rng
         return {
             name: rng.choice([1, 2, 4, 6]) * typical for name, typical in TYPES.items() if rng.random() < 0.85
@@ -372,7 +372,7 @@ def text_of(partitions: list[dict[str, Any]]) -> str:
 
 
 def _of_memory(rng: Random) -> dict[str, str]:
-    """The half-life, the weight, and the hours of usage."""
+    """The half-life, the weight and the hours of a queue."""
     chosen = [
         ("fairshare.half-life", 0.5, ["500ms", "4s", "60s", "60s", "3600s", "off"]),
         ("fairshare.weight", 0.4, ["0", "0.25", "0.5", "1"]),
@@ -384,7 +384,7 @@ def _of_memory(rng: Random) -> dict[str, str]:
 
 
 def _of_reservations(rng: Random) -> dict[str, str]:
-    """The number of reserved nodes, the reserved amounts, and the idle timeout."""
+    """The number of reserved nodes, the exclusive reservation, and the idle timeout."""
     chosen = [
         ("reservation.max.nodes", 0.6, ["1", "2", "3", "9"]),
         ("application.reservation.max.nodes", 0.5, ["0", "1", "2", "9"]),

@@ -13,16 +13,16 @@ SECONDS = (None, 0.0, 0.0, 1.0, 2.5, 10.0, 60.0)
 
 
 class CordonMaker:
-    """Draws the acts of operators from a source of its own."""
+    """Draws the acts of operators from its own random source."""
 
     def __init__(self, seed: int, rms: Sequence[str]) -> None:
-        """Draw if operators do anything in the world."""
+        """Draw whether operators act in the world."""
         self._rng = Random(seed ^ 0x0FE12A)
         self._rms = rms
         self._share = self._rng.choice([0.0, 0.1, 0.3])
 
     def maybe_act(self) -> list[Command]:
-        """Now and then a node is cordoned, drained, or uncordoned."""
+        """Occasionally cordon, drain or uncordon a node."""
         rng = self._rng
         if rng.random() >= self._share:
             return []

@@ -40,7 +40,7 @@ class RmSettings:
         self.predicates = self._policy()
 
     def registration(self) -> Command:
-        """The RM introduces itself."""
+        """The registration of the RM."""
         return register(self._config(), rm=self.rm, extra=self._extra(), predicates=self.predicates)
 
     def reload(self) -> Command:
@@ -65,17 +65,17 @@ class RmSettings:
         return PredicatePolicy(deadline=deadline, fail_mode=fail_mode, judges_victims=judges)
 
     def _extra(self) -> dict[str, str]:
-        """Mostly none, which leaves the former one in force."""
+        """The extra configuration: mostly none, which leaves the former one in force."""
         text = self.rng.choice(["", "", "", "", "true", "false"])
         return {"stateaware-as-fifo": text} if text else {}
 
     def partition(self) -> str:
-        """One of the RM's own, now and then by its full name."""
+        """One of the RM's own partitions, sometimes by its full name."""
         name = self.rng.choice(list(self.makers))
         return name if self.rng.random() < 0.95 else f"[{self.rm}]{name}"
 
     def any_partition(self) -> str:
-        """Sometimes an unknown partition, or another RM's."""
+        """A partition that is sometimes unknown, or another RM's."""
         if self.rng.random() < 0.97:
             return self.partition()
         return self.rng.choice(["third", "[rm0]default", "[rm1]default", "[rm]default"])
@@ -116,7 +116,7 @@ class Crowd:
         return {name: self.rng.choice([2, 3, 4]) * amount for name, amount in TYPES.items()}
 
     def opening(self, fleet: int) -> list[Command]:
-        """A number of nodes at once, and an application for each leaf."""
+        """Add a number of nodes at once, and an application for each leaf."""
         rng = self.rng
         commands: list[Command] = []
         for partition, maker in self.settings.makers.items():
@@ -134,7 +134,7 @@ class Crowd:
         self.queues[partition].setdefault(app_id, queue)
 
     def rush(self, partition: str, now: float, draw: DrawAsk) -> list[Command]:
-        """Some applications use all resources, and then those of another queue ask for theirs."""
+        """Let some applications use all resources, and then those of another queue ask for theirs."""
         rng = self.rng
         name = partition.rpartition("]")[2]
         queues = self.queues[name]
@@ -180,7 +180,7 @@ TIMEOUTS = [2_000, 2_000, 5_000, 5_500, 10_000, 20_000, 20_000, 0, -1, 2**62]
 
 
 def _terms(rng: Random) -> dict[str, str]:
-    """A gang's terms about topology domains, seldom of an unknown level."""
+    """The topology terms of a gang, rarely with an unknown level."""
     tags = {}
     if rng.random() < 0.75:
         kind, level = rng.choice(["required", "preferred"]), rng.choice(["zone", "rack", "rack"])
@@ -208,7 +208,7 @@ class GangMaker:
     def __init__(
         self, rng: Random, shapes: list[Amounts], share: float, topology: Random | None = None
     ) -> None:
-        """No gang yet; members have the RM's shapes of ask. With `topology` some have terms about it."""
+        """Start without a gang; members have the RM's shapes of ask. With `topology` some have terms."""
         self.rng = rng
         self.topology = topology
         self.share = share
@@ -243,13 +243,13 @@ class GangMaker:
         )
 
     def _shape(self) -> Amounts:
-        """A size of member: mostly one that fits somewhere."""
+        """A size of a member, mostly one that fits somewhere."""
         size = self.rng.choice(self.shapes)
         large = any(value > 8 * TYPES[name] for name, value in size.items())
         return {name: value // 100 or 1 for name, value in size.items()} if large else size
 
     def _said_of(self, wanted: Amounts) -> Amounts:
-        """The application's sum of its placeholders; sometimes not quite right."""
+        """The application's sum of its placeholders, which is sometimes wrong."""
         dice = self.rng.random()
         if dice < 0.75:
             return wanted
@@ -267,11 +267,11 @@ class GangMaker:
         return ids[-1] if self.rng.random() < 0.4 else self.rng.choice(ids)
 
     def take_fresh(self) -> tuple[str, str] | None:
-        """The first partition and gang without any placeholder ask yet."""
+        """Take the first gang, with its partition, that has no placeholder ask yet."""
         return self.fresh.pop(0) if self.fresh else None
 
     def placeholders(self, partition: str, app_id: str, draw: Callable[[], Ask]) -> list[Ask]:
-        """The gang's placeholders; seldom one too few or too many."""
+        """The gang's placeholders, rarely with one too few or too many."""
         rng = self.rng
         found = []
         for group in self.plans[partition, app_id]:
@@ -289,7 +289,7 @@ class GangMaker:
         return self._noted(partition, found)
 
     def again(self, partition: str, app_id: str, node_id: str) -> list[Ask]:
-        """A few of the gang's members again, in another size or on a node."""
+        """A few of the gang's members once more, in another size or on a node."""
         rng = self.rng
         known = self.members.get((partition, app_id), [])[-8:]
         return [
@@ -301,7 +301,7 @@ class GangMaker:
         ]
 
     def reals_of(self, partition: str, app_id: str) -> list[str]:
-        """The keys of all real asks that the gang ever had."""
+        """The keys of all real asks of the gang so far."""
         known = self.members.get((partition, app_id), [])
         return [one.key for one in known if not one.placeholder]
 
@@ -317,7 +317,7 @@ class GangMaker:
         return found
 
     def _member(self, app_id: str, group: TaskGroup, ask: Ask, *, placeholder: bool) -> Ask:
-        """An ask as a member of the group; real ones may be smaller, larger or quite different."""
+        """An ask as a member of the group; real ones may be smaller, larger or entirely different."""
         rng = self.rng
         name, size = group.name, dict(group.size)
         dice = rng.random()
@@ -329,7 +329,7 @@ class GangMaker:
             size = dict(rng.choice(self.shapes))
         if rng.random() < 0.04:
             name = rng.choice(["nobody's", "", "g0"])
-        # Placeholders and the real ones after them mostly come without a wish of their own.
+        # Placeholders, and the real asks after them, mostly have no required node.
         own = rng.random() < 0.3
         ask_class = AskClass.of(size, ask.ask_class.required_node if own else None, ask.ask_class.predicate)
         return replace(

@@ -65,7 +65,7 @@ class World:
         self.seed = seed
         self.rng = Random(seed)
         self.now = START
-        # A source of its own: the other draws of a seed are what they are without it.
+        # A random source of its own leaves the other draws of a seed unchanged.
         beside = Random(seed ^ 0x707010)
         has_domains = beside.random() < TOPOLOGY if topology is None else topology
         count = self.rng.choice([1, 1, 2, 3])
@@ -124,11 +124,11 @@ class World:
             self._add(*self.cordons.maybe_act())
         dice = self.rng.random()
         rm = self.rng.choice(self.rms)
-        # More of it the more gangs there are: it takes many asks to fill one.
+        # Gangs are drawn more often the more there are, because filling one takes many asks.
         if dice < 0.22 or self.rng.random() < 0.4 * rm.gangs.share:
             self._add(*self._asks_of(rm))
         elif self.rng.random() < 0.1 * rm.gangs.share:
-            # What is left of a gang goes once its application has been completing for a while.
+            # The rest of a gang is removed once its application has been completing for a while.
             self._add(rm.gang_done(), Tick())
             self.now += self.rng.choice([1.0, 31.0])
             self._add(Tick())
@@ -157,7 +157,7 @@ class World:
             self._add(Tick())
 
     def _asks_of(self, rm: RmMaker) -> list[Command]:
-        """Asks of a gang, or of whoever."""
+        """Asks of a gang, or of any application."""
         gang = self.rng.random() < min(2 * rm.gangs.share, 0.9)
         return (rm.gang_asks(self.now) if gang else []) or [rm.new_asks(self.now)]
 

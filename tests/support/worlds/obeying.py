@@ -1,4 +1,4 @@
-"""RMs that carry out requests at once, and accept everything: as plans assume."""
+"""RMs that carry out requests at once, and accept everything, as plans assume."""
 
 from licorne_core.messages.commands import (
     AnswerPredicates,
@@ -14,7 +14,7 @@ from support.worlds.playing import ASKED
 
 
 def let_happen(driver: Driver, *commands: Command, seconds: float = 0.0) -> list[Effect]:
-    """Hand in commands, and let time pass; all effects, of all RMs, each of which obeys."""
+    """Process commands, and let time pass; returns all effects, of RMs that each obey."""
     told: list[Effect] = []
     replies: list[Command] = []
 

@@ -12,16 +12,16 @@ PRIORITIES = (-3, 0, 1, 7)
 
 
 class OperatorMaker:
-    """Draws holds, priorities and moves, from a source of its own."""
+    """Draws holds, priorities and moves, from its own random source."""
 
     def __init__(self, seed: int, rms: Sequence[RmMaker]) -> None:
-        """Draw if the world has any."""
+        """Draw whether the world has any."""
         self._rng = Random(seed ^ 0x0B5E55)
         self._rms = rms
         self.has_some = self._rng.random() < 0.5
 
     def maybe(self, now: float) -> list[Command]:
-        """Sometimes an operator acts on an application, which may not exist."""
+        """Sometimes an act of an operator on an application, which may not exist."""
         rng = self._rng
         if not self.has_some or rng.random() > 0.2:
             return []

@@ -59,7 +59,7 @@ class Players:
     """A core under the driver, and the RMs of a world."""
 
     def __init__(self, driver: Driver) -> None:
-        """Nobody has registered."""
+        """Start without registrations."""
         self.driver = driver
         self._answers = Answers(driver.scheduler)
         self._confirmations = Confirmations()
@@ -67,12 +67,12 @@ class Players:
         self._work = SavedWork(driver.scheduler)
 
     def step(self, step: Step) -> list[Effect]:
-        """Have the RMs reply, and then carry out a step; all effects."""
+        """Let the RMs reply, and process a step; returns all effects."""
         self.driver.now = step.now
         return [*self.reply(), *self.send(step.command)]
 
     def reply(self) -> list[Effect]:
-        """Let the RMs send their due messages; return all effects."""
+        """Let the RMs send their due messages; returns all effects."""
         return [effect for reply in self.due() for effect in self.send(reply)]
 
     def send(self, command: Command | None) -> list[Effect]:
@@ -82,14 +82,14 @@ class Players:
         return effects
 
     def hear(self, effects: Sequence[Effect]) -> None:
-        """The RMs think about the effects."""
+        """Let the RMs receive the effects."""
         self._answers.hear(effects)
         self._confirmations.hear(effects)
         self._resizes.hear(effects)
         self._work.hear(effects)
 
     def due(self) -> list[Command]:
-        """A step has passed: the due messages of RMs."""
+        """Let a step pass; returns the due messages of RMs."""
         said = [*self._answers.due(), *self._confirmations.due(), *self._resizes.due()]
         return said + self._work.due()
 
@@ -112,13 +112,13 @@ class _Later(Generic[T]):
         self._waiting.append((steps, rm_id, item))
 
     def due(self) -> list[tuple[RmId, T]]:
-        """A step has passed: the due messages."""
+        """Let a step pass; returns the due messages."""
         due = [(rm_id, item) for steps, rm_id, item in self._waiting if steps <= 0]
         self._waiting = [(steps - 1, rm_id, item) for steps, rm_id, item in self._waiting if steps > 0]
         return due
 
     def again(self, what: str) -> str:
-        """Text of the judged object, and of how often it was judged."""
+        """A text for the judged object and the number of its judgements."""
         self._times[what] = self._times.get(what, 0) + 1
         return f"{what} {self._times[what]}"
 
@@ -142,7 +142,7 @@ ANSWERED = (0, 0, 0, 0, 1, 1, 2, 5, None, None)
 
 
 class Answers:
-    """Answers to checks of nodes and of victims; asks of one opinion are judged alike."""
+    """Answers to checks of nodes and of victims; asks of one class are judged alike."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         """Start without checks; the RM's criteria are those of the core's asks."""
@@ -151,7 +151,7 @@ class Answers:
         self._victims: _Later[PreemptionAnswer] = _Later()
 
     def hear(self, effects: Iterable[Effect]) -> None:
-        """Think about the checks among the effects."""
+        """Receive the checks among the effects."""
         for effect in effects:
             if isinstance(effect, PredicatesAsked):
                 for check in effect.checks:
@@ -161,7 +161,7 @@ class Answers:
                     self._weigh(effect.rm_id, question)
 
     def due(self) -> list[Command]:
-        """A step has passed: the due answers, each RM's answers together."""
+        """Let a step pass; returns the due answers, each RM's answers together."""
         nodes, victims = _by_rm(self._nodes.due()), _by_rm(self._victims.due())
         due: list[Command] = [AnswerPredicates(rm_id=rm_id, answers=a) for rm_id, a in nodes.items()]
         return due + [AnswerPreemptions(rm_id=rm_id, answers=a) for rm_id, a in victims.items()]
@@ -227,7 +227,7 @@ class Confirmations:
         self._later: _Later[ReleaseRequest] = _Later()
 
     def hear(self, effects: Iterable[Effect]) -> None:
-        """Consider the requested stops."""
+        """Receive the requested stops."""
         for effect in effects:
             if isinstance(effect, AllocationsReleased):
                 for told in effect.releases:
@@ -235,7 +235,7 @@ class Confirmations:
                         self._consider(effect, told)
 
     def due(self) -> list[Command]:
-        """A step has passed: the due confirmations, each RM's together."""
+        """Let a step pass; returns the due confirmations, each RM's together."""
         return [releases(*requests, rm=rm_id) for rm_id, requests in _by_rm(self._later.due()).items()]
 
     def _consider(self, effect: AllocationsReleased, told: Release) -> None:
@@ -248,7 +248,7 @@ class Confirmations:
             self._later.put(delay, effect.rm_id, request)
 
 
-# Other sizes of asks for which others have to stop
+# Resizes of asks for which victims are stopped
 
 FOR_ASK = "to free up resources to run "
 RESIZED = (0, 0, 1, 1, 2, 5)
@@ -259,7 +259,7 @@ FACTORS = (0.0, 0.5, 0.5, 1.0, 1.0, 2.0)
 
 
 class Resizes:
-    """Resizes of asks for which something has to stop."""
+    """Resizes of asks for which a victim is to be stopped."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         """Start without messages; the RM's requests are those of the core's asks."""
@@ -267,7 +267,7 @@ class Resizes:
         self._later: _Later[Ask] = _Later()
 
     def hear(self, effects: Iterable[Effect]) -> None:
-        """Think about the asks for which something has to stop."""
+        """Receive the asks for which a victim is to be stopped."""
         for effect in effects:
             if isinstance(effect, AllocationsReleased):
                 for message in dict.fromkeys(told.message for told in effect.releases):
@@ -275,7 +275,7 @@ class Resizes:
                         self._consider(effect, message)
 
     def due(self) -> list[Command]:
-        """A step has passed: the due resizes."""
+        """Let a step pass; returns the due resizes."""
         return [asks(ask, rm=rm_id) for rm_id, ask in self._later.due()]
 
     def _consider(self, effect: AllocationsReleased, message: str) -> None:
@@ -330,7 +330,7 @@ class SavedWork:
         self._dropped: _Later[ReleaseRequest] = _Later()
 
     def hear(self, effects: Iterable[Effect]) -> None:
-        """Consider notices, and newly started allocations."""
+        """Receive notices, and newly started allocations."""
         for effect in effects:
             if isinstance(effect, NoticesGiven):
                 for notice in effect.notices:
@@ -339,14 +339,14 @@ class SavedWork:
                 self._save(effect)
 
     def due(self) -> list[Command]:
-        """A step has passed: what is said now."""
+        """Let a step pass; returns the due answers and checkpoints."""
         answers = _by_rm(self._answers.due())
         said: list[Command] = [AnswerNotices(rm_id=rm_id, answers=some) for rm_id, some in answers.items()]
         said += [releases(*some, rm=rm_id) for rm_id, some in _by_rm(self._dropped.due()).items()]
         return said + [asks(ask, rm=rm_id) for rm_id, ask in self._checkpoints.due()]
 
     def _consider(self, effect: NoticesGiven, notice: Notice) -> None:
-        """Answer up to twice; and some asks are dropped for which others were to stop."""
+        """Answer up to twice; and drop some asks for which others were to be stopped."""
         what = self._answers.again(f"{effect.rm_id} {notice.app_id} {notice.key}")
         mood = _number(f"{what} drops")
         if notice.beneficiary_key and mood % 3 == 0:
@@ -361,7 +361,7 @@ class SavedWork:
                 self._answers.put(delay, effect.rm_id, answer)
 
     def _save(self, effect: AllocationsMade) -> None:
-        """Some allocations have a checkpoint after a while, maybe in the future, and some began earlier."""
+        """Give some allocations a checkpoint later, maybe in the future, and others an earlier start."""
         partition = self._scheduler.partitions.get(effect.partition)
         for allocation in effect.allocations if partition else ():
             app = partition.applications.get(allocation.ask.app_id) if partition else None
@@ -380,6 +380,6 @@ class SavedWork:
 
 
 def _as_sent(ask: Ask) -> Ask:
-    """The ask as an RM has it, whose class has no runtime: that is in the tags."""
+    """The ask as an RM has it, whose runtime is in the tags and not in the class."""
     known = ask.ask_class
     return replace(ask, ask_class=AskClass.of(known.resources, known.required_node, known.predicate))

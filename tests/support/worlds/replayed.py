@@ -29,14 +29,14 @@ class Recorder(Scheduler):
         self.sum = hashlib.sha256()
 
     def handle(self, command: Command, now: float) -> list[Effect]:
-        """Handle and record it."""
+        """Process and record the command."""
         self.played.append((command, now))
         effects = super().handle(command, now)
         self.sum.update(repr(effects).encode())
         return effects
 
     def line(self) -> bytes:
-        """All of it as a line of text."""
+        """All commands as one line of text."""
         return base64.b64encode(pickle.dumps((self.played, self.sum.digest())))
 
 
@@ -51,7 +51,7 @@ def played_again(line: bytes) -> bool | None:
         for command, now in played:
             core.handle(command, now)
     except Exception:
-        # Such as a key that is not known, or a decision whose extension is not there.
+        # Such as an unknown key, or a decision of a missing extension.
         return False
     return bool(core.sum.digest() == right)
 

@@ -1,4 +1,4 @@
-"""Draws messages of one RM: nodes, applications, asks, releases, and sometimes nonsense."""
+"""Draws messages of one RM: nodes, applications, asks, releases, and sometimes invalid ones."""
 
 import json
 from dataclasses import replace
@@ -39,7 +39,7 @@ def bare(partition: str) -> str:
 
 
 def some_shape(rng: Random) -> dict[str, int]:
-    """A size of ask; now and then one that fits nowhere."""
+    """A size of ask, occasionally one that fits nowhere."""
     names = [name for name in TYPES if rng.random() < 0.6] or ["vcore"]
     if rng.random() < 0.05:
         return dict.fromkeys(names, rng.choice([0, -1]))
@@ -78,7 +78,7 @@ class RmMaker:
         self.gangs = GangMaker(rng, self.shapes, gangs, topology)
 
     def _predicate(self) -> str | None:
-        """The predicate of an ask: often the same, seldom none."""
+        """The predicate of an ask: often the same, rarely none."""
         if self.settings.predicates is None or self.rng.random() < 0.1:
             return None
         return f"opinion {self.rng.choice([0, 0, 0, 1, len(self.asked)])}"
@@ -96,7 +96,7 @@ class RmMaker:
         return {name: size for name, size in sizes.items() if size or rng.random() < 0.3}
 
     def new_nodes(self) -> UpdateNodes:
-        """Nodes are added; existing ones are refused."""
+        """Add nodes; existing ones are refused."""
         rng = self.rng
         kinds = [NodeAction.CREATE] * 5 + [NodeAction.CREATE_DRAIN]
         partition = self.settings.any_partition()
@@ -115,7 +115,7 @@ class RmMaker:
         )
 
     def change_node(self) -> UpdateNodes:
-        """A node grows, shrinks, drains, returns or is removed."""
+        """Enlarge, shrink, drain, undrain or remove a node."""
         kinds = [
             NodeAction.UPDATE,
             NodeAction.UPDATE,
@@ -131,12 +131,12 @@ class RmMaker:
     # Applications
 
     def _app_id(self, partition: str) -> str:
-        """Mostly a submitted one, even if it was refused."""
+        """An id of an application, mostly a submitted one, even if it was refused."""
         ids = self.submitted.get(bare(partition), [])
         return self.rng.choice(ids) if ids and self.rng.random() < 0.95 else "app-nobody"
 
     def new_apps(self, now: float) -> UpdateApplications:
-        """Applications are submitted; some ids are in use, some queues do not exist."""
+        """Submit applications; some ids are in use, some queues do not exist."""
         rng = self.rng
         partition = self.settings.partition()
         name = bare(partition)
@@ -174,7 +174,7 @@ class RmMaker:
         return tags
 
     def drop_app(self) -> UpdateApplications:
-        """An application is removed with all it has."""
+        """Remove an application with all its asks."""
         partition = self.settings.any_partition()
         return remove_apps(self._app_id(partition), rm=self.rm, partition=partition)
 
@@ -217,14 +217,14 @@ class RmMaker:
         return asks(*wanted, rm=self.rm)
 
     def gang_done(self) -> UpdateAllocations:
-        """All real members of a gang have done their work."""
+        """End all real members of a gang."""
         partition = self.settings.partition()
         app_id = self.gangs.any_of(partition) or "app-nobody"
         keys = self.gangs.reals_of(partition, app_id)[:: self.rng.choice([1, -1, -1])]
         return releases(*(release(app_id, key, partition=partition) for key in keys), rm=self.rm)
 
     def draw(self, partition: str, now: float, app_id: str | None = None) -> Ask:
-        """An ask of an application, by default of any."""
+        """An ask of an application, by default of any one."""
         rng = self.rng
         app_id, key = app_id or self._app_id(partition), f"k{len(self.asked)}"
         if self.asked and rng.random() < 0.05:
@@ -244,7 +244,7 @@ class RmMaker:
         return self.crowd.with_terms(wanted)
 
     def foreign(self) -> UpdateAllocations:
-        """Another scheduler uses a part of a node, or frees it."""
+        """Let another scheduler use a part of a node, or free it."""
         partition, key = self.settings.any_partition(), f"foreign-{self.rng.randint(0, 1)}"
         if self.rng.random() < 0.5:
             return releases(release("", key, partition=partition), rm=self.rm)
@@ -266,7 +266,7 @@ class RmMaker:
         return releases(*gone, rm=self.rm)
 
     def failing(self) -> UpdateAllocations:
-        """Some of the latest keys cannot be run, if they have a node."""
+        """Report that some of the latest allocations cannot be run."""
         partition = self.settings.any_partition()
         keys = dict.fromkeys(self.asked[-self.rng.choice([2, 8, 30]) :])
         why = TerminationType.SCHEDULING_FAILED_ON_RM
@@ -284,13 +284,13 @@ class RmMaker:
         return [BeginReplay(rm_id=RmId(self.rm)), *inside, counts]
 
     def hold(self) -> SetHold:
-        """The server stops scheduling for the RM, or allows it again."""
+        """Stop scheduling for the RM, or allow it again."""
         on = self.rng.random() < 0.4
         return SetHold(rm_id=RmId(self.rm), hold=Hold.OUTBOX_FULL, on=on)
 
 
 def _attributes(rng: Random, topology: Random | None) -> dict[str, str]:
-    """A zone, mostly; and a rack if there are topology domains."""
+    """The attributes of a node: mostly a zone, and a rack if there are topology domains."""
     found = {"zone": rng.choice(["", "a", "b", "b"])}
     if topology is not None:
         found["rack"] = topology.choice(["", "1", "1", "2", "2"])

@@ -1,4 +1,4 @@
-"""Narrows a failing script down to the relevant steps, and prints it.
+"""Reduces a failing script to the relevant steps, and prints it.
 
 Of every command only the unusual parts are printed.
 """
@@ -27,7 +27,7 @@ from support.worlds.playing import Step
 
 
 def shrink(script: Sequence[Step], fails: Callable[[Sequence[Step]], bool]) -> list[Step]:
-    """A small script that still fails: steps are left out, then items and settings in steps."""
+    """A small script that still fails, found by leaving out steps, and then items and settings in steps."""
     smallest = _without_steps(list(script), fails)
     for number in range(len(smallest)):
         smallest = _without_items(smallest, number, fails)
@@ -142,7 +142,7 @@ def _step(step: Step) -> str:
 
 
 def brief(value: Any) -> str:
-    """A value without the fields that are as they mostly are."""
+    """A value without the fields that have their usual value."""
     if isinstance(value, Enum):
         return value.name
     if isinstance(value, AskClass) and value.predicate:
