@@ -1,6 +1,6 @@
-"""A plain, obviously right, sequential scheduler: the expected decisions of the real one, in order.
+"""A plain sequential scheduler: the reference for the decisions of the real one, and for their order.
 
-It gets the same commands as the core. It shares no code with it but the commands.
+It gets the same commands as the core, and shares no other code with it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -79,7 +79,7 @@ class Oracle:
         self.waiting: dict[str, list[tuple[str, str]]] = {}
 
     def runnable(self, name: str) -> bool:
-        """True if decisions are made in the partition at present."""
+        """True if decisions are made in the partition now."""
         rm_id = name[1:].partition("]")[0]
         return not self.holds[rm_id]
 
@@ -136,7 +136,7 @@ class Oracle:
             look_after(partition, now)
 
     def _mark(self, command: RegisterRm) -> None:
-        """Earlier acts of operators count from the beginning, and for later partitions."""
+        """Apply earlier acts of operators, which count from the beginning, and for later partitions."""
         for (name, node_id), cordon in command.marks.get("drains", {}).items():
             terms, record = cordon.drain, CordonRecord()
             if terms is not None:
@@ -225,7 +225,7 @@ class Oracle:
                 (self.holds[rm_id].add if command.on else self.holds[rm_id].discard)(command.hold)
 
     def _answer(self, command: AnswerPredicates | AnswerPreemptions | ExtensionAnswer, now: float) -> None:
-        """Numbers of checks are unique for an RM, so at most one partition has asked."""
+        """Process an answer; numbers of checks are unique for an RM, so at most one partition has asked."""
         if isinstance(command, AnswerNotices):
             for word in command.answers:
                 partition = self._of(command.rm_id, word)
@@ -254,7 +254,7 @@ class Oracle:
             self._reload(command.rm_id, text_of(command), now)
 
     def _end_replay(self, command: EndReplay) -> None:
-        """The hold ends if all items arrived; without a begin a replay is still missing."""
+        """End the hold if all items arrived; without a begin a replay is still missing."""
         arrived = self.replays.pop(command.rm_id, None)
         whole = arrived is not None and (
             command.nodes == sum(len(c.nodes) for c in arrived if isinstance(c, UpdateNodes))
@@ -274,7 +274,7 @@ class Oracle:
             policy=self.policies[rm_id],
             most_assumed=self.most_assumed,
         )
-        # Those of a partition that goes are those of the next one of its name.
+        # The marks of a removed partition apply to the next one of its name.
         partition.cordons = self.cordons.setdefault(f"[{rm_id}]{bare}", {})
         return partition
 
@@ -300,13 +300,13 @@ class Oracle:
                 ask_again(self.partitions[name], now)
             else:
                 partition = self._empty(rm_id, name.partition("]")[2], config)
-                # What was used in a partition that goes counts in the next one of its name.
+                # Usage of a removed partition counts in the next one of its name.
                 partition.memory = self.memories.pop(name, partition.memory)
                 partition.memory.follow(partition.queues, now)
                 self.partitions[name] = partition
 
     def _of(self, rm_id: str, item: Item | Act) -> PartitionOracle | None:
-        """The partition that an item names: bare, or by the full name with the RM's own id."""
+        """The partition that an item names, by its bare name or the full name with the RM's own id."""
         name = item.partition or "default"
         return self.partitions.get(name if name.startswith(f"[{rm_id}]") else f"[{rm_id}]{name}")
 

@@ -102,20 +102,20 @@ class AskRecord:
             self.end_reservation()
 
     def end_reservation(self) -> None:
-        """Release its node and its promise; it may preempt if nobody was stopped so far."""
+        """Release its node and its promise; the ask may preempt again if no victim was stopped so far."""
         kept = self.reservation
         if kept is not None and kept.promised and not kept.has_stopped:
             self.triggered = False
         self.reservation = None
 
     def resize(self, size: Amounts) -> None:
-        """Change its size; of a promise it keeps the part that it still requests."""
+        """Change its size; a promise keeps the part that the ask still requests."""
         self.size = size
         kept = self.reservation
         if kept is not None:
             still = {name: min(size.get(name, 0), value) for name, value in kept.promised.items()}
             promised = {name: value for name, value in still.items() if value}
-            # Another one from then on: what the RM says of the old size means nothing to it.
+            # It is another ask from then on: answers of the RM about the old size do not apply to it.
             self.reservation = replace(kept, promised=promised, idle_since=None, gives_way=False)
             if kept.promised and not (promised or kept.has_stopped):
                 self.triggered = False
@@ -124,12 +124,12 @@ class AskRecord:
 
     @property
     def kind(self) -> Kind:
-        """The key of asks that are tried as one."""
+        """The key of asks that are tried together."""
         return (self.ask_class, self.task_group, self.placeholder)
 
     @property
     def ask_class(self) -> AskClass:
-        """The key of asks that fit alike, and get the same answers of the RM."""
+        """The key of asks that fit alike, and share the answers of the RM."""
         return (tuple(sorted(self.size.items())), self.required_node, self.predicate, self.runs)
 
     @property
@@ -194,7 +194,7 @@ class AllocationRecord:
 
 @dataclass
 class PairRecord:
-    """A real ask that is to take the place of a placeholder: no ask, and no allocation yet.
+    """A real ask that will replace a placeholder: neither an ask nor an allocation yet.
 
     `node_id` is the node on which it is booked, None where it will go to the placeholder's. Until
     it is `linked` the RM has not agreed to the node, and the placeholder was not told to stop.
@@ -224,7 +224,7 @@ class GangRecord:
 
 @dataclass
 class AppRecord:
-    """An application with what it asks for and what it has.
+    """An application with its asks and allocations.
 
     `group` is the one that it counts for, decided when it came. Times are in unix seconds:
     `backs_off_until` is the end of a back-off, `starts_until` that of a start in a state-aware
@@ -272,7 +272,7 @@ class AppRecord:
         self.asks[ask.key] = ask
 
     def refused_in_vain(self, ask: AskRecord, node: "NodeRecord", now: float) -> None:
-        """The RM refuses a node to the ask. After a stop in vain its kind does not preempt for a while."""
+        """Record that the RM refuses a node; after a stop in vain the ask's kind pauses its preemption."""
         kept = ask.reservation
         if kept is not None and kept.promised and kept.cleared == node.node_id:
             lost = self.in_vain.setdefault(ask.kind, VainRecord())
@@ -290,21 +290,21 @@ class AppRecord:
         return self.wishes.setdefault(kind, WishRecord())
 
     def asks_in_order(self) -> list[AskRecord]:
-        """The pending asks in the order of their tries."""
+        """The pending asks in the order of tries."""
         return sorted(self.awake(), key=lambda ask: ask.place)
 
     def awake(self) -> list[AskRecord]:
-        """The pending asks that are tried: the RM has not just failed to run them."""
+        """The pending asks that are tried, without those in a back-off."""
         return [ask for ask in self.asks.values() if ask.rests_until is None]
 
     def wake(self, ask: AskRecord) -> None:
-        """One that has rested for long enough is an ask like any other."""
+        """End the back-off of an ask."""
         del self.asks[ask.key]
         ask.rests_until = None
         self.add(ask)
 
     def priority(self) -> int:
-        """The highest priority it waits with; only for an application with asks."""
+        """The highest priority of its pending asks; only for an application with asks."""
         return max(ask.priority for ask in self.asks.values())
 
     @property
@@ -315,11 +315,11 @@ class AppRecord:
         )
 
     def assumed_keys(self) -> list[str]:
-        """The allocations that the RM has to agree to first."""
+        """The allocations that wait for the RM's acceptance."""
         return [key for key, allocation in self.allocations.items() if allocation.assumed]
 
     def matched_keys(self) -> list[str]:
-        """The real asks for which the RM has to agree to a node first."""
+        """The real asks whose nodes wait for the RM's acceptance."""
         return [key for key, pair in self.pairs.items() if not pair.linked]
 
     def waiting_ask(self, key: str) -> AskRecord:
@@ -327,23 +327,23 @@ class AppRecord:
         return self.pairs[key].ask if key in self.pairs else self.allocations[key].ask
 
     def pair_of(self, placeholder: str) -> PairRecord | None:
-        """The real ask that is to take a placeholder's place."""
+        """The real ask that will replace a placeholder."""
         return next((p for p in self.pairs.values() if p.placeholder == placeholder), None)
 
     def booked(self) -> list[tuple[str, Amounts]]:
-        """Nodes with their bookings, including pairs, which count nowhere else."""
+        """The nodes with their bookings, including pairs, which count nowhere else."""
         own = [(one.node_id, one.ask.size) for one in self.allocations.values()]
         pairs = ((pair.node_id, pair.ask.size) for pair in self.pairs.values())
         return own + [(node_id, size) for node_id, size in pairs if node_id is not None]
 
     def trackers(self) -> list[tuple[str, str]]:
-        """The trackers in which it counts: its user's, and its group's if it has one."""
+        """The trackers in which it counts: its user's, and its group's if there is one."""
         return [("user", self.user), *([("group", self.group)] if self.group else [])]
 
 
 @dataclass(eq=False)
 class NodeRecord:
-    """A node and what other schedulers run on it; our allocations stand with the applications.
+    """A node and its foreign allocations; our allocations are in the applications.
 
     `told` differs after every change that the RM knows of; till then `results` hold, empty for
     «accepted», of asks of a class that are to be allocated, or (False) to have it reserved.
@@ -369,7 +369,7 @@ class NodeRecord:
         return self.wanted and self.cordon is None
 
     def changed(self, *, narrowed: bool = True) -> None:
-        """The RM changed something here; not `narrowed` if something merely went."""
+        """Record a change by the RM; not `narrowed` if something was only removed."""
         self.told += 1
         self.narrowed += narrowed
         self.results.clear()

@@ -1,4 +1,4 @@
-"""Budgets over RMs: usage, added up from the records each time, and fixed members."""
+"""Budgets over RMs: usage, summed from the records each time, and their members."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -36,7 +36,7 @@ class Budgets:
         self._names: dict[tuple[str, str], list[str]] = {}
 
     def take(self, command: SetBudgets | SetBudgetSlices) -> None:
-        """Other budgets, or other slices of one."""
+        """Set other budgets, or other slices of one."""
         self._names.clear()
         if isinstance(command, SetBudgets):
             self.budgets = {budget.name: budget for budget in command.budgets}

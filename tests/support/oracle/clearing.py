@@ -59,7 +59,7 @@ def _gives_way(ask: AskRecord, one: AllocationRecord) -> bool:
 def _rank_there(
     ask: AskRecord, app: AppRecord, together: list[AllocationRecord], step: int
 ) -> tuple[object, ...]:
-    """Steps first, the highest before all; then by kind, priority, youth, size."""
+    """The order of victims: steps first, the highest before all; then kind, priority, youth and size."""
     asks = [one.ask for one in together]
     kind = max(2 if one.terms.originator else 0 if one.terms.itself else 1 for one in asks)
     shared = sum(one.size.get(name, 0) for one in asks for name in ask.size)

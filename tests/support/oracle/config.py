@@ -19,7 +19,7 @@ NOT_INHERITED = ("priority.policy", "priority.offset", "preemption.policy", "fai
 
 @lru_cache(maxsize=256)
 def partitions_of(text: str) -> dict[str, dict[str, Any]]:
-    """The partitions of a configuration by name, in order; to be read, not changed."""
+    """The partitions of a configuration by name, in order; callers must not change them."""
     return {part["name"]: part for part in yaml.load(text, Loader=yaml.CSafeLoader)["partitions"]}
 
 
@@ -67,7 +67,7 @@ def creates_queues(partition: dict[str, Any]) -> bool:
 
 
 def tagged_amounts(tags: dict[str, str], name: str) -> Amounts:
-    """The amounts that an application's tag holds (spec § 3.13), none if all are zero."""
+    """The amounts in an application's tag (spec § 3.13), none if all are zero."""
     resources = json.loads(tags.get(name, "{}")).get("resources", {})
     found = {what: int(entry["value"]) for what, entry in resources.items()}
     return found if any(found.values()) else {}
@@ -113,7 +113,7 @@ def _record(written: dict[str, Any], path: str, properties: dict[str, str]) -> Q
 
 
 def _promised(guaranteed: Amounts) -> Amounts:
-    """A guarantee of nothing but zeros is none; a maximum of zeros forbids those types (§ 4.6)."""
+    """The guarantee in force; one of zeros only counts as none (§ 4.6)."""
     return guaranteed if any(guaranteed.values()) else {}
 
 

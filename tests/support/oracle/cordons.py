@@ -12,7 +12,7 @@ FOR_DRAIN = "preempting allocations to drain node: "
 
 
 def act(partition: PartitionOracle, command: SetNodeSchedulable | DrainNode, now: float) -> None:
-    """Carry out the act; of a removed node a cordon can end, and nothing else."""
+    """Carry out the act; a cordon of a removed node can only end."""
     node = partition.nodes.get(command.node_id)
     if isinstance(command, DrainNode):
         if node is not None:
@@ -30,7 +30,7 @@ def act(partition: PartitionOracle, command: SetNodeSchedulable | DrainNode, now
 
 
 def _cordon(partition: PartitionOracle, node: NodeRecord, cordon: CordonRecord) -> None:
-    """Only asks that require the node are placed on it, and it is reserved for no others."""
+    """Cordon a node: only asks that require it are placed there, and it is reserved for no others."""
     if node.cordon is None:
         for app, key in partition.assumed_on(node):
             if app.waiting_ask(key).required_node is None:
@@ -52,7 +52,7 @@ def _set(partition: PartitionOracle, node: NodeRecord, cordon: CordonRecord | No
 
 
 def drain(partition: PartitionOracle, node_id: str, now: float) -> None:
-    """Stop the due allocations: each of those at the start has its time until the deadline.
+    """Stop the due allocations: each of the initial ones has its time until the deadline.
 
     For each that has ended by itself one less has to be stopped.
     """
@@ -90,7 +90,7 @@ def _may_go(one: AllocationRecord) -> bool:
 
 
 def _place(app: AppRecord, one: AllocationRecord) -> tuple[object, ...]:
-    """Placeholders first, the willing before the unwilling, low priority, the youngest."""
+    """The order of stops: placeholders, opted-in ones, low priority, the youngest."""
     ask = one.ask
     spared = 2 * (not ask.terms.itself) + ask.terms.originator
     return (not ask.placeholder, spared, ask.priority, -ask.created, app.app_id, ask.key)

@@ -1,4 +1,4 @@
-"""Topology domains, and packings of a gang in one: by brute force, all are tried."""
+"""Topology domains, and packings of a gang in one, by exhaustive search."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ Domain = tuple[int, tuple[str, ...]]
 
 
 def levels_of(properties: dict[str, str]) -> list[str]:
-    """The levels that are configured for root, the widest first."""
+    """The configured levels of root, the widest first."""
     written = properties.get("topology.levels", "")
     return [name.strip() for name in written.split(",")] if written else []
 
@@ -24,20 +24,20 @@ def levels_in(look: Look) -> list[str]:
 
 
 def depth_of(levels: list[str], level: str) -> int:
-    """The number of levels above it, 0 for all nodes; -1 for an unconfigured one."""
+    """The number of levels above it: 0 for all nodes, -1 for an unconfigured level."""
     if not level:
         return 0
     return levels.index(level) + 1 if level in levels else -1
 
 
 def domain_of(levels: list[str], node: NodeRecord, depth: int) -> Domain | None:
-    """The domain that the node is in; None without the attribute of that level."""
+    """The domain of the node, or None without the attribute of that level."""
     path = tuple(node.attributes.get(level, "") for level in levels[:depth])
     return (depth, path) if not depth or path[-1] else None
 
 
 def nodes_in(look: Look, domain: Domain) -> list[NodeRecord]:
-    """The nodes that are in the domain, in order."""
+    """The nodes in the domain, in order."""
     levels = levels_in(look)
     inside = [node for node in look.nodes.values() if domain_of(levels, node, domain[0]) == domain]
     return sorted(inside, key=lambda node: node_key(look, node))
@@ -53,7 +53,7 @@ def domains_at(look: Look, depth: int) -> list[Domain]:
 
 
 def slots(look: Look, node: NodeRecord, ask: AskRecord) -> int:
-    """Number of asks of this shape that the node has room for now."""
+    """The number of asks of this shape for which the node has room now."""
     if not takes(look, node, ask) or (ask.predicate is not None and refused(node, ask, allocate=False)):
         return 0
     kept = {} if ask.required_node is not None else look.usage.kept_on.get(node.node_id, {})
@@ -64,7 +64,7 @@ def slots(look: Look, node: NodeRecord, ask: AskRecord) -> int:
 def first_packing(
     rooms: int, wanted: tuple[int, ...], holds: Callable[[int, Sequence[int]], bool]
 ) -> list[tuple[int, ...]] | None:
-    """Numbers for each room, as many of the first kind as possible in the first room, and so on."""
+    """Numbers for each room, with as many of the first kind as possible in the first room, and so on."""
     dead: set[tuple[int, tuple[int, ...]]] = set()
 
     def fillings(room: int, left: tuple[int, ...], chosen: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
@@ -124,7 +124,7 @@ class Gang:
         return sum(self.slots_on(node, kind) for node in self.nodes_in(domain))
 
     def all_slots(self, domain: Domain) -> int:
-        """Slots of all kinds, each for itself."""
+        """The slots of all kinds, each separately."""
         return sum(self.slots_in(domain, kind) for kind in range(len(self.kinds)))
 
     def holds(self, node: NodeRecord, kinds: Sequence[int], numbers: Sequence[int]) -> bool:
@@ -180,7 +180,7 @@ class Gang:
         ]
 
     def in_domain(self, domain: Domain) -> list[tuple[int, NodeRecord, int]] | None:
-        """Places of all members in the domain, slices whole."""
+        """Places of all members in the domain, with slices kept whole."""
         if not self.size:
             return self.on_nodes(domain, {kind: number for kind, (_, number) in enumerate(self.kinds)})
         slices = list(self._slices(domain))
@@ -213,7 +213,7 @@ class Gang:
             yield from [(kind, left, 1)] if left else []
 
     def _rooms(self, domain: Domain) -> list[Domain]:
-        """The domains for slices inside of the domain, or itself where it is inside of one."""
+        """The domains for slices inside of the domain, or the domain itself where it is inside of one."""
         depth, path = domain
         if self.slice_depth <= depth:
             return [domain] if path[self.slice_depth - 1] else []

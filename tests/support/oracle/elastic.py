@@ -10,7 +10,7 @@ from support.oracle.books import VICTIMS, AllocationRecord, AppRecord, AskRecord
 
 
 class Elastic(NamedTuple):
-    """An application's terms of its size, in members; `most` 0 for any."""
+    """An application's elastic terms, in members; `most` 0 means no maximum."""
 
     least: int
     most: int
@@ -18,12 +18,12 @@ class Elastic(NamedTuple):
 
     @property
     def of_units(self) -> tuple[int, int]:
-        """Minimum and step."""
+        """The minimum and the step."""
         return self.least, self.step
 
 
 def elastic_of(tags: dict[str, str]) -> Elastic | None:
-    """The terms in the tags; worlds write no contradictions."""
+    """The terms in the tags; worlds have no contradictions."""
     least, most, step = (int(tags.get(f"licorne/gang-{name}", "0")) for name in ("min", "max", "step"))
     return Elastic(least, most, step or 1) if least else None
 
@@ -34,22 +34,22 @@ def is_member(app: AppRecord, ask: AskRecord) -> bool:
 
 
 def members(app: AppRecord) -> list[AllocationRecord]:
-    """Its members on nodes, in the order of booking."""
+    """The members on nodes, in the order of booking."""
     return [one for one in app.allocations.values() if is_member(app, one.ask)]
 
 
 def staying(app: AppRecord) -> list[AllocationRecord]:
-    """Those of them that are no victims."""
+    """The members that are no victims."""
     return [one for one in members(app) if one.state not in VICTIMS]
 
 
 def grows(app: AppRecord) -> bool:
-    """True if it has its minimum, so that all further members are growth."""
+    """True if the gang has its minimum, so that all further members are growth."""
     return app.elastic is not None and len(staying(app)) >= app.elastic.least
 
 
 def wanted(app: AppRecord) -> int:
-    """The number of members to place together next: those missing from the minimum, or from a step.
+    """The number of members to place together next: those missing in the minimum, or in a step.
 
     0 if there would be too many then, with those that are being stopped.
     """
@@ -62,7 +62,7 @@ def wanted(app: AppRecord) -> int:
 
 
 def next_asks(app: AppRecord) -> list[AskRecord]:
-    """The asks to place together next, as far as they have arrived."""
+    """The asks to place together next, as far as they were submitted."""
     return [ask for ask in app.asks_in_order() if is_member(app, ask)][: wanted(app)]
 
 

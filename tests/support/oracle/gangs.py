@@ -32,7 +32,7 @@ class Counts(NamedTuple):
 
     @property
     def open(self) -> int:
-        """Those that a real ask may still replace, or is replacing."""
+        """The placeholders that a real ask may still replace, or is replacing."""
         return self.taken - self.replaced - self.timed_out
 
 
@@ -48,7 +48,7 @@ def task_groups(app: AppRecord) -> dict[str, Counts]:
 
 
 def is_replaceable(app: AppRecord, ask: AskRecord) -> bool:
-    """True if a real ask has to wait for a placeholder's place (spec § 6.4)."""
+    """True if a real ask has to replace a placeholder (spec § 6.4)."""
     return not ask.placeholder and counts(app, ask.task_group).open > 0
 
 
@@ -58,7 +58,7 @@ def to_be_tried(app: AppRecord) -> list[AskRecord]:
 
 
 def free_placeholders(app: AppRecord, task_group: str) -> list[str]:
-    """The task group's placeholders that a real ask may replace, the first to arrive first."""
+    """The task group's placeholders that a real ask may replace, the earliest first."""
     free = [
         allocation.ask
         for key, allocation in app.allocations.items()
@@ -70,7 +70,7 @@ def free_placeholders(app: AppRecord, task_group: str) -> list[str]:
 
 
 def booked_placeholders(app: AppRecord) -> list[AllocationRecord]:
-    """All placeholders that are on a node, in the order of their booking."""
+    """All placeholders on nodes, in the order of their booking."""
     return [one for one in app.allocations.values() if one.ask.placeholder]
 
 
@@ -87,7 +87,7 @@ def covers(app: AppRecord) -> bool:
 
 
 def seconds_left(milliseconds: int, tags: dict[str, str], now: float) -> float:
-    """How long placeholders wait, from an application's timeout and its own age (spec § 5.4)."""
+    """The remaining time of placeholders, from an application's timeout and its own age (spec § 5.4)."""
     seconds = milliseconds / 1000
     if milliseconds <= 0 or milliseconds * 1_000_000 > MOST_NANOSECONDS:
         seconds = DEFAULT_TIMEOUT
@@ -103,7 +103,7 @@ def fits_below(limits: list[Amounts], wanted: Amounts) -> bool:
 
 
 def end_of(ask: AskRecord, fate: str) -> None:
-    """A placeholder has ended, or was asked to stop: its outcome is final."""
+    """Record the final outcome of a placeholder that has ended, or was asked to stop."""
     if ask.placeholder and not ask.fate:
         ask.fate = fate
 

@@ -28,7 +28,7 @@ STOPPING_COMPLETE = "releasing placeholders on app complete"
 
 
 def run(partition: PartitionOracle, app: AppRecord) -> None:
-    """A real allocation was made, or all placeholders are there."""
+    """Let an application run: a real allocation was made, or all placeholders exist."""
     app.state = "Running"
     partition.timers.cancel(("complete", app.app_id))
 
@@ -53,7 +53,7 @@ def note_start(partition: PartitionOracle, app: AppRecord, now: float) -> None:
 def note_placeholder(
     partition: PartitionOracle, app: AppRecord, now: float, *, decided: bool = False
 ) -> None:
-    """A placeholder is on its node: its time begins, and the gang may be complete (§§ 6.3, 6.7).
+    """A placeholder is on its node: its timeout begins, and the gang may be complete (§§ 6.3, 6.7).
 
     In a state-aware leaf the application starts when its gang is complete. Before that it may go on
     as the oldest accepted one.
@@ -68,7 +68,7 @@ def note_placeholder(
         run(partition, app)
 
 
-# What ends
+# Ends
 
 
 def drop_ask(app: AppRecord, key: str) -> None:
@@ -79,7 +79,7 @@ def drop_ask(app: AppRecord, key: str) -> None:
 def end_allocation(
     partition: PartitionOracle, app: AppRecord, key: str, now: float, gone: NodeRecord | None = None
 ) -> None:
-    """End an allocation, maybe with its node. Its replacement is placed, or waits again."""
+    """End an allocation, perhaps with its node. Its replacement is placed, or is pending again."""
     allocation = app.allocations[key]
     pair = app.pair_of(key)
     if pair is not None and not pair.linked:
@@ -98,7 +98,7 @@ def end_allocation(
 def _note_place(
     partition: PartitionOracle, app: AppRecord, ask: AskRecord, node: NodeRecord | None, now: float
 ) -> None:
-    """The next one of its task group may have the place of a member that went with its node."""
+    """Let the next ask of its task group have the place of a member that was lost with its node."""
     root, leaf = partition.queues["root"], partition.queues[app.queue]
     place = None if node is None else note_lost(app, ask, node, levels_of(root.properties))
     if place is not None:
@@ -110,7 +110,7 @@ def _note_place(
 def _take_place(
     partition: PartitionOracle, app: AppRecord, key: str, gone: AllocationRecord, now: float
 ) -> None:
-    """Place the real ask instead of a placeholder, unless its node is gone."""
+    """Place the real ask instead of a placeholder, unless its node was removed."""
     pair = app.pairs.pop(key)
     node_id = gone.node_id if pair.node_id is None else pair.node_id
     if node_id not in partition.nodes:
@@ -127,7 +127,7 @@ def _take_place(
 
 
 def settle(partition: PartitionOracle, app: AppRecord, now: float, *, real: bool) -> None:
-    """Something of the application has ended: a real allocation, or an ask or a placeholder."""
+    """Handle an end in the application: of a real allocation, an ask or a placeholder."""
     if not has_time(app):
         partition.timers.cancel(("placeholders", app.app_id))
     waiting = app.asks or app.pairs or app.assumed_keys()
@@ -148,7 +148,7 @@ def settle(partition: PartitionOracle, app: AppRecord, now: float, *, real: bool
 
 
 def leave(partition: PartitionOracle, app: AppRecord, now: float) -> None:
-    """Forget an application that has nothing any more."""
+    """Remove an application without any remaining object."""
     partition.places = [place for place in partition.places if place.app is not app]
     del partition.apps[app.app_id]
     partition.timers.cancel(("complete", app.app_id))
@@ -174,7 +174,7 @@ def remove(partition: PartitionOracle, app_id: str, now: float) -> None:
     leave(partition, app, now)
 
 
-# Stops that are requested of the RM
+# Stops requested from the RM
 
 
 def stop(
@@ -212,7 +212,7 @@ def _stop_placeholders(partition: PartitionOracle, app: AppRecord, message: str)
 
 
 def placeholders_overdue(partition: PartitionOracle, app: AppRecord, now: float) -> None:
-    """The placeholders have waited long enough (spec § 6.8)."""
+    """Handle the timeout of placeholders (spec § 6.8)."""
     if app.state == "Accepted":
         app.state = "Failing" if app.gang.hard else "Resuming"
         app.starts_until = None
@@ -228,7 +228,7 @@ def placeholders_overdue(partition: PartitionOracle, app: AppRecord, now: float)
 
 
 def _drop_and_tell(partition: PartitionOracle, app: AppRecord, *, reals: bool) -> None:
-    """Drop asks, in their order: all placeholders that are on no node, or everything."""
+    """Drop asks in their order: placeholders without a node, or all."""
     for key in [*app.assumed_keys(), *app.matched_keys()]:
         if reals or app.waiting_ask(key).placeholder:
             partition.put_back(app, key)
@@ -252,7 +252,7 @@ def cut(partition: PartitionOracle, app: AppRecord, key: str) -> None:
 
 
 def completing_is_over(partition: PartitionOracle, app: AppRecord, now: float) -> None:
-    """An application has been completing for long enough; placeholders go first (spec § 6.9)."""
+    """Handle the end of the completing time; placeholders are ended first (spec § 6.9)."""
     _stop_placeholders(partition, app, STOPPING_COMPLETE)
     if not app.allocations:
         leave(partition, app, now)

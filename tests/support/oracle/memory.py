@@ -1,4 +1,4 @@
-"""Usage over time: every interval with the amounts in use, added up for each decision."""
+"""Usage over time: every interval with the amounts in use, summed for each decision."""
 
 from copy import copy
 from math import floor, log
@@ -15,7 +15,7 @@ MONDAY = 4 * 86400
 
 
 class Stretch(NamedTuple):
-    """An owner had these amounts from one time to another, in unix seconds."""
+    """The amounts of an owner from one time to another, in unix seconds."""
 
     begin: float
     end: float
@@ -29,7 +29,7 @@ class Account:
     """
 
     def __init__(self, half_life: float, now: float) -> None:
-        """Nothing was used."""
+        """Start without usage."""
         self.half_life = half_life
         self.begin = now
         self.opening: dict[str, float] = {}
@@ -37,7 +37,7 @@ class Account:
         self.former: Account | None = None
 
     def decayed(self, time: float) -> dict[str, float]:
-        """Amounts times seconds, each half as much for every half-life that has passed since."""
+        """Amounts times seconds, halved for every half-life that has passed since."""
         if self.former is not None and time < self.begin:
             return self.former.decayed(time)
         sums = {
@@ -56,7 +56,7 @@ class Account:
         return sums
 
     def start_over(self, half_life: float, now: float) -> None:
-        """Another half-life holds from now on."""
+        """Use another half-life from now on."""
         if half_life != self.half_life:
             self.former = copy(self)
             self.opening, self.begin = self.decayed(now), now
@@ -64,16 +64,16 @@ class Account:
 
 
 class Memory:
-    """All that one partition remembers of usage."""
+    """The usage that one partition remembers."""
 
     def __init__(self) -> None:
-        """Nothing."""
+        """Start without usage."""
         self.time: float | None = None
         self.accounts: dict[Owner, Account] = {}
         self.hours: dict[tuple[str, str, str], list[Stretch]] = {}
 
     def advance(self, queues: dict[str, QueueRecord], apps: dict[str, AppRecord], now: float) -> None:
-        """The present usage has lasted since the last call, if a queue has a half-life or a budget."""
+        """Extend the present usage to now, if a queue has a half-life or a budget."""
         last, self.time = self.time, now
         if not any(queue.half_life or budgets(queue) for queue in queues.values()):
             return
@@ -160,7 +160,7 @@ def _in_use(apps: dict[str, AppRecord], path: str, user: str) -> Amounts:
 
 
 def _half_life(queues: dict[str, QueueRecord], path: str, user: str) -> float:
-    """The half-life of an owner, which is its parent's for a queue; 0 for none."""
+    """The half-life of an owner, which for a queue is its parent's; 0 for none."""
     if user:
         leaf = queues[path]
         return leaf.half_life if leaf.is_leaf and leaf.app_order == "fair" else 0.0
@@ -169,7 +169,7 @@ def _half_life(queues: dict[str, QueueRecord], path: str, user: str) -> float:
 
 
 def budgets(queue: QueueRecord) -> list[tuple[str, str, int]]:
-    """Resource, window and hours of each budget of the queue itself."""
+    """The resource, window and hours of each budget of the queue itself."""
     found = []
     for key, text in queue.properties.items():
         if key.startswith("budget."):

@@ -31,7 +31,7 @@ def timer_of(app: AppRecord, key: str) -> Timer:
 
 
 def noticed_units(partition: PartitionOracle, victims: Sequence[tuple[str, str]]) -> list[NoticedUnit]:
-    """The unit of each victim: a step of an elastic gang, all of it with its minimum, or the victim alone."""
+    """The unit of each victim: a step of an elastic gang, the gang with its minimum, or the victim alone."""
     found = {victim: NoticedUnit() for victim in victims}
     for app_id in dict.fromkeys(app_id for app_id, _ in victims):
         app = partition.apps[app_id]
@@ -48,7 +48,7 @@ def noticed_units(partition: PartitionOracle, victims: Sequence[tuple[str, str]]
 def stop_victim(
     partition: PartitionOracle, app: AppRecord, key: str, message: str, now: float, unit: NoticedUnit
 ) -> None:
-    """Stop a victim, or give it notice if its queue has one."""
+    """Stop a victim, or give it a notice if its queue has one."""
     one = app.allocations[key]
     notice = seconds(partition.queues[app.queue].properties.get("preemption.notice", "0s"))
     if not notice or one.state != ALLOCATED:
@@ -78,7 +78,7 @@ def _stop_now(partition: PartitionOracle, app: AppRecord, key: str, message: str
 
 
 def look_after(partition: PartitionOracle, now: float) -> None:
-    """Some victims are not needed any more: decide at once whether they are spared."""
+    """Some victims are no longer needed: decide at once whether they are spared."""
     for app in partition.apps.values():
         for key, one in app.allocations.items():
             if one.state == NOTICED and not _is_counted_on(partition, one) and not one.is_let_go:
@@ -156,7 +156,7 @@ def ask_again_for(partition: PartitionOracle, ask: AskRecord, now: float) -> Non
 
 
 def take_word_of_notice(partition: PartitionOracle, answer: NoticeAnswer, now: float) -> None:
-    """The RM answers that a victim is ready, or when it will be; the latter counts once."""
+    """Process an answer of the RM: a victim is ready, or will be at a time, which counts once."""
     app = partition.apps.get(answer.app_id)
     one = None if app is None else app.allocations.get(answer.key)
     if app is None or one is None or one.notice is None:
@@ -182,7 +182,7 @@ def note_checkpoint(one: AllocationRecord, ask: Ask, now: float) -> None:
 
 
 def count_on(partition: PartitionOracle, before: AllocationRecord, after: AllocationRecord) -> None:
-    """An allocation has another size: its beneficiary still needs it."""
+    """Record another size of an allocation, which its beneficiary still needs."""
     after.notice, after.checkpoint, after.is_let_go = before.notice, before.checkpoint, before.is_let_go
     after.began = before.began
     asks: list[AskRecord] = [ask for _, ask in partition.reserved_asks()]

@@ -11,7 +11,7 @@ from support.oracle.usage import Usage, group_of, limit_for
 
 
 def hold(partition: PartitionOracle, command: HoldApplication) -> None:
-    """No ask of it is tried, and no node reserved for it, until it is resumed."""
+    """Hold the application: its asks are not tried, and no node is reserved for them."""
     app = partition.apps.get(command.app_id)
     if app is None or app.state == "Failing":
         return
@@ -27,7 +27,7 @@ def _give_up_reservations(app: AppRecord) -> None:
 
 
 def change(partition: PartitionOracle, command: ChangeApplication, now: float) -> None:
-    """Both or neither: if the queue refuses it, its priority is unchanged as well."""
+    """Change queue and priority, or neither if the queue refuses the application."""
     app = partition.apps.get(command.app_id)
     if app is None or app.state == "Failing":
         return
@@ -45,7 +45,7 @@ def change(partition: PartitionOracle, command: ChangeApplication, now: float) -
 
 
 def _give_priority(partition: PartitionOracle, app: AppRecord, now: float) -> None:
-    """A pending ask becomes another one in its place; all that is on a node just counts otherwise."""
+    """Set the priority: a pending ask becomes another ask at its place, and bookings count by it."""
     asks = [*app.asks.values(), *(one.ask for one in app.allocations.values())]
     asks += [pair.ask for pair in app.pairs.values()]
     for ask in sorted(asks, key=lambda ask: ask.place):
@@ -58,7 +58,7 @@ def _give_priority(partition: PartitionOracle, app: AppRecord, now: float) -> No
 
 
 def _takes(partition: PartitionOracle, app: AppRecord, leaf: QueueRecord | None) -> bool:
-    """True if it has nothing, and the leaf would accept it as a new application.
+    """True if the leaf accepts the application, which has no allocation, like a new one.
 
     A running one must not exceed the maximum there.
     """
@@ -92,7 +92,7 @@ def _runs_too_many(partition: PartitionOracle, app: AppRecord, above: list[Queue
 
 
 def _move(partition: PartitionOracle, app: AppRecord, path: str, now: float) -> None:
-    """Move it to the other leaf, where it waits as before."""
+    """Move the application to the other leaf, where it waits as before."""
     before, app.queue = app.queue, path
     _give_up_reservations(app)
     app.wishes, app.in_vain = {}, {}

@@ -20,7 +20,7 @@ class MustAsk(Protocol):
     """True if the RM has to agree before the node is used by, or reserved for, the ask."""
 
     def __call__(self, ask: AskRecord, node: NodeRecord, *, allocate: bool) -> bool:
-        """Return whether to ask."""
+        """Whether the RM must be asked."""
         ...
 
 
@@ -77,7 +77,7 @@ Runtime = Callable[[AppRecord], float]
 def apps_in_order(
     look: Look, path: str = "root", *, newcomers: bool = False, runtime: Runtime | None = None
 ) -> Iterator[AppRecord]:
-    """Applications with pending asks below a queue, in the order in which they are asked.
+    """Applications with pending asks below a queue, in the order of tries.
 
     With `newcomers` those too that a state-aware or strict leaf does not let in yet. With `runtime` those
     of fifo leaves are in the order of that.
@@ -111,7 +111,7 @@ def queue_key(look: Look, path: str, priority_first: bool) -> tuple[Any, ...]:
 
 
 def _fair(look: Look, path: str) -> float:
-    """Decayed usage by share and weight; infinite for weight 0."""
+    """The decayed usage by share and weight; infinite for weight 0."""
     weight = look.queues[path].weight
     return look.memory.share(path, "", _due(look, path), look.now) / weight if weight else inf
 
@@ -121,7 +121,7 @@ def _due(look: Look, path: str) -> Amounts:
 
 
 def shares_of(look: Look, path: str) -> list[float]:
-    """The queue's usage relative to its share, the largest first, of all types in use."""
+    """The queue's usage divided by its share, the largest first, of all used types."""
     return _parts(look.usage.allocated[path], _due(look, path))
 
 
@@ -175,7 +175,7 @@ def user_key(look: Look, first: AppRecord, leaf: QueueRecord) -> tuple[Any, ...]
 
 
 def _without_newcomers(apps: list[AppRecord]) -> list[AppRecord]:
-    """All but those accepted; of these the oldest, unless another is still starting."""
+    """The accepted applications; of the others the oldest, unless another is still starting."""
     accepted = [app for app in apps if app.state == "Accepted" and not app.held]
     if any(app.starts_until is not None for app in apps):
         let_in = []
@@ -208,7 +208,7 @@ def _key_of(look: Look, app: AppRecord, leaf: QueueRecord) -> tuple[Any, ...]:
 
 
 def _fair_usage(look: Look, app: AppRecord, leaf: QueueRecord) -> list[float]:
-    """Shares of the leaf's guarantee, or the amount itself without one, largest first."""
+    """The shares of the leaf's guarantee, or without one the amounts themselves, the largest first."""
     shares = []
     for name, used in look.usage.app_allocated[app.app_id].items():
         due = leaf.guaranteed.get(name, 0)
@@ -240,7 +240,7 @@ def node_key(look: Look, node: NodeRecord) -> tuple[float | list[float], float, 
 
 
 def _steps(look: Look, node: NodeRecord, names: tuple[str, ...]) -> float:
-    """Sixteenths of the node's group that are taken, of the type of which least is left, rounded up."""
+    """The sixteenths of the node's group that are used, of the scarcest type, rounded up."""
     if not node.attributes.get(names[-1]):
         return inf
     group = [
@@ -269,7 +269,7 @@ def _fullness(look: Look, node: NodeRecord) -> float:
 
 
 def fit_key(look: Look, node: NodeRecord, size: Amounts) -> tuple[float, float | list[float], float, str]:
-    """How little is missing on the node for these amounts (spec § 8.5), then the node order."""
+    """The missing amount on the node (spec § 8.5), then the node order."""
     available = look.usage.available[node.node_id]
     score = 0.0
     for name, wanted in sorted(size.items()):

@@ -47,7 +47,7 @@ class Timers:
         self._due.pop(name, None)
 
     def take(self, now: float) -> Name | None:
-        """The name that is due first, and was given its deadline first; it is due no more."""
+        """The name that is due first, and was set first; its deadline ends."""
         first = min(self._due, key=lambda name: self._due[name], default=None)
         if first is None or self._due[first][0] > now:
             return None
@@ -56,7 +56,7 @@ class Timers:
 
 
 def look_again(partition: "PartitionOracle", node: NodeRecord, now: float) -> None:
-    """Something may have to be stopped on a drained node."""
+    """Plan a check of a drained node, where an allocation may have to be stopped."""
     if node.cordon is not None and node.cordon.drains and node.cordon.deadline is not None:
         partition.timers.set(("drain", node.node_id), now)
 
@@ -249,7 +249,7 @@ class PartitionOracle:
         leaf.max_apps = brought.max_apps or template.max_apps
 
     def _follow_tags(self, leaf: QueueRecord, tags: dict[str, str]) -> None:
-        """The sizes in an application's tags apply to a dynamic leaf from now on (§ 3.13)."""
+        """Apply the sizes in an application's tags to a dynamic leaf from now on (§ 3.13)."""
         if leaf.managed:
             return
         brought = replace(leaf.brought or QueueRecord(leaf.path, is_leaf=True))
@@ -259,7 +259,7 @@ class PartitionOracle:
         leaf.brought = brought
         self._follow_template(leaf)
 
-    # What is booked
+    # Bookings
 
     def book(
         self,
@@ -270,18 +270,18 @@ class PartitionOracle:
         requested: float,
         started: float,
     ) -> None:
-        """Put an ask on a node; the last one booked is the last of its application."""
+        """Put an ask on a node; the last booking is the last of its application."""
         self.bookings += 1
         app.allocations.pop(ask.key, None)
         app.allocations[ask.key] = AllocationRecord(ask, node_id, state, self.bookings, requested, started)
 
     def put_back(self, app: AppRecord, key: str) -> None:
-        """Return an assumed or matched ask to pending, whatever the RM is going to answer."""
+        """Return an assumed or matched ask to pending, whatever the RM answers later."""
         self.checks.let_go(app.app_id, key)
         put_back(app, key)
 
     def put_back_unfitting(self, node: NodeRecord) -> None:
-        """The RM has used room on the node: the latest assumed ask is rolled back first."""
+        """Roll back the latest assumed asks first, because the RM has used room on the node."""
         for app, key in reversed(self.assumed_on(node)):
             available = Usage(self.queues, self.apps, self.nodes).available[node.node_id]
             if any(available.get(name, 0) < 0 for name in app.waiting_ask(key).size):
@@ -310,7 +310,7 @@ class PartitionOracle:
         return sum(len(app.assumed_keys()) + len(app.matched_keys()) for app in self.apps.values())
 
     def must_ask(self, ask: AskRecord, node: NodeRecord, *, allocate: bool) -> bool:
-        """True if the RM has to agree first.
+        """True if the RM has to accept first.
 
         If others are assumed, its earlier answers about the node do not count.
         """
@@ -318,7 +318,7 @@ class PartitionOracle:
         known = known and not (allocate and self.assumed_on(node))
         return self.policy is not None and ask.predicate is not None and not known
 
-    # What the RM is told
+    # Messages to the RM
 
     def tell_made(self, app: AppRecord, key: str) -> None:
         """Send the RM an allocation."""
@@ -345,7 +345,7 @@ class PartitionOracle:
     # Empty queues
 
     def clean_later(self, path: str, now: float) -> None:
-        """Plan to look for empty queues, if the leaf or a queue above it may go (spec § 4.3)."""
+        """Plan a check for empty queues, if the leaf or a queue above it may be removed (spec § 4.3)."""
         if CLEAN not in self.timers and any(self.queues[up].removable for up in lineage(path)):
             self.timers.set(CLEAN, now + CLEANING_SECONDS)
 

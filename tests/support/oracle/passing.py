@@ -64,7 +64,7 @@ def newly_waiting(look: Look) -> list[tuple[str, str]]:
 
 
 def _kinds(app: AppRecord) -> list[list[AskRecord]]:
-    """The application's asks by kind, in order; without those that wait for placeholders."""
+    """The application's asks by kind, in order, without those that wait for placeholders."""
     kinds: dict[Kind, list[AskRecord]] = {}
     for ask in to_be_tried(app):
         kinds.setdefault(ask.kind, []).append(ask)
@@ -72,7 +72,7 @@ def _kinds(app: AppRecord) -> list[list[AskRecord]]:
 
 
 def _bounds(look: Look, app: AppRecord) -> list[tuple[Quota, Amounts]]:
-    """The maxima of the application's queues below root, its user and its group."""
+    """The maxima of the application's queues below root, of its user and of its group."""
     found: list[tuple[Quota, Amounts]] = []
     for path in lineage(app.queue):
         if path != "root" and look.queues[path].max:
@@ -94,7 +94,7 @@ def _room(look: Look, left: dict[Quota, Amounts], quota: Quota, bound: Amounts) 
 
 
 def _take(rooms: list[Amounts], asks: list[AskRecord]) -> int:
-    """The number of asks, all of one size, that fit in all rooms; they use that room."""
+    """The number of asks of one size that fit in all rooms; they use that room."""
     size = asks[0].size
     fitting = len(asks)
     for room in rooms:
@@ -113,7 +113,7 @@ PUT_OFF = ("inspect", "complete", "placeholders", "drain", "notice")
 
 
 def pass_time(partition: PartitionOracle, now: float, *, on_hold: bool) -> list[tuple[str, str]]:
-    """Handle due deadlines in order; return asks that wait for more nodes."""
+    """Handle due deadlines in order; returns asks that wait for more nodes."""
     waiting: list[tuple[str, str]] = []
     while (due := partition.timers.take(now)) is not None:
         what, name = due
@@ -150,7 +150,7 @@ def _on_time(partition: PartitionOracle, what: str, name: str, now: float, *, on
         app_id, _, key = name.partition(" ")
         app = partition.apps.get(app_id)
         ask = None if app is None else app.asks.get(key)
-        # It may have gone, and another of its key have come.
+        # It may have been removed, and another ask may have its key.
         if app and ask and ask.rests_until is not None and ask.rests_until <= now:
             app.wake(ask)
     elif what == "notice":
@@ -205,7 +205,7 @@ def take_answer(
 
 
 def _agreed(partition: PartitionOracle, check: PredicateCheck, refused: dict[str, str]) -> dict[str, int]:
-    """The plans that the RM agrees to: it has not changed the node since, or had agreed before."""
+    """The plans that the RM accepts: it has not changed the node since, or had accepted before."""
     assert check.victims is not None
     name = (check.ask_class, False)
     asked = {node.node_id: node for node in check.nodes}
@@ -287,16 +287,16 @@ def _go_by(
     *,
     on_hold: bool,
 ) -> None:
-    """Carry out the first valid plan that the RM accepts; nobody stops for a held application."""
+    """Carry out the first valid plan that the RM accepts; none for a held application."""
     on_hold = on_hold or check.app.held
     check.wish.refused += refused
     if not found or not still_waits(check):
-        # The next nodes are looked at, or the next ask follows at once.
+        # The next nodes are tried, or the next ask follows at once.
         return
     look = look_at(partition, now)
     standing = None if on_hold else first_standing(look, check, found)
     if standing is None and not on_hold and others_were_faster(look, check, found):
-        # The next nodes are looked at.
+        # The next nodes are tried.
         return
     check.wish.refused.clear()
     if standing is None:
@@ -306,7 +306,7 @@ def _go_by(
 
 
 def _no_word_of_victims(partition: PartitionOracle, check: VictimCheck, now: float, *, on_hold: bool) -> None:
-    """The deadline has passed: the proposal counts as accepted, or as refused for a while."""
+    """Handle the deadline: the proposal counts as accepted, or as refused for a while."""
     assert partition.policy is not None, "a check has a deadline by a policy"
     if not is_current(look_at(partition, now), check):
         return
@@ -325,7 +325,7 @@ def _settle(
     now: float,
     again: list[tuple[str, str]],
 ) -> list[str]:
-    """Confirm or roll back the waiting asks; if the node has changed, the RM has to be asked again.
+    """Confirm or roll back the waiting asks; if the node has changed, the RM must be asked again.
 
     Return the accepted nodes, for each ask that is booked on one.
     """
@@ -359,7 +359,7 @@ def _settle(
 def _note_refused(
     partition: PartitionOracle, app: AppRecord, ask: AskRecord, node: NodeRecord, now: float
 ) -> None:
-    """The RM refuses the ask on the node: the reservation is kept only if somebody there is to be stopped."""
+    """Record a refusal of the node; the reservation stays only while a victim there is to be stopped."""
     if not ask.is_promised or ask.reservation is None or ask.reservation.node_id != node.node_id:
         return
     if ask.required_node is None and not victims_on(partition.apps, ask.reservation):
@@ -368,7 +368,7 @@ def _note_refused(
 
 
 def _node_of(app: AppRecord, key: str) -> str:
-    """The node that an ask waits for: the one that it is booked on, or its placeholder's."""
+    """The node for which an ask waits: the one of its booking, or its placeholder's."""
     if key in app.allocations:
         return app.allocations[key].node_id
     pair = app.pairs[key]

@@ -18,7 +18,7 @@ from support.oracle.victims import Name, Plan, Preemption, search_for, stands
 
 @dataclass(eq=False)
 class VictimCheck:
-    """The question about victims, by one of the plans. `sent`: it was written to the RM.
+    """The check of victims by one of the plans. `sent`: it was written to the RM.
 
     `forms` is the form of the ask then; `known` are the victims then, with their nodes.
     """
@@ -36,13 +36,13 @@ class Judging:
     """The open preemption checks of a partition; `said` are new ones of the core's."""
 
     def __init__(self) -> None:
-        """None."""
+        """Start without checks."""
         self.open: dict[int, VictimCheck] = {}
         self.said: list[AskedPreemption] = []
 
 
 def ask_who_goes(apps: Mapping[str, AppRecord], judging: Judging, decision: Preemption) -> None:
-    """Ask the RM, by the check that the core sent."""
+    """Send the check to the RM that the core sent."""
     check = question(apps, decision)
     app, ask = check.app, check.ask
     assert judging.said, f"the core should have asked who goes for {ask}"
@@ -55,7 +55,7 @@ def ask_who_goes(apps: Mapping[str, AppRecord], judging: Judging, decision: Pree
 
 
 def question(apps: Mapping[str, AppRecord], decision: Preemption) -> VictimCheck:
-    """The contents of the question, as of now; the ask's kind waits for the answer."""
+    """The contents of the check, as of now; the ask's kind waits for the answer."""
     app = apps[decision.app_id]
     ask = app.asks[decision.key]
     known = {
@@ -70,7 +70,7 @@ def question(apps: Mapping[str, AppRecord], decision: Preemption) -> VictimCheck
 
 
 def is_current(look: Look, check: VictimCheck) -> bool:
-    """True if the ask's kind still waits for the answer; then it waits no more."""
+    """True if the ask's kind still waits for the answer, which ends its wait."""
     app = look.apps.get(check.app.app_id)
     if app is None or app is not check.app:
         return False
@@ -81,7 +81,7 @@ def is_current(look: Look, check: VictimCheck) -> bool:
 
 
 def starts(check: VictimCheck) -> dict[str, int]:
-    """An answer that agrees to everything that was proposed."""
+    """An answer that accepts all that was proposed."""
     return {plan.node_id: len(plan.on_node) - 1 for plan in check.plans}
 
 
@@ -104,7 +104,7 @@ def accepted(check: VictimCheck, needed: Mapping[str, int]) -> list[Preemption]:
 
 
 def first_standing(look: Look, check: VictimCheck, found: list[Preemption]) -> Preemption | None:
-    """The first of them that may still be carried out."""
+    """The first of the plans that may still be carried out."""
     if not _may_have_victims(look, check.app, check.ask):
         return None
     for one in found:
@@ -115,7 +115,7 @@ def first_standing(look: Look, check: VictimCheck, found: list[Preemption]) -> P
 
 
 def others_were_faster(look: Look, check: VictimCheck, found: list[Preemption]) -> bool:
-    """True if one of the nodes is reserved for another ask, and nothing blocks this one otherwise."""
+    """True if one of the nodes is reserved for another ask, and nothing else blocks this one."""
     tried = search_for(look, check.app, check.ask)
     names = {one.node_id for one in found} & look.usage.reserved
     there = [node for node in tried.cluster.nodes if node.name in names]
@@ -124,7 +124,7 @@ def others_were_faster(look: Look, check: VictimCheck, found: list[Preemption]) 
 
 
 def still_waits(check: VictimCheck) -> bool:
-    """True if the ask still waits in the form of the question."""
+    """True if the ask still waits in the form of the check."""
     return check.app.asks.get(check.ask.key) is check.ask and check.ask.forms == check.forms
 
 
@@ -136,7 +136,7 @@ def _may_have_victims(look: Look, app: AppRecord, ask: AskRecord) -> bool:
 
 
 def _is_same(look: Look, check: VictimCheck, name: Name) -> bool:
-    """True if the victim is unchanged since the question, on the same node."""
+    """True if the victim is unchanged since the check, on the same node."""
     app, ask, node_id = check.known[name]
     one = app.allocations.get(name[1])
     known = look.apps.get(name[0]) is app and one is not None
@@ -148,7 +148,7 @@ RETRY_SECONDS = 5.0
 
 @dataclass(eq=False)
 class PredicateCheck:
-    """What the RM was asked about which nodes, as they were then, and who waits for its answer.
+    """A check of nodes: the nodes as they were then, and the asks that wait for the answer.
 
     `named` are application and key of the ask that it names. `sent`: it was written to the RM.
     `victims` are to stop by plans that wait for the answer. `of_gang` is the
@@ -168,11 +168,11 @@ class PredicateCheck:
 
     @property
     def is_orphaned(self) -> bool:
-        """True if the ask that it names waits for it no more: the RM may have refused that."""
+        """True if its ask no longer waits for it, because the RM may have refused it."""
         return self.allocate and self.named not in self.assumed
 
     def is_about(self, node: NodeRecord) -> bool:
-        """True if it asks about the node as it is now."""
+        """True if it is about the node in its present state."""
         return node in self.nodes and self.nodes[node][0] == node.told
 
     def counts(self, node: NodeRecord, assumed: int, *, accepted: bool) -> bool:
