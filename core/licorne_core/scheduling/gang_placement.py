@@ -80,12 +80,13 @@ def passed_by(context: CheckContext, decision: Any) -> Passed | None:
         app, placed = decision.app, [request for request, _ in decision.members]
     else:
         return None
-    own, types = {request.claim for request in placed}, context.dirty.ranks.types
+    types = context.dirty.ranks.types
     keys: dict[Queue, Key] = {}
     for claim in context.claims.held:
         first = claim.members[0][0]
-        if claim in own or not claim.app.is_ranked:
+        if not claim.app.is_ranked:
             continue
+        # The asks of a claim are placed together, in its order: its own claim does not stand before an ask.
         if first.place < placed[0].place if claim.app is app else comes_before(claim.app, app, types, keys):
             return claim.as_passed
     return None

@@ -246,13 +246,6 @@ BACKFILL = (
         _PASSING,
     ),
     Defect(
-        "holders-pass-themselves",
-        "passed_by",
-        swap("claim in own or not", "not"),
-        "a holder that starts counts as backfilled",
-        ("extensions/backfill/test_passed",),
-    ),
-    Defect(
         "everyone-passes",
         "comes_before",
         swap("place_in_leaf ( app ) < place_in_leaf ( other )", "True"),
