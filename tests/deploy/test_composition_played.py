@@ -64,7 +64,7 @@ async def busy(play: Play) -> set[str]:
 
 
 async def test_certificates_are_generated_once(play: Play) -> None:
-    """After a restart of the composition they are unchanged; after damage all are generated again."""
+    """After a restart certificates are unchanged, and after damage all are generated again."""
     folder = play.folder / "tls"
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     assert "ca.key" not in before

@@ -59,7 +59,7 @@ def test_changes_are_marked() -> None:
 
 
 def test_latencies_are_heat_maps() -> None:
-    """Buckets are queried as such, with their bounds as legends."""
+    """The buckets of a latency are queried as such, with their bounds as legends."""
     maps = [panel for panel in panels() if panel["type"] == "heatmap"]
     assert {"Ask to allocation, all", "Turns, all", "Loop delay, all"} <= {panel["title"] for panel in maps}
     for panel in maps:

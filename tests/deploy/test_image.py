@@ -93,7 +93,7 @@ def test_the_image_has_the_settings_of_the_dockerfile(engine: Podman) -> None:
 
 
 def test_the_image_is_compiled_without_build_tools(engine: Podman) -> None:
-    """It reports the compiled form; compiler, headers and pip's inputs are not in it."""
+    """The image has the compiled form, and no compiler, headers or inputs of pip."""
     said = engine("run", "--rm", "licorne", "version", "--client")
     assert ", compiled, " in said
     places = "/usr/bin/gcc /usr/include/python3*/Python.h /etc/pip.conf /run/secrets/* /src /wheels"
@@ -102,7 +102,7 @@ def test_the_image_is_compiled_without_build_tools(engine: Podman) -> None:
 
 
 def test_the_server_has_no_privileges(engine: Podman, core: str) -> None:
-    """It is not root, has and gets no capability, cannot write its root, and reads its limits."""
+    """The server is not root, gets no capability, cannot write its root, and reads its limits."""
     status = dict(line.split(":\t", 1) for line in engine("exec", core, "cat", "/proc/1/status").splitlines())
     assert status["Uid"].split() == ["10001"] * 4
     assert {int(status[name], 16) for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")} == {0}
@@ -127,7 +127,7 @@ def test_an_rm_in_another_container_gets_allocations(engine: Podman, core: str) 
 
 
 def test_the_server_stops_in_order(engine: Podman, core: str) -> None:
-    """On SIGTERM it drains and exits successfully in time, and is not killed."""
+    """On SIGTERM the server drains and exits successfully in time, and is not killed."""
     engine("stop", core)
     state = engine.inspect(core)["State"]
     assert (state["Status"], state["ExitCode"], state["OOMKilled"]) == ("exited", 0, False)
@@ -171,7 +171,7 @@ def test_the_composition_runs(engine: Podman, composition: Callable[..., str]) -
 
 
 def test_the_composition_is_removed_completely(engine: Podman, composition: Callable[..., str]) -> None:
-    """With its volumes it is removed: containers, networks and volumes."""
+    """The composition is removed with containers, networks and volumes."""
     composition("up", "--detach", "--no-build", "core")
     composition("down", "--volumes")
     assert engine("ps", "--all", "--quiet", "--filter", f"label=com.docker.compose.project={PROJECT}") == ""

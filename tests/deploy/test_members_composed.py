@@ -33,7 +33,7 @@ def test_members_share_the_etcd_of_the_composition() -> None:
 
 
 def test_members_advertise_their_own_names() -> None:
-    """Each has its own address, for which the common certificate is valid, and is one of `core`."""
+    """Each member advertises an address of `core` for which the common certificate is valid."""
     names = SERVICES["certificates"]["command"][1].split(",")
     assert names == ["core", *MEMBERS]
     for name, service in MEMBERS.items():

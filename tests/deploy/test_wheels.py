@@ -137,7 +137,7 @@ def test_wheels_have_the_shipped_modules_only() -> None:
 
 
 def test_the_client_needs_grpc_and_protobuf(client: Environment) -> None:
-    """It is imported without anything else installed, and has no command."""
+    """The client is imported without anything else installed, and has no command."""
     assert installed(client) == OF_CLIENT
     assert client("python", "-c", "import licorne; print(licorne.Client)").stdout
     with pytest.raises(FileNotFoundError):
@@ -145,7 +145,7 @@ def test_the_client_needs_grpc_and_protobuf(client: Environment) -> None:
 
 
 def test_the_command_line_is_small(command_line: Environment) -> None:
-    """It has no part of the server, and names the distribution of a missing command."""
+    """The command line has no part of the server, and names the distribution of a missing command."""
     assert installed(command_line) == OF_COMMAND_LINE
     said = command_line("licorne", "version", "--client").stdout
     assert said.endswith("; no server package is installed here\n")

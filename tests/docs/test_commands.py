@@ -109,7 +109,7 @@ def test_commands_on_the_page_are_valid(page: Page) -> None:
 
 
 def test_metrics_and_codes_of_troubleshooting_exist() -> None:
-    """Its metrics are in the table of metrics, and its codes are published ones."""
+    """Metrics on the page are in the table of metrics, and codes are published ones."""
     spans = {span for line in Page("docs/troubleshooting.md").lines for span in code_spans(line)}
     metrics = "\n".join(Page("docs/metrics.md").lines)
     assert [span for span in spans if span.startswith("licorne_") and f"`{span}`" not in metrics] == []

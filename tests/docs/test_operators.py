@@ -121,7 +121,7 @@ def test_the_unit_restricts_the_server() -> None:
 
 
 def test_the_unit_can_start_and_stop_the_server() -> None:
-    """Its command is valid, its directory is the server's, and its timeout covers draining."""
+    """The command of the unit is valid, its directory the server's, its timeout covers draining."""
     service = unit_service()
     program, command, *given = shlex.split(service["ExecStart"])
     assert (command, given) == ("serve", ["--settings", f"/etc/licorne/{UNIT_SETTINGS.name}"])

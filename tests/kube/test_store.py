@@ -192,7 +192,7 @@ async def test_an_rm_of_a_dead_member_is_served_after_an_outage(place: Place) ->
 
 
 async def test_members_survive_a_restart_of_the_api_server(place: Place) -> None:
-    """Members decide in its absence, and keep their RMs, even if etcd has lost its revisions."""
+    """Members decide in an outage, and keep their RMs, even if etcd has lost its revisions."""
     async with pair(place, LONG_LEASE) as (_, _, rm):
         before = await place.record("one")
         await place.plane.processes.stop(API_SERVER, kill=True)

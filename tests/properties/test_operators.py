@@ -56,7 +56,7 @@ def all_on(scheduler: Scheduler) -> Iterator[Command]:
 
 @pytest.mark.worlds(first=12_000_000, one_in=10)
 def test_the_books_are_consistent_after_any_acts(part: range) -> None:
-    """The driver checks them after each step; in an idle core no ask that could be placed waits."""
+    """The books hold after each step, and in an idle core no ask that could be placed waits."""
     for seed in part:
         rng = Random(seed)
         driver = Driver()

@@ -48,7 +48,7 @@ async def test_a_release_frees_room_in_the_ledger() -> None:
 
 
 async def test_an_rm_with_plain_stubs_registers_again() -> None:
-    """After a kill of the server it replays its allocations, and the books are equal again."""
+    """After a kill of the server the RM replays its allocations, and the books are equal again."""
     async with ForkedServer() as server, PlainRm(server.target, "rm1", CONFIG) as rm:
         await rm.add_nodes(["n1"], 10 * VCORE)
         await rm.submit(["a"])

@@ -26,7 +26,7 @@ async def test_a_hundredth_of_the_soak_passes() -> None:
 
 @pytest.mark.slow
 def test_the_whole_soak_does_the_announced_work() -> None:
-    """It makes 500,000 allocations, 5,000 applications and 1,000 reconnects in 500 rounds."""
+    """The soak makes 500,000 allocations, 5,000 applications and 1,000 reconnects in 500 rounds."""
     assert (ROUNDS * APPLICATIONS * ASKS, ROUNDS * APPLICATIONS) == (500_000, 5_000)
     assert ROUNDS * RECONNECTS == 1_000
 

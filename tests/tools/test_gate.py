@@ -160,7 +160,7 @@ def test_a_source_that_cannot_be_started_fails(tmp_path: Path, capsys: pytest.Ca
 
 @pytest.mark.bench
 def test_each_pair_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Both builds are measured and named, and the exit code is that of the verdict."""
+    """Each pair of runs is printed, with both builds, and the exit code is that of the verdict."""
     with_our_sources(tmp_path)
     first = commit(tmp_path)
     commit(tmp_path)

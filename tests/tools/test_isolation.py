@@ -248,7 +248,7 @@ def test_numbers_have_the_form_of_hpack() -> None:
 
 
 def test_costly_metadata_fills_the_table() -> None:
-    """Its entry has room in HPACK's table of 4,096 bytes; a later call names it, in few bytes."""
+    """The metadata has room in HPACK's table of 4,096 bytes; later calls name it in few bytes."""
     name, value = frames.COSTLY
     assert len(name) + len(value) + 32 <= 4096
     assert frames.NAMED * (len(name) + len(value) + 32) < 16 * 1024

@@ -97,7 +97,7 @@ def test_metrics_of_the_api_server_are_parsed() -> None:
 
 
 def test_the_order_of_schedulers_is_reversed_with_each_run() -> None:
-    """So a machine that becomes slower affects all schedulers alike."""
+    """The order is reversed with each run, so that a slower machine affects all alike."""
     first, second = turns(TURN, 1), turns(TURN, 2)
     assert [kind for _, kind in first] == [*TURN]
     assert [kind for number, kind in second if number == 2] == [*reversed(TURN)]
@@ -116,7 +116,7 @@ def test_loads_have_the_requested_size() -> None:
 
 
 def test_the_load_has_the_expected_options() -> None:
-    """Its source has the shapes, the taint, the classes, and the options passed to it."""
+    """The source of the load has the shapes, the taint, the classes, and the given options."""
     source = SOURCES[LOAD]
     folder = source.module / source.package
     texts = {file.name: file.read_text() for file in folder.glob("*.go")}

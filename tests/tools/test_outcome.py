@@ -212,7 +212,7 @@ class Steps(Progress):
     ],
 )
 async def test_every_part_of_a_run_is_counted(name: str, step: str) -> None:
-    """In its longest step every part counts, up to the announced number."""
+    """In the longest step of a run every part counts, up to the announced number."""
     steps = Steps()
     scenario = SCENARIOS[name].scaled(nodes=5, pods=50)
     await run_once(scenario, Options(idle_seconds=0.1, bare=False, progress=steps))

@@ -118,7 +118,7 @@ def test_scenarios_have_the_shortest_distinct_names() -> None:
 
 
 def test_a_missing_page_is_created(tmp_path: Path) -> None:
-    """Its folder is created too, and the pictures are beside it."""
+    """The folder of a new page is created too, and the pictures are beside the page."""
     section = Section(title="Growth", text="![x](x.svg)\n", pictures={"x.svg": "<svg/>"})
     page = put_section(tmp_path / "new", section)
     assert page == tmp_path / "new" / PAGE

@@ -164,7 +164,7 @@ def test_a_failed_benchmark_keeps_other_results(
 
 
 def test_a_benchmark_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its server, which would keep the output open, ends with it."""
+    """The server of a benchmark, which would keep the output open, ends with it."""
     monkeypatch.setattr(older_core, "RUN_SECONDS", 0.5)
     program = tmp_path / "benchmark"
     program.write_text("#!/bin/sh\nsleep 1000 &\nwait\n")

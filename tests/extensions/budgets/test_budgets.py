@@ -172,7 +172,7 @@ def test_a_higher_or_removed_limit_wakes_waiting_asks() -> None:
 
 @pytest.mark.parametrize("left", ["the budget is gone", "the RM is no member"])
 def test_asks_that_leave_a_budget_wake(left: str) -> None:
-    """They wait for no budget to which they do not belong, even if that has no room."""
+    """Asks do not wait for a budget to which they no longer belong, even if that has no room."""
     driver = joined("one", "two")
     driver.do(budgets(budget(memory=0)))
     for rm in ("one", "two"):

@@ -88,7 +88,7 @@ def test_a_held_application_causes_no_packing() -> None:
 
 
 def test_a_held_application_gets_no_allocation() -> None:
-    """Its allocations continue, others are served past it, and all its asks are served once it is resumed."""
+    """Allocations continue in a hold, others are served, and all asks are once the hold ends."""
     driver = cluster()
     driver.do(asks(ask("app", "k1", vcore=4)))
     assert held(driver.do(hold("app"))) == (True, 0, 1)
@@ -273,7 +273,7 @@ def test_a_change_of_priority_keeps_a_reservation() -> None:
 
 
 def test_a_moved_application_waits_in_its_new_queue() -> None:
-    """Its usage is that of the new queue, where its asks are served, and the RM is notified."""
+    """A moved application has the usage and place of its new queue, and the RM is notified."""
     driver = cluster(vcore=2)
     driver.do(asks(ask("other", "full", vcore=2)), asks(ask("app", "k1", vcore=1), ask("app", "k2", vcore=1)))
     driver.facts.clear()

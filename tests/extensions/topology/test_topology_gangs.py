@@ -358,7 +358,7 @@ def test_a_node_that_closes_or_returns_changes_what_a_gang_waits_for(used: int) 
 
 
 def test_a_lost_member_without_room_in_the_cluster_packs_nodes() -> None:
-    """It is bound to the domain of its gang, so that no other domain has to become whole for it."""
+    """A lost member is bound to the domain of its gang, so no other domain is packed for it."""
     driver = cluster(a=[1, 1], b=[1])
     gang(driver, 2)
     driver.do(nodes(node("a-1", NodeAction.DECOMISSION)), apps(app("other", "root.a")))

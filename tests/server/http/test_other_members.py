@@ -211,7 +211,7 @@ async def hanging() -> AsyncIterator[str]:
 
 
 async def test_a_member_without_http_is_included_by_others() -> None:
-    """Its RMs are included in the answers of members that have HTTP."""
+    """RMs of a member without HTTP are included in the answers of members that have HTTP."""
     table = Table()
     async with (
         member(table, "a", http=None) as left,

@@ -59,7 +59,7 @@ def bearing(channel: Any, name: str) -> Any:
 
 
 async def test_an_rm_sees_reasons_of_its_own_asks_only(server: Server) -> None:
-    """This holds over gRPC, REST and for the page, also right after an answer to an operator."""
+    """Over gRPC, REST and for the page an RM sees its own asks, also after an operator's query."""
     async with connected(server) as channel, aiohttp.ClientSession() as client:
         for name, asks in (("operator", 2), ("mine", 1), ("others", 1)):
             answer = await StateStub(bearing(channel, name)).ListReasons(pb.ListReasonsRequest())
@@ -77,7 +77,7 @@ async def test_an_rm_sees_reasons_of_its_own_asks_only(server: Server) -> None:
 
 
 async def test_an_rm_sees_its_own_resource_hours_only(server: Server) -> None:
-    """This holds over gRPC and REST, whatever the request is."""
+    """Over gRPC and REST an RM sees its own resource-hours, whatever the request is."""
     for name in NAMES[:2]:
         place = HoursOwner(f"[{name}]default", "root.a", "ann", "")
         server.periodics.accounting.hours.add(0, place, HoursRow({"vcore": 1}))

@@ -69,7 +69,7 @@ async def test_a_half_closed_stream_is_processed_to_its_end(shim: Shim, server: 
 
 
 async def test_an_rm_of_a_killed_owner_is_served_again(two: Deployment, shim: Shim) -> None:
-    """Its calls end with UNAVAILABLE until the lease ends, and then the next member serves it."""
+    """Calls of an RM end with UNAVAILABLE until the lease ends; then the next member serves it."""
     calls = await opened(shim)
     await two.kill("b")
     for call in calls:

@@ -45,7 +45,7 @@ async def test_levels_requested_by_rms_are_paged(channel: Any, usual_levels: Non
 
 
 async def test_the_dump_equals_that_of_http(server: Server, channel: Any, shim: Shim) -> None:
-    """Both have the same content at the same moment, except for the time."""
+    """The dumps of gRPC and HTTP have the same content, except for the time."""
     await shim.set_up()
     document = json.loads(await dumped(AdminStub(channel)))
     url = f"http://{server.http_address}/debug/fullstatedump"

@@ -61,7 +61,7 @@ async def test_members_are_listed_with_their_rms() -> None:
 
 
 async def test_a_drain_is_a_document_in_the_store() -> None:
-    """It has author, time and reason, and is by name or id; a second request changes nothing."""
+    """A drain has author, time and reason, and is by name or id; a second one changes nothing."""
     async with deployment("a", "b") as servers, connected(servers[0]) as channel:
         documents = table_of(servers).documents
         assert (await drained(channel, "id-of-b", why="new kernel")).changed
@@ -78,7 +78,7 @@ async def test_a_drain_is_a_document_in_the_store() -> None:
 
 
 async def test_the_drain_of_a_removed_member_can_be_ended() -> None:
-    """Otherwise it would apply to the next member of that name."""
+    """The drain of a removed member can be ended, or else it applies to the next of its name."""
     async with deployment("a") as servers, connected(servers[0]) as channel:
         table_of(servers).documents[f"{DRAIN}old"] = Document(value=b"no JSON", revision=3)
         assert (await drained(channel, "old", drain=False)).changed
@@ -100,7 +100,7 @@ async def test_an_unavailable_store_is_reported() -> None:
 
 
 async def test_a_single_server_has_no_members() -> None:
-    """Both calls report that there is no coordination."""
+    """Calls to list and to drain members report that there is no coordination."""
     async with serving() as server, connected(server) as channel:
         for call in (listed(channel), drained(channel, "a")):
             with pytest.raises(grpc.aio.AioRpcError) as refused:

@@ -44,7 +44,7 @@ BAD: dict[str, tuple[str, Message]] = {
 
 @pytest.mark.parametrize("problem", BAD)
 async def test_invalid_names_are_refused_with_their_field(channel: Any, problem: str) -> None:
-    """They are INVALID_ARGUMENT before any look-up."""
+    """An invalid name is INVALID_ARGUMENT with its field, before any look-up."""
     method, request = BAD[problem]
     with pytest.raises(grpc.aio.AioRpcError) as error:
         await getattr(AdminStub(channel), method)(request)

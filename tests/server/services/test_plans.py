@@ -90,7 +90,7 @@ async def refused(call: Any) -> grpc.aio.AioRpcError:
 
 
 async def test_a_too_large_configuration_is_refused(site: Site) -> None:
-    """It is refused before it is parsed."""
+    """A configuration above the cap is refused before it is parsed."""
     error = await refused(site.plan("#" * (3 * 1024 * 1024)))
     assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert "config" in violations(error)

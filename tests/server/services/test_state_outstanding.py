@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 async def test_concurrent_callers_share_an_answer(
     server: Server, shim: Shim, state: "StateAsyncStub", monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is computed once, with other work in between, even if the first caller disconnects."""
+    """One answer is computed, with other work in between, even if the first caller disconnects."""
     calls = await shim.set_up()
     views = server.scheduler.views
     find, looks, go = views.listed, 0, asyncio.Event()

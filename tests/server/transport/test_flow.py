@@ -92,7 +92,7 @@ class Sender:
 
 @pytest.mark.parametrize("size", [10, 1_000, 100_000])
 async def test_an_unread_call_blocks_its_own_client_only(size: int) -> None:
-    """Its client can send a window and one message; other calls continue; all of it is read later."""
+    """The client of an unread call can send a window and a message; other calls continue."""
     held = Held()
     count = 2 * STREAM_WINDOW // (size + 5)
     async with serving(held.handlers) as (_, address), frames_to(address) as frames:

@@ -208,7 +208,7 @@ async def test_a_peer_that_sends_to_the_end_gets_the_whole_answer(is_secure: boo
 
 @pytest.mark.parametrize("more", [0, 8 * 1024 * 1024], ids=["silent", "flooding"])
 async def test_a_peer_that_keeps_an_ended_connection_is_closed(more: int) -> None:
-    """It has the time of an answer to a ping; a peer that keeps sending has less."""
+    """A peer has the time of an answer to a ping, and less if it keeps sending."""
     patience = 3_600_000 if more else 50
     async with (
         serving({}, keepalive_timeout_ms=patience, keepalive_time_ms=50) as (transport, address),

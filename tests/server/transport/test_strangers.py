@@ -244,7 +244,7 @@ class Certified:
 
 @pytest.mark.parametrize("names", [(), ("rm.example",)])
 def test_a_peer_with_a_certificate_is_no_stranger(names: tuple[str, ...]) -> None:
-    """It has turns apart from strangers of its host from the start, and its data does not count."""
+    """A peer with a certificate has turns apart from strangers, and its data does not count."""
     begun = Begun()
     begun.unfinished = Unfinished(bool)
     wire = http2.Connection(STREAMS, MOST)

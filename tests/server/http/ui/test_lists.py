@@ -13,7 +13,7 @@ async def names(site: Site, path: str, key: str = "id") -> list[str]:
 
 
 async def test_an_ended_application_is_listed_under_its_unique_name(town: Site) -> None:
-    """Its id may belong to another application by now."""
+    """An ended application has a unique name, as its id may belong to another one by now."""
     town.driver.do(releases(release("runner", "r1")))
     town.driver.wait(60)
     town.driver.do(apps(app("runner", "root.runs", user="new")))

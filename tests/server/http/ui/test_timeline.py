@@ -75,7 +75,7 @@ async def test_the_rows_of_a_timeline_are_bounded(town: Site, monkeypatch: pytes
 
 
 async def test_an_ended_application_has_its_timeline(town: Site) -> None:
-    """It is found under its unique name, without later data under its id."""
+    """An ended application is found under its unique name, without later data of its id."""
     town.driver.do(releases(release("runner", "r1")))
     town.driver.wait(60)
     noted(town)
