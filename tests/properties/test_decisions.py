@@ -215,6 +215,11 @@ OF_ELASTIC_GANGS = partial(agree, length=CROWDED, gangs=0.3, preempting=MOSTLY, 
             74_000_253,
             id="question about a gang in a turn that ends early",
         ),
+        pytest.param(
+            partial(agree, play=partial(compare, tuning=Tuning(fill_work=1))),
+            1_000_052,
+            id="search after a wait in a turn that ends early",
+        ),
     ],
 )
 def test_decides_as_the_oracle_does_in_rare_worlds(decides: Callable[..., None], seed: int) -> None:

@@ -273,6 +273,10 @@ class _Pair:
         mark_looked(theirs, found, self.driver.now)
         unplanned = [one for one in outcome.unplanned if _is_unplanned(core, one)]
         mark_unplanned(theirs, outcome._replace(unplanned=unplanned))
+        for search in outcome.searches:
+            if search.kind not in pauses(core.applications[AppId(search.app_id)]):
+                # The core has begun the search, and the wait before it is over.
+                theirs.apps[search.app_id].wish(search.kind).waits_for = None
         mark_searches(theirs, self._searches(core, outcome), self.driver.now)
         mark_waits(theirs, [one for one in outcome.waits if _waits_too(core, one)])
         for app_id in outcome.backing_off:
