@@ -187,7 +187,7 @@ async def test_the_test_kit_takes_the_fields() -> None:
         gang = (TaskGroup(name="g", members=2, resources={"vcore": 1000}),)
         rack, pairs = "preferred=rack", "size=2,level=rack"
         await rm.submit("app", runtime=60, start_by=NOW, task_groups=gang, topology=rack, gang_slice=pairs)
-        own = {"required_node": "node-1", "predicate_class": "gpu", "traceparent": TRACE}
+        own: dict[str, Any] = {"required_node": "node-1", "predicate_class": "gpu", "traceparent": TRACE}
         await rm.ask("app", runtime=5, start_by=NOW + 1, **own)
         await rm.allocated(3)
         partition = server.views.partitions()[0].name
