@@ -282,7 +282,7 @@ class Report:
             return
         problems = sorted(self._problems, key=_place)
         if len(problems) >= MAX_PROBLEMS:
-            problems.append(Problem(message="there are too many problems to go on"))
+            problems.append(Problem(message="there are too many problems to continue"))
         raise ConfigError(problems)
 
 

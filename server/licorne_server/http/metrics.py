@@ -100,7 +100,7 @@ _CENSUS = (
     ),
     counter(
         "licorne_preemptions_total",
-        "Allocations that were told to stop for others, by the rule.",
+        "Allocations that were asked to stop for others, by the rule.",
         "preemptions",
         "rule",
     ),

@@ -172,7 +172,7 @@ class Watchdog:
         if still < self._limit:
             if self._reported:
                 self._reported = ""
-                log.warning("server goes on")
+                log.warning("server continues")
                 self._call(self._server.stalled, "")
         elif not self._reported:
             what = "the event loop" if self._loop_still >= self._limit else "the engine"

@@ -256,7 +256,7 @@ def _log_outcome(applied: Revision, entry: _Entry, after: Revisions | None) -> N
     about = {"revision": applied.number, "source": applied.source.value, "by": applied.by}
     rm_id = entry.command.rm_id
     if entry.unusable is None:
-        log.info("applied configuration goes on", rm_id=rm_id, **about)
+        log.info("applied configuration stays in force", rm_id=rm_id, **about)
         return
     log.error(
         "applied configuration cannot be used",

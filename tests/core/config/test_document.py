@@ -124,7 +124,7 @@ def test_the_number_of_problems_is_capped() -> None:
     with pytest.raises(ConfigError) as refusal:
         load("partitions: [{queues: [" + "{}," * 10_000 + "]}]")
     assert 100 < len(refusal.value.problems) < 1000
-    assert refusal.value.problems[-1].message == "there are too many problems to go on"
+    assert refusal.value.problems[-1].message == "there are too many problems to continue"
 
 
 def test_messages_stay_on_one_line() -> None:

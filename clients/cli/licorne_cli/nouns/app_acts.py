@@ -133,13 +133,13 @@ def kill(act: Act, name: str) -> tuple[StopApplicationResponse, str]:
 
 VERBS = {
     "kill": Verb(
-        "end applications; their RM is told to stop what runs",
+        "end applications; their RM is asked to stop what runs",
         kill,
         plan_kill,
         options=add_message("why, told to the RM"),
     ),
     "hold": Verb(
-        "place no ask of applications until they are resumed; what runs goes on",
+        "place no ask of applications until they are resumed; allocations continue",
         partial(set_held, held=True),
         options=add_message("why, shown wherever it is seen"),
     ),

@@ -113,7 +113,7 @@ EXAMPLES = (
     ("licorne apps --queue root.batch --user ann --state running", "some of them"),
     ("licorne apps --reason QUEUE_MAX_EXCEEDED", "those that wait because a queue is full"),
     ("licorne apps --state rejected --reason limit", "why others never came in"),
-    ("licorne apps -w", "and go on with what changes"),
+    ("licorne apps -w", "and continue with changes"),
     ("licorne apps kill a1 --yes", "have it end, with all that it runs"),
     ('licorne apps hold a1 --message "data is late"', "place none of its asks until `apps resume a1`"),
     ("licorne apps set a1 --priority 10", "whatever the priorities of its asks are"),

@@ -276,7 +276,7 @@ class Follower:
 
 EXAMPLES = (
     ("licorne events", "all that are kept"),
-    ("licorne events -w", "and go on with what happens"),
+    ("licorne events -w", "and continue with new events"),
     ("licorne events --app oversized", "of one application and its asks"),
     ("licorne events --queue root.batch --user ann --since 5m", "of some applications"),
     ("licorne events --reason preempt -o json", "of one kind, for programs"),
@@ -320,7 +320,7 @@ EVENTS = Listing[Event](
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `licorne events`."""
-    parser.add_argument("-w", "--watch", action="store_true", help="go on with what happens")
+    parser.add_argument("-w", "--watch", action="store_true", help="continue with new events")
     parser.add_argument(
         "--from",
         dest="start",

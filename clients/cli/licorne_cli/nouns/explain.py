@@ -309,7 +309,7 @@ def print_preemption(victim: Preemption) -> None:
     size = human_resources(victim.resources)
     print_sentence(f"it took {size} with priority {victim.priority}")
     gone = f"gone since {shown_time(victim.released_time)}" if victim.released_time else "not gone"
-    print_sentence(f"told to stop at {shown_time(victim.time)}, {gone}")
+    print_sentence(f"asked to stop at {shown_time(victim.time)}, {gone}")
     if victim.beneficiary_allocation_key:
         print_sentence(f"the ask that it had to go for has priority {victim.beneficiary_priority}")
     queues = [victim.victim_queue]

@@ -67,7 +67,7 @@ EXAMPLES = (
     ("licorne nodes --sort-by used --reverse", "the fullest first"),
     ("licorne nodes -l zone=a,kind!=spot --schedulable yes", "by their attributes"),
     ("licorne nodes --cordoned", "those that operators keep out, with who and why"),
-    ("licorne nodes -w -o wide", "and go on with what changes"),
+    ("licorne nodes -w -o wide", "and continue with changes"),
     ("licorne nodes --reserved", "for whom nodes are reserved, and why these wait"),
     ('licorne nodes cordon n1 --message "disk"', "keep new allocations off it"),
     ("licorne nodes drain n1", "and wait until what runs there has ended"),
@@ -242,10 +242,10 @@ def planned(node: Node, deadline: float | None) -> str:
     """The line for a node that will be drained."""
     running = counted(node.allocation_count, "allocation")
     if deadline is None:
-        what = f"what runs there goes on until it ends: {running}"
+        what = f"its allocations continue until they end: {running}"
     else:
         within = f"within {length(deadline)}" if deadline else "at once"
-        what = f"its RM is told to stop {within} what runs there: {running}"
+        what = f"its RM is asked to stop {within} what runs there: {running}"
         what += ", but not those of asks that require the node"
     instead = "; this replaces its drain" if node.drain.remaining else ""
     return f"node {printable(node.node_id)} is to be cordoned, and {what}{instead}"

@@ -113,8 +113,8 @@ def planned(queue: Queue, queues: dict[str, Queue]) -> str:
     waits = (
         f"pending {human_resources(queue.pending)} waits" if any(queue.pending.values()) else "nothing waits"
     )
-    goes_on = f"allocated {human_resources(queue.allocated)} goes on" if any(queue.allocated.values()) else ""
-    told = ", ".join(filter(None, (waits, goes_on or "nothing runs")))
+    runs = f"allocated {human_resources(queue.allocated)} continues" if any(queue.allocated.values()) else ""
+    told = ", ".join(filter(None, (waits, runs or "nothing runs")))
     return f"queue {printable(queue.path)}{with_them} is to be stopped: {told}"
 
 

@@ -174,7 +174,7 @@ def add_listing_arguments(
     )
     add("--reverse", action="store_true", help="the other way round")
     if watch:
-        add("-w", "--watch", action="store_true", help="go on with what changes")
+        add("-w", "--watch", action="store_true", help="continue with changes")
         add(
             "--output-watch-events",
             action="store_true",

@@ -22,15 +22,15 @@ _TEXTS = {
         "its gang would not be complete: its placeholders wait for {requested}, where queue {queue} has "
         "{settled} of {due}, or victims make too little room for all"
     ),
-    Law.NO_NODE: "no node could be kept for it, whoever goes",
+    Law.NO_NODE: "no node could be reserved for it, whatever victims are stopped",
     Law.NODES_KEPT: (
-        "the nodes where victims could go are kept for other asks; victims are searched for again "
+        "the nodes with possible victims are reserved for other asks; victims are searched again "
         "as soon as one of these is given up"
     ),
-    Law.WAITS_FOR_RELEASES: "it fits as soon as what was told to stop is gone",
+    Law.WAITS_FOR_RELEASES: "it fits as soon as the stopped allocations have ended",
     Law.NO_VICTIMS: "no allocation may be a victim",
-    Law.NOT_ENOUGH: "no choice of victims makes room and leaves every queue what is its own",
-    Law.RM_REFUSED: "the RM wants it on none of the nodes, whoever goes",
+    Law.NOT_ENOUGH: "no set of victims makes room and respects what other queues are due",
+    Law.RM_REFUSED: "the RM accepts it on none of the nodes, whatever victims are stopped",
 }
 
 
@@ -62,7 +62,7 @@ def _underway(partition: Partition, request: Request) -> PreemptionCheck | None:
         text = f"{kept} is kept for it, and {waits}"
         return PreemptionCheck(code=UNDER_WAY, text=text, passed=True, until=until)
     if request.triggered:
-        text = "victims were told to stop for it once, and that is never done again"
+        text = "victims were stopped for it once, which is never repeated"
         return PreemptionCheck(code="PREEMPTION_DONE", text=text, passed=False)
     wants = preemption_request_of(request.group)
     if wants is not None and wants.is_asking:
@@ -83,10 +83,10 @@ def _leaving(partition: Partition, node_id: NodeId | None) -> list[Request]:
 def _not_allowed(partition: Partition, app: Application, request: Request) -> PreemptionCheck | None:
     """The conditions before a search (spec § 9.2)."""
     if request.ask.ask_class.required_node is not None:
-        text = "only what is on its required node could go, and that would not make room"
+        text = "only allocations on its required node could be stopped, which would not make room"
         if request.reservation is None:
             text = (
-                "only what is on its required node could go, once the node is kept for it; "
+                "only allocations on its required node could be stopped, once it is reserved; "
                 "for that all maxima must have room for it"
             )
         return PreemptionCheck(code="PREEMPTION_ON_REQUIRED_NODE", text=text, passed=False)

@@ -287,7 +287,7 @@ def _preemptions(span: TrackSpan, track: Track) -> Iterator[JsonObject]:
             count += round(stopped)
         elif count:
             allocations = "1 allocation was" if count == 1 else f"{count} allocations were"
-            text = f"{allocations} told to stop"
+            text = f"{allocations} asked to stop"
             yield {"time": _at(start, span), "kind": "preemption", "text": text, "count": count}
             count = 0
 

@@ -142,9 +142,9 @@ def _told(decision: Decision, one: _Open | None) -> str:
         case What.PLACED, _Open(node=node):
             return f"it goes to node {node}"
         case What.STOPPED, None:
-            return "it goes on"
+            return "it continues to run"
         case What.STOPPED, _:
-            return "its RM is told to stop it"
+            return "its RM is asked to stop it"
         case _, None:
             return "it is taken"
         case _:

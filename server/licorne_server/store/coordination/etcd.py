@@ -133,7 +133,7 @@ class EtcdStore(Store):
             self._load_due = asyncio.get_running_loop().time() + LOAD_EVERY
             if not self.trouble:
                 log.warning("the store cannot be written", member=self._me, error=str(refused))
-            self.trouble = f"the store cannot be written, and decisions go on: {refused}"
+            self.trouble = f"the store cannot be written, and decisions continue: {refused}"
             return None
         self._note_published(member)
         return answer

@@ -74,7 +74,7 @@ async def test_marks_have_changes_and_their_authors(town: Site) -> None:
         ("configuration", "configuration 2 in force by bob: more", 1),
         ("cordon", "node n1 cordoned by ann: disk", 1),
         ("cordon", "node n1 takes work again", 1),
-        ("preemption", "2 allocations were told to stop", 2),
+        ("preemption", "2 allocations were asked to stop", 2),
         ("registration", "RM rm1 registered", 1),
         ("registration", "RM rm1 registered", 1),
         ("restart", "server started", 1),

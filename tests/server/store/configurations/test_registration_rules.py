@@ -67,7 +67,7 @@ async def test_applied_configuration_outlives_a_registration(
         await shim.register(again)
     assert await admin.in_force() == (B, 2, "operator")
     assert queues(server) == ("root.b",)
-    [line] = [line for line in lines if line["event"] == "applied configuration goes on"]
+    [line] = [line for line in lines if line["event"] == "applied configuration stays in force"]
     assert (line["rm_id"], line["revision"], line["source"]) == ("rm", 2, "operator")
 
 

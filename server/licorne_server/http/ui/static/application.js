@@ -47,7 +47,7 @@ function actionsOf(partition, id, app, done) {
   const common = { partition, name: id, done };
   const hold = app.hold
     ? { act: "resume", label: "Resume", mark: "start", words: ["apps", "resume", id], text: `Asks of ${id} are placed again.` }
-    : { act: "hold", label: "Hold", mark: "hold", words: ["apps", "hold", id], text: `No ask of ${id} is placed until somebody resumes it. What runs goes on.` };
+    : { act: "hold", label: "Hold", mark: "hold", words: ["apps", "hold", id], text: `No ask of ${id} is placed until somebody resumes it. Its allocations continue.` };
   const buttons = [actButton({ ...common, ...hold }), actButton({
     ...common, act: "priority", label: "Priority", words: ["apps", "set", id],
     text: ({ given }) => (given ? `All asks of ${id} get this priority, those to come too.` : `Each ask of ${id} has its own priority again.`),
@@ -68,8 +68,8 @@ function actionsOf(partition, id, app, done) {
   }
   buttons.push(actButton({
     ...common, act: "kill", label: "Kill", mark: "stop", words: ["apps", "kill", id], danger: true, verb: "Kill the application",
-    text: `${counted(app.allocations, "allocation")} and ${counted(app.pendingAsks, "ask")} of ${id} end. Its RM is told to stop what runs.`,
-    told: ({ allocations, asks }) => `${counted(allocations, "allocation")} told to stop, ${counted(asks, "ask")} dropped.`,
+    text: `${counted(app.allocations, "allocation")} and ${counted(app.pendingAsks, "ask")} of ${id} end. Its RM is asked to stop what runs.`,
+    told: ({ allocations, asks }) => `${counted(allocations, "allocation")} asked to stop, ${counted(asks, "ask")} dropped.`,
   }));
   return buttons.filter(Boolean);
 }
@@ -112,7 +112,7 @@ function members({ size, leaving, min, max, step }) {
 function gang(app) {
   if (!app.taskGroups.length) return null;
   const until = app.placeholderDeadline ? `Placeholders time out at ${time(app.placeholderDeadline)}.` : "";
-  const style = app.gangStyle === "Hard" ? "The application fails if its gang does not come together." : "The application goes on without its gang if that does not come together.";
+  const style = app.gangStyle === "Hard" ? "The application fails if its gang does not come together." : "The application continues without its gang if that does not come together.";
   return section("Gang",
     el("p", { class: "note", text: [app.gangStyle ? style : "", until].filter(Boolean).join(" ") }),
     sortedTable("Task groups", [
@@ -162,7 +162,7 @@ function askMarks(row) {
     row.reservedNode && [`reserved ${row.reservedNode}`, "plain"],
     row.assumedNode && [`assumed on ${row.assumedNode}`, "plain"],
     row.replaces && [`replaces ${row.replaces}`, "plain"],
-    row.triggeredPreemption && ["victims told to stop", "warn"],
+    row.triggeredPreemption && ["victims asked to stop", "warn"],
     row.triggeredScaleUp && ["no node takes it", "warn"],
   ].filter(Boolean);
   return marks.length ? el("span", { class: "marks" }, marks.map(([text, tone]) => badge(text, tone))) : "–";

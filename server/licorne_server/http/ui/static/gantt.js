@@ -7,8 +7,8 @@ import { el } from "./dom.js";
 import { dayAndTime, localTime, span, time } from "./units.js";
 
 const TICKS = 5;
-const WORDS = { waiting: "waited", planned: "has had a planned start", expected: "is expected to wait", running: "ran", stopping: "was told to stop" };
-const LEGEND = { ...WORDS, planned: "start is planned", stopping: "told to stop", expected: "expected to wait" };
+const WORDS = { waiting: "waited", planned: "has had a planned start", expected: "is expected to wait", running: "ran", stopping: "was asked to stop" };
+const LEGEND = { ...WORDS, planned: "start is planned", stopping: "asked to stop", expected: "expected to wait" };
 
 export function gantt(label, { from, to, rows }) {
   const length = Math.max(1, to - from);

@@ -107,6 +107,6 @@ function ofResource(of) {
 
 function ofApplications({ applications, stopped = [] }) {
   const series = [{ name: "applications", kind: "plain", values: applications, steps: true }];
-  if (stopped.some(Boolean)) series.push({ name: "allocations told to stop", kind: "other", values: stopped, steps: true });
+  if (stopped.some(Boolean)) series.push({ name: "allocations asked to stop", kind: "other", values: stopped, steps: true });
   return series;
 }

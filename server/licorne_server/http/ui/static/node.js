@@ -36,9 +36,9 @@ export function view([partition, id], { q = "" }) {
 }
 
 const STOPS = {
-  "": "What runs there goes on, and the drain is done when all of it has ended.",
-  deadline: "Its RM is told to stop what runs there, one allocation after the other until the deadline.",
-  now: "Its RM is told to stop all that runs there now.",
+  "": "Its allocations continue, and the drain is done when all have ended.",
+  deadline: "Its RM is asked to stop what runs there, one allocation after the other until the deadline.",
+  now: "Its RM is asked to stop all that runs there now.",
 };
 
 function actionsOf(partition, id, node, done) {
@@ -48,7 +48,7 @@ function actionsOf(partition, id, node, done) {
     verb: ({ stop }) => (stop === "now" ? "Drain the node at once" : "Drain the node"),
     text: ({ stop }) => `Nothing new is allocated on ${id}. ${STOPS[stop]}${node.drain ? " This replaces the drain of the node." : ""}`,
     fields: [
-      { name: "stop", label: "What runs there", options: [["", "goes on until it ends"], ["deadline", "is stopped by a deadline"], ["now", "is stopped at once"]] },
+      { name: "stop", label: "What runs there", options: [["", "continues until it ends"], ["deadline", "is stopped by a deadline"], ["now", "is stopped at once"]] },
       { name: "minutes", label: "Deadline in minutes", type: "number", required: true, min: 1, max: 10080, step: 1, value: 10, wants: "a whole number from 1 to 10,080, which are 7 days", when: ({ stop }) => stop === "deadline" },
     ],
     options: ({ stop, minutes }) => ({ "": [], deadline: ["--deadline", `${minutes}m`], now: ["--now"] })[stop],
@@ -58,7 +58,7 @@ function actionsOf(partition, id, node, done) {
   if (node.schedulable) {
     return [actButton({
       ...common, act: "cordon", label: "Cordon", mark: "hold", words: ["nodes", "cordon", id],
-      text: `Nothing new is allocated on ${id} until it is uncordoned. What runs there goes on. This outlives a restart.`,
+      text: `Nothing new is allocated on ${id} until it is uncordoned. Its allocations continue. This outlives a restart.`,
     }), drain].filter(Boolean);
   }
   return [actButton({
@@ -79,9 +79,9 @@ function drained({ cordon, drain }) {
   return section(title,
     cordon?.time ? el("p", {}, "Cordoned ", byWhom(cordon)) : null,
     drain ? el("div", { class: "progress" },
-      el("span", { text: `${count(gone)} of ${counted(drain.allocations, "allocation")} gone, ${count(drain.stopping)} told to stop` }),
+      el("span", { text: `${count(gone)} of ${counted(drain.allocations, "allocation")} gone, ${count(drain.stopping)} asked to stop` }),
       el("span", { class: "track", role: "progressbar", "aria-label": "Drained", "aria-valuenow": Math.round(part * 100), "aria-valuemin": 0, "aria-valuemax": 100 }, fill)) : null,
-    drain ? facts([["Started", when(drain.started)], ["Deadline", !drain.deadline ? "none: what runs goes on until it ends" : left > 0 ? el("span", {}, when(drain.deadline), `, in ${span(left)}`) : el("span", {}, when(drain.deadline), ", over")], ["Stay", drain.exempt ? counted(drain.exempt, "allocation") : ""]]) : null);
+    drain ? facts([["Started", when(drain.started)], ["Deadline", !drain.deadline ? "none: allocations continue until they end" : left > 0 ? el("span", {}, when(drain.deadline), `, in ${span(left)}`) : el("span", {}, when(drain.deadline), ", over")], ["Stay", drain.exempt ? counted(drain.exempt, "allocation") : ""]]) : null);
 }
 
 function shown(node) {

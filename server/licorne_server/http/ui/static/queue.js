@@ -55,7 +55,7 @@ function actionsOf(partition, queue, done) {
     ? actButton({ ...common, act: "start", label: "Start", mark: "start", words: ["queues", "start", name], text: `New allocations may be made in ${name} and in the queues below it again.` })
     : actButton({
       ...common, act: "stop", label: "Stop", mark: "stop", words: ["queues", "stop", name], danger: true, verb: "Stop the queue",
-      text: `Nothing new is allocated in ${name} and in the queues below it, until somebody starts it. What runs goes on. This outlives a restart.`,
+      text: `Nothing new is allocated in ${name} and in the queues below it, until somebody starts it. Its allocations continue. This outlives a restart.`,
     })].filter(Boolean);
 }
 
