@@ -237,8 +237,7 @@ def test_a_gang_whose_lost_place_has_ended_has_a_start_again() -> None:
 
 def test_room_that_a_held_start_takes_does_not_last() -> None:
     """Slots that are lost again by a time do not count; those gained last are lost first."""
-    steps = [(0.0, [2]), (10.0, [5]), (20.0, [1]), (30.0, [2])]
-    room = RoomInTime(steps, free={}, ends=(), until=40.0)
+    room = RoomInTime([(0.0, [2]), (10.0, [5]), (20.0, [1]), (30.0, [2])], free={}, ends=(), until=40.0)
     assert room.lasting(0, 15.0) == [(0.0, 2), (10.0, 3)]
     assert room.lasting(0, 20.0) == [(0.0, 1)]
     assert room.lasting(0, 30.0) == [(0.0, 1), (30.0, 1)]
