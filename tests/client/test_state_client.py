@@ -350,7 +350,7 @@ async def test_events_that_are_lost_are_told(server: Served, rm: FakeRM) -> None
     async with aclosing(state.watch_events(0, instance=kept.instance)) as events:
         await take(events, 1)
         await server.restart(crash=True)
-        with pytest.raises(EventsMissed, match="go on with instance") as missed:
+        with pytest.raises(EventsMissed, match="continue with instance") as missed:
             await take(events, 1000)
     assert missed.value.instance not in ("", kept.instance)
     with pytest.raises(EventsMissed) as missed:

@@ -129,7 +129,7 @@ DECIDING = (
         drop("arrival"),
         "an ask that could not be run stays first of its equals",
         (
-            "properties/test_decisions::test_decides_as_the_oracle_does",
+            "properties/test_decisions::test_core_and_oracle_agree",
             "scenarios/test_scenarios::test_scenario",
         ),
     ),

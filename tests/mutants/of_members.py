@@ -64,7 +64,7 @@ MEMBERS = (
         "old-list-behind-the-welcome",
         "SessionService._welcome",
         drop("tell_others"),
-        "an RM that resumes may go on with addresses of members that are gone",
+        "an RM that resumes may continue with addresses of members that are gone",
         ("members/test_told_members",),
     ),
 )

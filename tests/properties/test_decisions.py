@@ -82,39 +82,39 @@ def narrowed(script: Sequence[Step], play: Play, error: Exception) -> str:
 
 
 @pytest.mark.worlds
-def test_decides_as_the_oracle_does(part: range) -> None:
+def test_core_and_oracle_agree(part: range) -> None:
     """Core and oracle make the same decisions, and keep the same books, in every random world."""
     agree(part)
 
 
 @pytest.mark.worlds(first=2_500_000, one_in=4)
-def test_decides_as_the_oracle_does_with_gangs(part: range) -> None:
+def test_core_and_oracle_agree_with_gangs(part: range) -> None:
     """Nearly all applications are gangs, which start together, are replaced, time out and complete."""
     agree(part, length=GANGS, gangs=MOSTLY)
 
 
 @pytest.mark.worlds(first=2_800_000, one_in=2)
-def test_decides_as_the_oracle_does_with_preemption(part: range) -> None:
+def test_core_and_oracle_agree_with_preemption(part: range) -> None:
     """Nearly all asks may preempt: victims are stopped, and beneficiaries are placed."""
     agree(part, length=CROWDED, preempting=MOSTLY)
 
 
 @pytest.mark.worlds(first=3_100_000, one_in=5)
-def test_decides_as_the_oracle_does_with_notices(part: range) -> None:
+def test_core_and_oracle_agree_with_notices(part: range) -> None:
     """Queues have notices: victims are ready, late, spared or stopped, and have checkpoints."""
     agree(part, length=CROWDED, preempting=MOSTLY, notices=True)
 
 
 @pytest.mark.worlds(first=3_800_000, one_in=4)
 @pytest.mark.parametrize("notices", [False, True], ids=["at once", "with notice"])
-def test_decides_as_the_oracle_does_with_fair_shares(part: range, notices: bool) -> None:
+def test_core_and_oracle_agree_with_fair_shares(part: range, notices: bool) -> None:
     """Most queues preempt up to their fair shares, beside some with guarantees."""
     agree(part, length=CROWDED, preempting=MOSTLY, notices=notices, reclaims=True)
 
 
 @pytest.mark.worlds(first=3_300_000, one_in=10)
 @pytest.mark.parametrize("notices", [False, True], ids=["at once", "with notice"])
-def test_decides_as_the_oracle_does_with_elastic_gangs(part: range, notices: bool) -> None:
+def test_core_and_oracle_agree_with_elastic_gangs(part: range, notices: bool) -> None:
     """All gangs are elastic: they start, grow, lose nodes, and are stopped in whole steps for others."""
     agree(part, length=CROWDED, gangs=0.3, preempting=MOSTLY, notices=notices, elastic=1.0)
 
@@ -137,7 +137,7 @@ def test_the_size_of_slices_changes_no_decision(part: range, tuning: Tuning) -> 
 @pytest.mark.parametrize(
     ("shortest", "length"), [(0.0, CROWDED), (0.9, 3 * CROWDED)], ids=["in order", "shortest first"]
 )
-def test_decides_as_the_oracle_does_with_backfill(part: range, shortest: float, length: int) -> None:
+def test_core_and_oracle_agree_with_backfill(part: range, shortest: float, length: int) -> None:
     """Blocked asks hold shadow starts: others pass them, ends are early and late, and nodes are removed."""
     agree(part, length=length, backfill=1.0, shortest=shortest)
 
@@ -145,7 +145,7 @@ def test_decides_as_the_oracle_does_with_backfill(part: range, shortest: float, 
 @pytest.mark.worlds(first=3_500_000, one_in=5)
 @pytest.mark.parametrize("backfill", [0.0, 1.0], ids=["now", "planned"])
 @pytest.mark.pure
-def test_decides_as_the_oracle_does_with_packed_domains(
+def test_core_and_oracle_agree_with_packed_domains(
     part: range, backfill: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While an ask lacks a node, the fullest domain of each level is first, and in it the fullest node."""
@@ -163,7 +163,7 @@ def test_the_size_of_slices_changes_no_shadow_start(part: range) -> None:
 
 @pytest.mark.worlds(first=1_500_000, one_in=10)
 @pytest.mark.parametrize(("gangs", "backfill"), [(None, SHARE), (MOSTLY, 1.0)], ids=["usual", "backfill"])
-def test_decides_as_the_oracle_does_without_reservations(
+def test_core_and_oracle_agree_without_reservations(
     part: range, gangs: float | None, backfill: float
 ) -> None:
     """Without reservations, held starts change no decision; asks that require a node wait for it."""
@@ -171,7 +171,7 @@ def test_decides_as_the_oracle_does_without_reservations(
 
 
 @pytest.mark.worlds(first=2_000_000, one_in=100, size=3)
-def test_decides_as_the_oracle_does_in_long_worlds(part: range) -> None:
+def test_core_and_oracle_agree_in_long_worlds(part: range) -> None:
     """In worlds of eight times as many steps no cache becomes outdated."""
     agree(part, length=LONG)
 
@@ -222,6 +222,6 @@ OF_ELASTIC_GANGS = partial(agree, length=CROWDED, gangs=0.3, preempting=MOSTLY, 
         ),
     ],
 )
-def test_decides_as_the_oracle_does_in_rare_worlds(decides: Callable[..., None], seed: int) -> None:
+def test_core_and_oracle_agree_in_rare_worlds(decides: Callable[..., None], seed: int) -> None:
     """Core and oracle decide alike in worlds in which they once differed."""
     decides(part=range(seed, seed + 1))

@@ -79,7 +79,7 @@ def test_digits_in_a_file_are_the_bytes_of_the_message(raw: bytes) -> None:
 
 
 def take_any_partition(patch: pytest.MonkeyPatch) -> None:
-    """Find a partition of another RM by its name."""
+    """Let an RM find a partition of another RM by its name."""
     own = Rm.find
     known: dict[str, Partition] = {}
 

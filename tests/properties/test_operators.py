@@ -131,6 +131,6 @@ def confirm(driver: Driver, effects: list[Effect]) -> None:
 
 
 def placed_in(driver: Driver) -> int:
-    """The used part of the cluster."""
+    """Allocated memory in the whole cluster, in bytes."""
     partition = driver.partition
     return partition.tree.root.allocated.get("memory", 0)

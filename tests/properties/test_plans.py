@@ -74,7 +74,7 @@ def made(effects: Iterable[Effect], rm: str) -> list[Placement]:
 
 
 def preempted(effects: Iterable[Effect], rm: str) -> list[tuple[str, str, str]]:
-    """Allocations that one RM was asked to stop, in order, except for those of drains."""
+    """Preempted allocations of one RM and those of removed partitions, without drains, in order."""
     return [
         (effect.partition, one.app_id, one.key)
         for effect in effects

@@ -34,13 +34,13 @@ def test_cheap_worlds_are_played_more_often() -> None:
     assert list(chain.from_iterable(parts(7, times=10, size=20))) == list(range(70))
 
 
-def test_few_worlds_without_events_are_accepted() -> None:
+def test_a_few_worlds_without_events_are_accepted() -> None:
     """A few worlds in which nothing happens are accepted, and many are a failure."""
     assert [lively(count) for count in (1, 10, 11, 50)] == [0, 0, 1, 40]
 
 
 @pytest.mark.parametrize("text", ["0", "-3", "many"])
-def test_no_worlds_are_a_usage_error(text: str) -> None:
-    """A run that would play nothing is refused."""
+def test_only_a_positive_number_of_worlds_is_accepted(text: str) -> None:
+    """Zero, a negative number and a word are refused."""
     with pytest.raises(ValueError, match=text):
         positive(text)

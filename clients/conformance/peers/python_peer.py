@@ -208,7 +208,7 @@ def line_of(event: Event) -> dict[str, Any] | None:
         case AskRejected():
             return {"event": "ask_rejected", "key": event.key, "reason": event.reason}
         case Released():
-            # `Released` has one kind only: the client has other events for the others.
+            # `Released` means STOPPED_BY_RM: for other terminations the client has other events.
             return released(event.key, "STOPPED_BY_RM", event.message)
         case AskDropped():
             return released(event.key, "TIMEOUT", event.message)

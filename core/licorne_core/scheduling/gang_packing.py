@@ -142,8 +142,7 @@ def _may_go_on(
 def slots_on(node: Node, ask_class: AskClass) -> int:
     """Maximum number of asks of the class that the node has room for now.
 
-    The RM is asked about a gang without `allocate`, as for a reservation, unlike about a single ask: so both
-    kinds of its answers count.
+    Refusals of both kinds count: the RM is asked about a gang without `allocate`, about an ask with it.
     """
     if node.refusal(ask_class) is not None:
         return 0

@@ -15,7 +15,7 @@ class Due(StrEnum):
 
     COMPLETE = "complete"
     PLACEHOLDERS = "stop placeholders"
-    GO_ON = "go on with the work of a deadline"
+    GO_ON = "continue the work of a deadline"
     ESCALATE = "escalate"
     EXPIRE = "expire"
     EXPIRE_REJECTED = "expire as rejected"

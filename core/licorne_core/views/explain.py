@@ -42,7 +42,7 @@ _DROPS_ASKS = frozenset({AppState.RESUMING, AppState.FAILING})
 """States of an application whose asks were dropped at the timeout of its gang."""
 
 ROUNDS = 5
-"""Maximum number of restarts after changes of the ask during the explanation."""
+"""Maximum number of attempts to explain an ask that changes meanwhile."""
 
 
 def explain(partition: Partition, app: Application, key: str) -> Iterator[Explanation | None]:

@@ -155,7 +155,7 @@ Question = Callable[[Scheduler, float, Spent], bytes]
 
 
 class Copies:
-    """The single copy, and the queue for it."""
+    """Makes copies of the process, one at a time; questions queue for their turn."""
 
     made: int
     """Copies made since the start."""

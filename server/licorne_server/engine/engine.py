@@ -297,7 +297,7 @@ class Engine:
             deadline = self._scheduler.next_deadline()
             spent = perf_counter() - begin
             if spent >= self.budget.turn:
-                # The RM that has just had its turn may wait again.
+                # Without the RM that has just had its turn, which may wait again already.
                 left = self._scheduler.waiting - 1 if left is None else left - 1
                 if left <= 0 or spent >= share:
                     break

@@ -183,7 +183,7 @@ JSON = "application/json; charset=utf-8"
 
 
 async def dump(dumps: StateDumps, request: web.Request) -> web.StreamResponse:
-    """The state of all RMs, or of the RM in `rm`."""
+    """The state of all RMs, or of the one that the parameter `rm` of the URL names."""
     try:
         alone = BY_MEMBER in request
         async with dumps.dump(request.query.get("rm", ""), reader_of(request), alone=alone) as chunks:

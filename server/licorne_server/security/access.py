@@ -283,7 +283,7 @@ class Access:
         return _bearer(self._tokens.grant(authorizations[0]))
 
     def reload(self) -> None:
-        """Read token files again, and end streams of revoked rights."""
+        """Read token files again, and end the streams of callers that have lost a required right."""
         if self._tokens is not None:
             lost = self._tokens.reload()
             ended = sum(self.openings.review(peer, _bearer(left)) for peer, left in lost.items())

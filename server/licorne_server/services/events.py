@@ -149,7 +149,7 @@ def _start(log: EventLog, request: pb.WatchEventsRequest) -> int:
 
 def _other_instance(log: EventLog, why: str) -> CallError:
     return out_of_range(
-        f"{why}; go on with instance {log.instance} from event {log.lowest_id}",
+        f"{why}; continue with instance {log.instance} from event {log.lowest_id}",
         "INSTANCE_CHANGED",
         next_id=str(log.lowest_id),
         instance=log.instance,

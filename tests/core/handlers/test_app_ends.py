@@ -97,7 +97,7 @@ def test_a_rejection_stays_listed_when_the_id_is_accepted(driver: Driver) -> Non
 
 
 @pytest.mark.row(109)
-def test_the_last_end_of_an_id_is_listed(driver: Driver) -> None:
+def test_the_latest_ended_application_of_an_id_is_listed(driver: Driver) -> None:
     """A completed application replaces an older rejection of its id, and a later rejection replaces it."""
 
     def shown() -> str:

@@ -15,8 +15,8 @@ pytestmark = pytest.mark.pure
 LIMITED_GROUP = "limits: [{limit: '', groups: [dev], maxapplications: 9}]"
 
 PER_ASK = 7
-"""Lines that an ask may cost for each type: two in each of the two queues, two in its application,
-and one to spare."""
+"""Executed lines of code that an ask may cost for each resource type: two in each of the two queues, two in
+its application, and one to spare."""
 
 PER_ALLOCATION = 45
 """The same for an allocation: booked and asked for in both queues, on the node and in the

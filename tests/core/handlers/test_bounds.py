@@ -76,7 +76,7 @@ def test_the_total_of_equal_asks_must_not_exceed_int64() -> None:
 
 
 def test_a_resize_is_bounded_by_the_new_total() -> None:
-    """An ask near the end of int64 can be resized as long as the new total is within int64."""
+    """An ask of 2**62 can be resized: the new total is within int64, but old and new together are not."""
     driver = started(LEAF, 10)
     driver.do(asks(ask("one", "k1", vcore=2**62)))
     assert refused(driver.do(asks(ask("one", "k1", vcore=2**62 + 5)))) == {}

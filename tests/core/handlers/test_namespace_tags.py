@@ -22,7 +22,7 @@ def tags(namespace: str, **sizes: int) -> dict[str, str]:
 
 
 def details(facts: Sequence[Fact]) -> list[EventDetail]:
-    """Fields of the events, without the subject."""
+    """The details of the events, such as QUEUE_MAX, in order."""
     return [record.detail for fact in facts for record in fact.records()]
 
 

@@ -133,7 +133,7 @@ REQUIRED: dict[str, Command] = {
 
 @pytest.mark.parametrize("reason", REQUIRED)
 def test_a_notice_for_a_required_node_ends_with_its_reason(reason: str) -> None:
-    """A notice for a required node is withdrawn at the latest at its deadline, if preemption is then off."""
+    """A notice for a required node whose reason is gone ends by its deadline, also with preemption off."""
     driver = town()
     driver.do(cordon("n2"), reload(queues(rest="preemption: {enabled: false}")))
     driver.do(nodes(node("n3", memory=2)), cordon("n3"))

@@ -58,7 +58,7 @@ class World:
             self.ready.add(number)
 
     def limit(self, number: int) -> RunningLimit:
-        """Set the limit of one quota."""
+        """The blocker for the limit of applications of one quota."""
         return self.limits.get(RunningLimit, self.quotas[number])
 
     def place(self, number: int) -> tuple[object, ...]:

@@ -99,7 +99,7 @@ def test_explain_names_the_beneficiaries_of_reserved_nodes(driver: Driver) -> No
 
 
 def test_explain_lists_the_queues_with_most_reservations() -> None:
-    """Of many queues with reserved nodes the largest are listed, and the others counted."""
+    """The queues with the most reserved nodes are listed, and the others are counted."""
     driver = Driver()
     leaves = [f"q{number}" for number in range(MOST_QUEUES + 2)]
     queues = ", ".join(f"{{name: {leaf}}}" for leaf in leaves)

@@ -36,7 +36,7 @@ def test_a_reading_of_a_request_has_its_state(driver: Driver) -> None:
 
 
 def test_unknown_objects_have_no_reading(driver: Driver) -> None:
-    """An unknown partition, application or key gives None."""
+    """An unknown partition, application or key gives None, no items, or no lost seconds."""
     views, key = driver.views, AllocationKey("runs")
     for partition, app_id in ((NAME, NOBODY), (ELSEWHERE, APP)):
         assert views.queue_of(partition, app_id) is None

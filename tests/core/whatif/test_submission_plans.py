@@ -99,7 +99,7 @@ def test_a_plan_has_the_reason_of_a_rejection() -> None:
 
 
 def test_a_gang_is_planned_with_the_quota_in_its_own_tags() -> None:
-    """The plan of a gang has the message for the RM, for the first gang of a namespace and later ones."""
+    """A gang is checked against its own quota, in a new namespace or an existing one."""
     driver = settled("placementrules: [{name: tag, value: to, create: true}]", "[{name: a}]")
 
     def gang(app_id: str, wanted: int, quota: int) -> NewApplication:

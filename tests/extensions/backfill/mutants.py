@@ -201,14 +201,14 @@ BACKFILL = (
         "users:in_order",
         swap("ranking . in_force . in_order ( )", "ranking . in_order ( )"),
         "an ask that others pass is told a start before theirs",
-        (*_PASSING, "properties/test_decisions::test_decides_as_the_oracle_does_with_backfill"),
+        (*_PASSING, "properties/test_decisions::test_core_and_oracle_agree_with_backfill"),
     ),
     Defect(
         "ahead-by-arrival",
         "applications_ahead",
         swap("second . leads", "False"),
         "an application that is tried last is said to be the next",
-        (*_PASSING, "properties/test_decisions::test_decides_as_the_oracle_does_with_backfill"),
+        (*_PASSING, "properties/test_decisions::test_core_and_oracle_agree_with_backfill"),
     ),
     Defect(
         "those-that-wait-learn-nothing",

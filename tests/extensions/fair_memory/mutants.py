@@ -1,4 +1,4 @@
-"""Fairness with memory: earlier usage counts exactly, and by its half-life."""
+"""Defects of fairness with memory: usage has to decay exactly by its half-life."""
 
 from mutants.defect import Defect
 from mutants.operators import drop, swap

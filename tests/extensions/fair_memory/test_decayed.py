@@ -87,7 +87,7 @@ def test_a_changed_half_life_applies_from_its_time_on() -> None:
     assert account.at(50.75) == {"gpu": now}
 
 
-def test_decayed_usage_is_in_hours_of_the_share() -> None:
+def test_decayed_usage_counts_hours_at_the_full_share() -> None:
     """The largest type counts; one without a divisor counts zero, and one with a zero divisor everything."""
     assert hours_of_due({"vcore": 3600.0, "memory": 7200.0}, {"vcore": 1, "memory": 4}) == 1.0
     assert hours_of_due({"gpu": 3600.0}, {"vcore": 1}) == 0.0

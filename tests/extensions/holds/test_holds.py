@@ -244,7 +244,7 @@ def unfair() -> Driver:
     return driver
 
 
-def test_the_priority_of_an_operator_protects_victims(unfair: Driver) -> None:
+def test_a_priority_set_by_an_operator_protects_an_allocation(unfair: Driver) -> None:
     """The youngest allocation is no victim once its priority is above that of the ask."""
     unfair.do(change("rich", priority=5))
     ((app_id, _, why, _),) = released(

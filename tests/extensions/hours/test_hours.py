@@ -208,8 +208,8 @@ def test_a_raised_budget_starts_waiting_asks() -> None:
     assert not placed(driver.do(asks(ask("x", "k3", gpu=1))))
 
 
-def test_usage_during_an_absence_is_bounded() -> None:
-    """Usage during an absence is counted for at most ten minutes."""
+def test_usage_while_the_rm_is_not_registered_is_bounded() -> None:
+    """Usage while the RM is not registered is counted for at most ten minutes."""
     text = config("[{name: a, properties: {budget.vcore-hours: 100/month}}]")
     first, second = Driver(), Driver()
     first.do(register(text), nodes(node("n1", vcore=4000)), apps(app("x", "root.a")))

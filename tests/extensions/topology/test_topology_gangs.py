@@ -294,7 +294,7 @@ def test_an_inconsistent_lost_place_is_detected() -> None:
 
 @pytest.mark.parametrize("used", [2, 5], ids=["one in each rack", "too little left in all"])
 def test_domains_are_packed_while_a_gang_waits_for_one(used: int) -> None:
-    """Nodes are packed while racks or cluster lack room for a gang, and ten seconds after its end."""
+    """Nodes are packed while racks or cluster lack room for a gang, and no more 20 s after its end."""
     driver = cluster(a=[2, 2], b=[2, 2])
     places = ["a-0", "b-0", "a-1", "b-1", "a-0"][:used]
     driver.do(apps(app("other", "root.a")))

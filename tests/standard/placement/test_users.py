@@ -95,7 +95,7 @@ def test_a_dollar_at_the_end_makes_a_name_and_a_pattern() -> None:
 
 
 @pytest.mark.row(74)
-def test_a_list_of_several_entries_has_no_pattern() -> None:
+def test_a_list_of_several_entries_has_only_names() -> None:
     """A list of several entries has names only; invalid ones, even a star, are skipped."""
     assert admits(("ann",), users=("a.*", "*", "bob")) == NOT_LISTED
     assert admits(("bob",), users=("a.*", "*", "bob")) == LISTED

@@ -12,7 +12,7 @@ PREDICATES = (
         (
             "predicates/test_predicates",
             "predicates/test_predicate_results",
-            "properties/test_decisions::test_decides_as_the_oracle_does",
+            "properties/test_decisions::test_core_and_oracle_agree",
         ),
     ),
     Defect(
@@ -23,7 +23,7 @@ PREDICATES = (
         (
             "predicates/test_predicates",
             "predicates/test_predicate_results",
-            "properties/test_decisions::test_decides_as_the_oracle_does",
+            "properties/test_decisions::test_core_and_oracle_agree",
         ),
     ),
     Defect(
@@ -34,7 +34,7 @@ PREDICATES = (
         (
             "predicates/test_predicates",
             "predicates/test_predicate_results",
-            "properties/test_decisions::test_decides_as_the_oracle_does",
+            "properties/test_decisions::test_core_and_oracle_agree",
         ),
         slow=True,
         nth=2,
@@ -46,7 +46,7 @@ PREDICATES = (
         "the RM's answers count on a node where it does not know of an allocation",
         (
             "predicates/test_predicate_results",
-            "properties/test_decisions::test_decides_as_the_oracle_does",
+            "properties/test_decisions::test_core_and_oracle_agree",
         ),
         slow=True,
     ),

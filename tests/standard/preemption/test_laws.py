@@ -96,7 +96,7 @@ def law_7(case: Case) -> None:
 
 
 def is_enough(case: Case) -> None:
-    """Afterwards node and maxima have room for the ask; the victims were running and allowed."""
+    """After the plan node and maxima have room for the ask; no victim was stopping or required its node."""
     after = case.after
     (node,) = [one for one in case.before.nodes if one.name == case.plan.node.node_id]
     assert node.schedulable

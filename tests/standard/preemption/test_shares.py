@@ -417,9 +417,9 @@ class Stubborn:
 
 @pytest.mark.worlds(first=9_400_000, size=20)
 def test_preemption_ends_after_few_turns(part: range) -> None:
-    """While all queues want everything, and victims are submitted again, stops end after a few turns.
+    """Although all queues want everything and resubmit victims, no victim is stopped after a few turns.
 
-    The same holds after each job that ends by itself, although its room may cost victims.
+    The same holds each time a job has ended, and its room was divided anew.
     """
     stopped = 0
     for seed in part:

@@ -47,7 +47,7 @@ MIXED = (
     _mixed("large", 6, (1, 1), (28_000, 28_000), (0.8, 1.2)),
     _mixed("web", 20, (8, 12), (500, 2_000), (0.5, 1.0)),
     _mixed("jobs", 12, (8, 12), (1_000, 2_000), (0.4, 0.8)),
-    # Each round has more asks than the maximum lets run at once, but less work in total.
+    # In each round more asks than the maximum lets run at once, but less work than it allows in a round.
     _mixed("capped", 4, (15, 20), (1_000, 1_000), (0.4, 0.6)),
     _mixed("spare", 12, (8, 12), (1_000, 2_000), (0.4, 0.8)),
 )

@@ -51,7 +51,7 @@ both --context and --target sends what the context has to that target.
 
 
 class ContextError(Exception):
-    """The server cannot be determined; the text gives the reason."""
+    """A target, an RM or the file of contexts cannot be used; the text gives the reason."""
 
 
 @dataclass(slots=True)

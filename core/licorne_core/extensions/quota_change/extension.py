@@ -32,7 +32,7 @@ TIMER: Final = Timer(Due.EXTENSION_WORK, name=NAME)
 class QuotaChange(Extension):
     """The times at which the queues of a partition are enforced, and the enforcement.
 
-    Always true: while a queue has a time, the partition has a timer, or the enforcement is running.
+    Always true: if a queue has a start time, either the timer is set or the enforcement is running.
     """
 
     def __init__(self, name: str, bit: int, context: CheckContext) -> None:

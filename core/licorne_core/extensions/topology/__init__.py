@@ -1,4 +1,4 @@
-"""Gangs in topology domains: the levels of domains, the constraints of gangs on them, and lost places.
+"""Gangs in topology domains: the levels of domains, constraints of gangs on them, places of lost members.
 
 The levels divide the nodes (`domains`), and the tags of a gang bind its members to domains (`terms`).
 `domain_terms` lets the kernel try whole gangs only in domains, now or at a later time, and `domain_search`

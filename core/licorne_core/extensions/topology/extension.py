@@ -1,4 +1,4 @@
-"""The domains and the lost places of one partition, and the hook points of topology."""
+"""The domains and the places of lost members in one partition, and the hook points of topology."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -27,7 +27,7 @@ class Topology(Extension):
     """
 
     def __init__(self, name: str, bit: int, context: CheckContext) -> None:
-        """Start without lost places."""
+        """Start without places of lost members."""
         super().__init__(name, bit, context)
         self.domains = DomainBook(context.node_book)
         self.places = LostPlaces(context, self.domains)

@@ -1,4 +1,4 @@
-"""The deadline of lost places."""
+"""The deadline of places that are reserved for lost members."""
 
 from typing import Final
 

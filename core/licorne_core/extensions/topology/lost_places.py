@@ -106,7 +106,7 @@ _Like = dict[tuple[Application, str, AskClass], Request | None]
 
 
 class LostPlaces:
-    """The lost places of one partition, in the order of the losses.
+    """The places of lost members in one partition, in the order of the losses.
 
     Always true: each place is in the list of its application; a place with `is_kept` has a deadline, and its
     amounts are reserved on its node, if it has one.

@@ -1,4 +1,4 @@
-"""The invariant of lost places (`lost_places.py`).
+"""The invariant of the places of lost members (`lost_places.py`).
 
 P1  A lost place and its application, which is present and has the bit, refer to each other. A place with
     `is_kept` has a deadline, and the others have no node.

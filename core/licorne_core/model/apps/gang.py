@@ -276,7 +276,7 @@ class PairEvent(StrEnum):
 
     AGREED = "the RM agrees to the node"
     REFUSED = "the RM refuses the node"
-    TOLD = "the placeholder is told to stop for another reason"
+    TOLD = "the placeholder is asked to stop for another reason"
     ENDED = "the placeholder is gone"
     PLACE_LOST = "the placeholder is gone with its node, where the real one was to run"
     NODE_LOST = "the other node, where the real one was to run, does not take it any more"

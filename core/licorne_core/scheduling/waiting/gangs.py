@@ -56,7 +56,7 @@ class NoPlace(OfThing):
         """Result of the last search."""
 
     def may_use(self, node: Node) -> bool:
-        """True if the node has room for one of the members now."""
+        """True if the node has room for one of the members now, or is the one reserved for the member."""
         return node is self.reserved_node or any(
             node.refusal(ask_class) is None for ask_class in self.classes
         )

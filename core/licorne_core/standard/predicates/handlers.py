@@ -83,7 +83,7 @@ def checks_overdue(
         _hear_of(partition, check)
         if policy.fail_mode is FailMode.OPEN:
             if check.gang is not None:
-                # The gang is booked after the answer, so the results must still be valid then.
+                # Silence counts as acceptance. The gang is booked later: its results must be valid then too.
                 for node in judged.results.keep(check, {}):
                     partition.dirty.mark_node(node)
             _settle(partition, check, {}, now, outcome, settled)

@@ -63,7 +63,7 @@ class VictimPlan(NamedTuple):
         return self.on_node + self.spare
 
     def victims_upto(self, upto: int) -> tuple[Victim, ...]:
-        """Offered victims up to the index `upto` (-1 if there is none), and all victims on other nodes."""
+        """Offered victims up to the index `upto` (-1: none of them), and all victims on other nodes."""
         return self.offered[: upto + 1] + self.other_nodes
 
     @property

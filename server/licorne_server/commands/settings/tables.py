@@ -75,7 +75,7 @@ class Server:
     insecure: bool = setting(SWITCH, USUAL.insecure)
     """gRPC and HTTP without TLS on addresses that others can reach"""
     http_insecure: bool = setting(SWITCH, USUAL.http_insecure)
-    """HTTP without TLS, beside gRPC with TLS too, and on addresses that others can reach"""
+    """HTTP without TLS on addresses that others can reach, even if gRPC has TLS"""
     metrics_insecure: bool = setting(SWITCH, USUAL.metrics_insecure)
     """metrics without TLS on an address that others can reach; on loopback they never have it"""
     transport: str = setting(kinds.TRANSPORT, USUAL.transport)
@@ -196,9 +196,9 @@ class Bounds:
     idle: float = setting(kinds.MORE_SECONDS, PEERS.idle)
     """time that a gRPC connection may stay open without a call"""
     max_memory: int | None = setting(auto_or(size(0)), None)
-    """resident memory above which new work is refused; 0 is any, auto 80 % of the machine or control group"""
+    """resident memory above which new work is refused; 0: no limit, auto: 80 % of the machine or cgroup"""
     max_plan_pause: float = setting(SOME_SECONDS, RMS.plan_pause)
-    """longest pause of the process for a plan; longer plans are refused, shorter ones charged; 0 is any"""
+    """longest pause of the process for a plan; longer plans are refused, shorter are charged; 0: no limit"""
     max_rms: int = setting(COUNT, RMS.number)
     """registered RMs; at this number a disconnected one makes room for another"""
     forget_after: float = setting(SOME_SECONDS, RMS.forget_after)

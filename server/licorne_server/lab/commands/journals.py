@@ -9,7 +9,7 @@ from licorne_cli.failures import NOT_FOUND, OK, REFUSED, USAGE, NotFoundError, R
 from licorne_cli.output.text import say, while_read
 from licorne_cli.parsing.parser import positive
 
-MOMENT: Final = "an RFC 3339 time, unix seconds, or from the run's begin: +90, +1h30m"
+MOMENT: Final = "an RFC 3339 time, unix seconds, or from the start of the run: +90, +1h30m"
 
 
 def add_journal_arguments(parser: argparse.ArgumentParser) -> None:

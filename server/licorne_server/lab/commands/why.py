@@ -7,7 +7,7 @@ from licorne_server.lab.commands.journals import MOMENT, add_journal_arguments, 
 
 EXAMPLES = (
     ("licorne why journal pod-7 --at 2026-11-26T12:30:00Z", "why an ask waited then, or where it was"),
-    ("licorne why journal pod-7 --at +1h30m --app train", "an hour and a half after the run's begin"),
+    ("licorne why journal pod-7 --at +1h30m --app train", "an hour and a half after the start of the run"),
     ("licorne why journal pod-7 --run 3 --at +90 -o json", "in an earlier run, for programs"),
 )
 

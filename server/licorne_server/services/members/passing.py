@@ -121,7 +121,7 @@ class _Connection:
             log.warning("member not reached", member=member.name, address=member.address, reason=reason)
             if not self._ready.done():
                 self._ready.set_exception(unavailable(f"member {member.name} does not answer: {reason}"))
-                # All callers that waited may have been cancelled.
+                # Mark it as retrieved: all callers that waited may have been cancelled.
                 self._ready.exception()
         finally:
             if not self._ready.done():

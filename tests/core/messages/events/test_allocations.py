@@ -116,7 +116,7 @@ def test_a_resize_has_an_event_of_the_difference(driver: Driver) -> None:
 
 
 def test_an_ask_that_the_rm_places_is_not_cancelled(driver: Driver) -> None:
-    """An ask placed by the RM has events of an allocation, and a resize of it has none."""
+    """An ask placed by the RM has the events of an allocation, and none of a cancelled ask."""
     driver.send(asks(ask("app", "k1", memory=9)))
     driver.send(asks(ask("app", "k1", memory=8)))
     driver.facts.clear()

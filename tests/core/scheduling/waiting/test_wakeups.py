@@ -215,7 +215,7 @@ def test_a_refused_replacement_is_tried_again_when_the_node_changes() -> None:
 
 
 def test_an_ask_that_could_not_be_run_waits_behind_others_of_its_class() -> None:
-    """Room is used by the next ask of the class, and then by those that arrived meanwhile."""
+    """Other asks of its class use the room first; it is placed after its back-off of a second."""
     core = started(
         config("[{name: a}]"),
         nodes(node("n", vcore=1)),

@@ -143,7 +143,7 @@ def rows_of(path: Path, columns: Sequence[str] = (), needed: Sequence[str] = ())
     A file whose first row lacks the `needed` columns is read with these `columns`, if given.
 
     Raises:
-        TraceError: a row has more cells than columns, or a needed column is missing.
+        TraceError: invalid CSV, more cells than columns, or a needed column missing without `columns`.
     """
     lines, file = lines_of(path), str(path)
     last = 0
