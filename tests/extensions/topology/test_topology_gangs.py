@@ -342,6 +342,20 @@ def test_only_domains_that_would_hold_a_gang_are_packed(
     assert larger == ([] if said is None else [f"it is larger than {said} if empty"])
 
 
+def test_a_reload_of_the_levels_compares_waiting_gangs_anew() -> None:
+    """A gang is larger than every rack only while the partition has racks."""
+    driver = cluster(a1=[2, 2], b1=[2])
+    driver.do(apps(app("other", "root.a")), asks(ask("other", "runs", on_node="a1-0", gpu=1)))
+    gang(driver, 5)
+    for levels, text in (
+        ("rack", "it is larger than every rack: a1, the best of 2, holds 4 of its 5 members if empty"),
+        ("row", "the partition has no topology level rack"),
+    ):
+        driver.do(reload(CONFIG.replace("levels: rack", f"levels: {levels}")))
+        driver.wait(2 * LOOK_TIME)
+        assert text in [check.message() for check in driver.explain("job", "p0").checks if not check.passed]
+
+
 @pytest.mark.parametrize("used", [1, 3], ids=["in racks", "in the cluster"])
 def test_a_node_that_closes_or_returns_changes_what_a_gang_waits_for(used: int) -> None:
     """A waiting gang packs no domain that it has outgrown meanwhile, and again those that have grown."""

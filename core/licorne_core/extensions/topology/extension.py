@@ -1,6 +1,7 @@
 """The domains and the places of lost members in one partition, and the hook points of topology."""
 
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Final
 
 from licorne_core.config.schema import PartitionConfig
@@ -34,7 +35,11 @@ class Topology(Extension):
 
     def configure(self, config: PartitionConfig) -> None:
         """Set the levels of root."""
-        self.domains.levels = config.root.settings.of(NAME, ())
+        before, self.domains.levels = self.domains.levels, config.root.settings.of(NAME, ())
+        if self.domains.levels != before:
+            # Waiting gangs are compared with empty nodes anew after a change in size of any node.
+            for node in islice(self.domains.nodes.by_id.values(), 1):
+                self.domains.nodes.sized.note(node)
 
     def node_terms(self, tags: Mapping[str, str]) -> DomainTerms | None:
         """The terms of a new application, by its tags."""
