@@ -210,7 +210,10 @@ def idle_properties(partition: PartitionConfig) -> Iterator[str]:
             given.update(queue.child_template.properties)
             settings.append(settings_of(queue.child_template.properties))
     switched = {name for name, is_on in partition.switches.items() if is_on}
-    switched |= {each.key.name for each in OF_FEATURES if any(one.of(each.setting) for one in settings)}
+    for each in OF_FEATURES:
+        # Elsewhere than at root, a property of root has no effect.
+        if any(one.of(each.setting) for one in settings[: 1 if each.key.where == "root" else None]):
+            switched.add(each.key.name)
     for each in OF_FEATURES:
         if each.needs and each.key.name in given and each.needs not in switched:
             yield f"{each.key.name} has no effect without {each.needs}"

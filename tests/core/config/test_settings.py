@@ -142,3 +142,12 @@ def test_a_property_that_needs_another_is_noted_without_it(
     else:
         text = config(queues, properties=f"{{{others}{needs}: '{on}'}}")
     assert load(text).notes == ()
+
+
+@pytest.mark.parametrize(
+    "own", ["properties: {backfill: easy}", "parent: true, childtemplate: {properties: {backfill: easy}}"]
+)
+def test_a_property_of_root_that_another_queue_has_does_not_count(own: str) -> None:
+    """Backfill is that of root: below it, it changes nothing for what needs it."""
+    notes = load(config(f"[{{name: a, {own}}}]", properties="{backfill.order: shortest}")).notes
+    assert "backfill.order has no effect without backfill" in notes
