@@ -41,6 +41,7 @@ def agree(
     preempting: float | None = None,
     backfill: float = SHARE,
     shortest: float = 0.0,
+    maxima: float = 0.0,
     notices: bool = False,
     reclaims: bool = False,
     elastic: float = ELASTIC,
@@ -56,6 +57,7 @@ def agree(
             preempting=preempting,
             backfill=backfill,
             shortest=shortest,
+            maxima=maxima,
             notices=notices,
             reclaims=reclaims,
             elastic=elastic,
@@ -140,6 +142,20 @@ def test_the_size_of_slices_changes_no_decision(part: range, tuning: Tuning) -> 
 def test_core_and_oracle_agree_with_backfill(part: range, shortest: float, length: int) -> None:
     """Blocked asks hold shadow starts: others pass them, ends are early and late, and nodes are removed."""
     agree(part, length=length, backfill=1.0, shortest=shortest)
+
+
+@pytest.mark.worlds(first=3_650_000, one_in=6)
+@pytest.mark.parametrize("work", [1, 4_000], ids=["node by node", "at once"])
+def test_decides_as_the_oracle_does_behind_maxima(part: range, work: int) -> None:
+    """Queues have low maxima, which rise and fall while starts behind them are held."""
+    agree(
+        part,
+        partial(compare, tuning=Tuning(fill_work=work)),
+        length=CROWDED,
+        gangs=0.0,
+        backfill=1.0,
+        maxima=0.7,
+    )
 
 
 @pytest.mark.worlds(first=3_500_000, one_in=5)

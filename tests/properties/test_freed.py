@@ -3,6 +3,7 @@
 import gc
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,14 @@ from support.worlds.playing import Players
 
 LENGTH = 60
 MOSTLY = 0.9
+
+KINDS: tuple[dict[str, Any], ...] = (
+    {},
+    {"gangs": MOSTLY},
+    {"preempting": MOSTLY},
+    {"backfill": 1.0, "maxima": 0.7},
+)
+"""What worlds have much of."""
 
 
 @pytest.fixture(autouse=True)
@@ -58,8 +67,7 @@ def garbage() -> Counter[str]:
 def test_reference_counts_free_removed_objects(part: range) -> None:
     """Removed objects, and those of removed RMs, leave no reference cycles."""
     for seed in part:
-        gangs, preempting = ((None, None), (MOSTLY, None), (None, MOSTLY))[seed % 3]
-        script = World(seed, LENGTH, gangs=gangs, preempting=preempting).steps
+        script = World(seed, LENGTH, **KINDS[seed % len(KINDS)]).steps
         players = Players(Driver(sweep=LENGTH))
         for step in script:
             players.step(step)

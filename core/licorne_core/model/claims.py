@@ -1,4 +1,5 @@
-"""Claims: room on nodes that an ask or gang holds for a later start; and rooms reserved for gang members.
+"""Claims: room on nodes, and below maxima, that an ask or gang holds for a later start; and rooms that are
+reserved for gang members.
 
 An extension creates claims and plans them anew. Their holders are tried before all other asks in every pass.
 Until the planned start, others may use the room if they end before it or leave enough free

@@ -7,7 +7,7 @@ members of one group, in one queue and below (spec § 10.1).
 """
 
 from collections.abc import Iterable
-from typing import Protocol
+from typing import Any, Protocol
 
 from licorne_core.messages.checks import ExtensionCheck
 from licorne_core.messages.events.allocations import BoundTexts
@@ -22,6 +22,7 @@ class Quota:
 
     __slots__ = (
         "allocated",
+        "claims",
         "kind",
         "max",
         "max_applications",
@@ -57,6 +58,8 @@ class Quota:
     """Maximum number of applications that may run; 0 for no bound."""
     strict: bool
     """True if types that the maximum does not name are forbidden."""
+    claims: dict[Any, Any]
+    """Amounts that are held from a later time on, each a `HeldRoom`, by their claims (`model/claims.py`)."""
 
     def __init__(self, kind: str, name: str, path: QueuePath, *, strict: bool) -> None:
         """Start unbooked and unbounded."""
@@ -71,6 +74,7 @@ class Quota:
         self.max = None
         self.max_applications = 0
         self.strict = strict
+        self.claims = {}
 
     @property
     def started_applications(self) -> int:

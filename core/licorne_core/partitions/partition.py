@@ -98,7 +98,7 @@ class Partition:
         self.ledger = Ledger()
         """Records of allocations that were stopped for others, with the beneficiary and the reason."""
         self.stays: Stays = {}
-        """Victims under notice, whose stop is delayed."""
+        """Noticed victims, whose stop is delayed."""
         self.reservations = Reservations(
             self.nodes, self.wakeups, self.dirty, self.escalation, self.timers, self.journal, self.stays
         )

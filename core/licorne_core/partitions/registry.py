@@ -87,7 +87,7 @@ def _take_apart(partition: Partition) -> Iterator[int]:
     for extension in partition.points.dispose:
         yield from extension.dispose()
     here = (partition.completed, partition.rejected, partition.claims.held, partition.usage.touched)
-    for known in here:
+    for known in (*here, partition.dirty.things):
         yield from _empty(known)
     partition.wakeups.clear()
     partition.nodes.changed.clear()

@@ -355,8 +355,11 @@ def is_stopped(context: CheckContext, group: AskGroup) -> bool:
     return any(rule.obstacle(context, asking) is not None for rule in rules)
 
 
-def ask_blocker(context: CheckContext, asking: Asking) -> Blocker | None:
-    """First blocker of the asks of a group, or of one reserved ask; nodes are not searched."""
+def ask_blocker(context: CheckContext, asking: Asking, *, beyond: int = 0) -> Blocker | None:
+    """First blocker of the asks of a group, or of one reserved ask; nodes are not searched.
+
+    Only by rules with a place `beyond` this one.
+    """
     app = asking.app
     interests: int = app.interests | app.leaf.interests
     if app.gang.groups:
@@ -365,7 +368,10 @@ def ask_blocker(context: CheckContext, asking: Asking) -> Blocker | None:
         interests |= WITH_PREDICATE
     if asking.is_reserved:
         interests |= RESERVED
-    for rule in _FOR_ASKS[interests & _ASK_BITS]:
+    rules = _FOR_ASKS[interests & _ASK_BITS]
+    if beyond:
+        rules = tuple([rule for rule in rules if rule.place > beyond])
+    for rule in rules:
         obstacle = rule.obstacle(context, asking)
         if obstacle is not None:
             return rule.blocker(context, asking, obstacle)

@@ -23,7 +23,7 @@ from licorne_core.scheduling.node_search.index import StillLooking
 from licorne_core.scheduling.rules import CheckContext
 from licorne_core.scheduling.stages import Claimed, Decision, Position, Stage
 from licorne_core.scheduling.waiting.blockers import Blocker
-from licorne_core.scheduling.waiting.shortages import QuotaShortage
+from licorne_core.scheduling.waiting.shortages import HeldShortage, QuotaShortage
 from licorne_core.scheduling.waiting.waiting import Parked
 from licorne_core.values.app_states import AppState
 from licorne_core.values.ranking import Ranking
@@ -243,6 +243,8 @@ class Cycle:
         over = blocker.quota if isinstance(blocker, QuotaShortage) else None
         if group.unplaceable or over is not None:
             self._want(group, over)
+        elif isinstance(blocker, HeldShortage):
+            self._want(group, None, is_held=True)
         lacks = group.unplaceable or over is self._root
         group.nowhere |= lacks
         if group.nowhere:
@@ -252,10 +254,11 @@ class Cycle:
         note_passed_over(self._context, group, blocker, self._effort.now)
         return blocker
 
-    def _want(self, group: AskGroup, over: Quota | None) -> None:
-        """Register asks that exceed a quota, or fit no node, for a remedy."""
+    def _want(self, group: AskGroup, over: Quota | None, *, is_held: bool = False) -> None:
+        """Register asks that exceed a quota, fit no node, or would use held amounts, for a remedy."""
         for kind, remedy in self._remedies.items():
-            if kind not in group.remedy_requests and remedy.helps(group, over):
+            helps = (remedy.helps_behind or not is_held) and remedy.helps(group, over)
+            if helps and kind not in group.remedy_requests:
                 self._context.escalation.want(group, kind, self._effort.now)
 
     def _for_remedy(self, wants: AgedAsks) -> Decision | None:

@@ -37,7 +37,7 @@ from licorne_core.scheduling.predicates import NodeQuestion
 from licorne_core.scheduling.rules import CheckContext
 from licorne_core.scheduling.waiting.blockers import Blocker
 from licorne_core.scheduling.waiting.gangs import Incomplete, NoPlace
-from licorne_core.scheduling.waiting.shortages import QuotaShortage
+from licorne_core.scheduling.waiting.shortages import QuotaShortage, is_foreseen
 from licorne_core.scheduling.waiting.wakeups import MOST_SHORT_GANGS
 from licorne_core.values.asks import AskClass, Passed
 from licorne_core.values.ranking import Key
@@ -162,7 +162,7 @@ class GangSearch(Search):
             note_over_quota(group, blocker, now)
         gang.is_parked = True
         is_behind = gang.units is not None and gang.units.behind
-        may_start = group.no_place and group.together and not is_behind
+        may_start = (group.no_place or is_foreseen(blocker)) and group.together and not is_behind
         # A gang of more kinds is never placed as a whole: reserving nodes for it would be useless.
         if may_start and len(shares) <= MAX_KINDS:
             self._want(shares[0][0], now)

@@ -59,7 +59,12 @@ class Remedy(ABC):
 
     @property
     def is_for_gangs(self) -> bool:
-        """True if it makes room for whole gangs; then all gangs are placed whole."""
+        """True if it makes room for whole gangs, under maxima too; then all gangs are placed whole."""
+        return False
+
+    @property
+    def helps_behind(self) -> bool:
+        """True if it may also help asks that would use amounts of a quota which a claim holds."""
         return False
 
     @abstractmethod

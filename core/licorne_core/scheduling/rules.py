@@ -113,9 +113,11 @@ class RulePlace(IntEnum):
     """Only time can remove the obstacle: it precedes maxima, as preemption does not help."""
     QUOTA = 14
     """Maxima precede the search for nodes, as there are fewer of them."""
-    ANSWER = 15
+    HELD = 15
+    """It compares with parts of maxima that are held for a later start: what exceeds these waits for them."""
+    ANSWER = 16
     """The RM could not be asked about a node that is found."""
-    TOGETHER = 16
+    TOGETHER = 17
     """It replaces the search for a node."""
 
 

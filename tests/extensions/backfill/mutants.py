@@ -5,11 +5,12 @@ from mutants.operators import drop, never, returns, swap, without
 
 _PASSING = ("extensions/backfill/test_passing",)
 _LATE = ("extensions/backfill/test_late_ends",)
+_MAXIMA = ("extensions/backfill/test_maxima",)
 
 BACKFILL = (
     Defect(
         "who-ends-in-time-stays-out",
-        "PlannedRoom.lets",
+        "PlannedRoom.admits",
         swap("runtime <=", "runtime <"),
         "an ask that ends just when the holder starts does not pass it",
         ("extensions/backfill/test_shadows",),
@@ -23,7 +24,7 @@ BACKFILL = (
     ),
     Defect(
         "late-starts-wait-for-later-ones",
-        "PlannedRoom.lets",
+        "PlannedRoom.admits",
         swap("holder . start <= now", "False"),
         "an end that comes late idles the machine until the start that waits for it is planned again",
         _LATE,
@@ -143,7 +144,7 @@ BACKFILL = (
     Defect(
         "too-large-is-searched-for",
         "Starting.decide",
-        never("is_too_large"),
+        swap("if is_vain or", "if"),
         "asks that are larger than any node take the turns of others",
         ("extensions/backfill/test_shadows",),
     ),
@@ -279,5 +280,124 @@ BACKFILL = (
         never("GangPlacement"),
         "a gang that passes a planned start does not count as backfilled",
         ("extensions/backfill/test_passed",),
+    ),
+    Defect(
+        "maxima-are-open-to-all",
+        "_LeavesHeld.obstacle",
+        swap("claim is not None", "False"),
+        "what arrives later takes the room under a maximum that an ask is planned to use",
+        _MAXIMA,
+    ),
+    Defect(
+        "plans-precede-guarantees",
+        "held_by",
+        swap("_is_guaranteed_below (", "bool(None) and _is_guaranteed_below("),
+        "an ask that waits takes its guarantee from another queue below the same maximum",
+        _MAXIMA,
+    ),
+    Defect(
+        "overdrawn-starts-stay",
+        "ShadowStart.exceeds",
+        swap("any (", "None and any("),
+        "a maximum is idle until a start for which it has no room any more",
+        _MAXIMA,
+    ),
+    Defect(
+        "maxima-are-not-held",
+        "HeldAmounts.enter",
+        swap("planned_quotas ( claim . app )", "()"),
+        "a start is told for a time, and others use its amounts of a maximum",
+        _MAXIMA,
+    ),
+    Defect(
+        "maxima-are-always-open",
+        "Maxima.gate",
+        swap("not quotas", "True"),
+        "an ask behind a maximum is told that it starts as soon as a node has room",
+        _MAXIMA,
+    ),
+    Defect(
+        "starts-under-a-maximum-overlap",
+        "_rooms",
+        swap("quota . claims . items ( )", "()"),
+        "two asks are planned for the same amounts of a maximum",
+        _MAXIMA,
+    ),
+    Defect(
+        "nothing-ends-under-a-maximum",
+        "HeldAmounts._left_of",
+        drop("charge"),
+        "an ask that leaves all free that a start needs is stopped, as what ends by then does not count",
+        _MAXIMA,
+    ),
+    Defect(
+        "old-news-of-a-maximum",
+        "Charges._examine",
+        drop("_ended"),
+        "what has ended early counts as free once more at a start",
+        _MAXIMA,
+    ),
+    Defect(
+        "what-waits-for-held-amounts-sleeps-on",
+        "Shadows._let_go",
+        drop("mark"),
+        "after a holder has gone, those that it stopped under a maximum wait for something else",
+        _MAXIMA,
+    ),
+    Defect(
+        "a-lowered-maximum-moves-nothing",
+        "ShadowStart.exceeds",
+        returns("False"),
+        "after a reload all wait for a start that the maximum rules out",
+        _MAXIMA,
+    ),
+    Defect(
+        "what-is-late-elsewhere-moves-nothing",
+        "share_room",
+        swap("is_tight ( quota , one , one . held . items )", "False"),
+        "a start under a maximum is told for a time before the end of a late one",
+        _MAXIMA,
+    ),
+    Defect(
+        "gangs-behind-maxima-hold-nothing",
+        "GangSearch.decide",
+        swap("or is_foreseen ( blocker )", ""),
+        "a gang that a maximum stops holds no start",
+        _MAXIMA,
+    ),
+    Defect(
+        "gangs-wait-for-what-they-hold",
+        "Shadows.hold",
+        drop("try_with_claim"),
+        "a gang that held amounts stopped before it had a start waits for what it holds itself",
+        _MAXIMA,
+    ),
+    Defect(
+        "pauses-of-former-users-add-up",
+        "Starting._is_waiting",
+        swap("return app is not None and", "return True or"),
+        "each user who has ever waited behind a limit lengthens the pauses of those who come later",
+        _MAXIMA,
+    ),
+    Defect(
+        "a-search-behind-a-maximum-begins-anew",
+        "StartSearch.plan",
+        swap("starts is None", "True"),
+        "a search of several turns for a gang behind a maximum never ends",
+        _MAXIMA,
+    ),
+    Defect(
+        "each-gate-is-another",
+        "StartSearch.plan",
+        swap("gate != starts . gate", "gate"),
+        "a search behind a maximum is repeated though nothing has changed",
+        _MAXIMA,
+    ),
+    Defect(
+        "equals-delay-a-start",
+        "equals_of",
+        swap("or _delays_claim ( group , together )", ""),
+        "a large job is stopped for several asks, of which a start behind a maximum lets only one through",
+        ("preemption/test_together",),
     ),
 )

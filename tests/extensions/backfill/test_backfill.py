@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from licorne_core.config import load as configuration
-from licorne_core.extensions.backfill.shadows import LookBudget
+from licorne_core.extensions.backfill.unplanned import LookBudget
 from support.core.batch import Batch
 from support.core.builders import config
 from support.reference_backfill import Conservative, Job, easy, first_come, load, played

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from licorne_core.extensions.backfill.extension import starts_of
-from licorne_core.extensions.backfill.shadows import ShadowStart
+from licorne_core.extensions.backfill.shadow_start import ShadowStart
 from licorne_core.messages.commands import NewApplication
 from licorne_core.values.asks import Ask
 from licorne_core.values.slices import Tuning

@@ -6,9 +6,9 @@ import pytest
 
 from licorne_core.extensions.backfill import projection
 from licorne_core.extensions.backfill.extension import starts_of
+from licorne_core.extensions.backfill.planned_room import GRACE
 from licorne_core.extensions.backfill.reports import ExpectedStart
 from licorne_core.extensions.backfill.runtimes import FEWEST_SAMPLES, Confidence
-from licorne_core.extensions.backfill.shadows import GRACE
 from licorne_core.messages.commands import PredicatePolicy
 from licorne_core.values.asks import Ask, Shape
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName, QueuePath

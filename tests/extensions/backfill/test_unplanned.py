@@ -8,7 +8,7 @@ from licorne_core.values.ids import AppId
 MANY, FEW = AppId("many"), AppId("few")
 
 
-def always(_: Likeness) -> bool:
+def always(_: Likeness, app_id: AppId) -> bool:
     """All asks that failed wait on."""
     return True
 
@@ -79,5 +79,5 @@ def test_those_that_are_gone_hold_up_nobody() -> None:
     looked_for(unplanned, names(1000), 1000.0)
     until = unplanned.failed(FEW, AppId("good"), 1000.0, always)
     assert until > 1000.0 + 10 * RETRY_TIME
-    assert unplanned.failed(FEW, AppId("good"), until, lambda one: one == "good") == until + RETRY_TIME
+    assert unplanned.failed(FEW, AppId("good"), until, lambda one, _: one == "good") == until + RETRY_TIME
     assert all(unplanned.turn(MANY, one, until) == until for one in names(10))

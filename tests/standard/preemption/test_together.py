@@ -128,6 +128,27 @@ def test_asks_of_applications_that_may_not_run_do_not_count() -> None:
     assert obeyed(driver, driver.wait(DELAY)) == (["j0"], ["b"])
 
 
+def test_asks_that_would_delay_a_start_behind_a_maximum_do_not_count() -> None:
+    """If one leaves free what is held of the maximum, and two do not, a small job is stopped for the one."""
+    driver = Driver()
+    amounts = "{guaranteed: {memory: 6}, max: {memory: 6}}"
+    mine = leaf("mine", "reserve.after: 1h", 0)
+    p = f"{{name: p, resources: {amounts}, queues: [{mine}, {{name: second}}]}}"
+    properties = "{backfill: easy, preemption.delay: 1s}"
+    driver.do(register(config(f"[{p}, {{name: others}}]", properties=properties)))
+    driver.do(nodes(*[node(f"n{number}", memory=size) for number, size in enumerate([1, 1, 8, 7])]))
+    owners = {"mine": "root.p.mine", "second": "root.p.second", "others": "root.others"}
+    driver.do(apps(*[app(app_id, queue) for app_id, queue in owners.items()]))
+    sizes = enumerate([1, 1, 8])
+    driver.do(asks(*[ask("others", f"j{n}", policy="s", on_node=f"n{n}", memory=m) for n, m in sizes]))
+    ends = {"licorne/runtime": "100"}
+    driver.do(asks(ask("others", "beside", memory=5, tags=ends), ask("second", "runs", memory=2, tags=ends)))
+    driver.do(asks(ask("second", "large", memory=5)))
+    want(driver, "a", "b")
+    assert obeyed(driver, driver.wait(DELAY)) == (["j0"], ["a"])
+    assert "MAXIMUM_HELD" in [one.code for one in driver.explain("mine", "b").checks]
+
+
 def test_a_victim_under_notice_frees_no_room_for_others() -> None:
     """No other ask counts on the room of a victim under notice, which may be spared."""
     driver = full(2, 8, "preemption.notice: 60s")

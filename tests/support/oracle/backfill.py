@@ -14,23 +14,23 @@ from support.oracle.books import (
     AllocationRecord,
     Amounts,
     AppRecord,
-    AskClass,
     AskRecord,
     Kind,
     NodeRecord,
     add_to,
 )
+from support.oracle.maxima import Key, binding, bounds, charged, exceeds, free_of, share
 from support.oracle.order import Look, apps_in_order, node_key
+from support.oracle.pauses import RETRY_SECONDS, Likeness, Pauses
+from support.oracle.profiles import Profile, runs_after
 from support.oracle.queues import QueueRecord, seconds
 from support.oracle.terms import WishRecord
 
 GRACE = 5.0
 SLACK = 1.0
-RETRY_SECONDS = 15.0
-MOST_AGAIN = 16
-MOST_FIRST = 16
 REPLAN_SECONDS = 5.0
 MOST = {"off": 0, "easy": 1, "conservative": 16}
+MOST_BEHIND = 16
 FEWEST_RUNS = 3
 MOST_RUNS = 64
 LAST_RUNS = 2
@@ -42,10 +42,12 @@ Name = tuple[str, str]
 class ShadowRecord:
     """The start of an ask on a node, told first at `serial`. Times are in unix seconds.
 
-    `going` is what was there when it was `planned` and was to end by the start. `looked` is when it was
-    planned last, or an earlier one was looked for; -inf if something has ended since. `late` is by
-    how much it has moved with others since it was planned. `beside` are the other starts, those of then and
-    those that were planned since.
+    `going` is what was there when it was `planned` and was to end by the start. `ended` is what was charged
+    to its maxima, and was to end by then without declaring so. `looked` is when it was planned last, or an
+    earlier one was looked for; -inf if something has ended since. `late` is by how much it has moved with
+    others since it was planned. `beside` are the other starts, those of then and those planned since.
+    `behind` are the maxima under which the ask did not fit when it was told first, `maxima` all of those by
+    which it was planned last.
     """
 
     node_id: str
@@ -58,7 +60,9 @@ class ShadowRecord:
     stale: bool = False
     overdue: bool = False
     late: float = 0.0
+    ended: set[Name] = field(default_factory=set)
     beside: set[tuple[int, float]] = field(default_factory=set)
+    behind: set[Key] = field(default_factory=set)
 
     @property
     def name(self) -> tuple[int, float]:
@@ -66,47 +70,9 @@ class ShadowRecord:
         return self.serial, self.start
 
 
-@dataclass
-class Pauses:
-    """The times of the next searches for asks of a class without a start.
-
-    `ends` are the ends of the pauses. `tries` are the failed searches since `since`: the application, and
-    whether the class had failed before.
-    """
-
-    ends: dict[AskClass, float] = field(default_factory=dict)
-    since: float = 0.0
-    tries: list[tuple[str, bool]] = field(default_factory=list)
-
-    def copy(self) -> "Pauses":
-        """An independent copy."""
-        return Pauses(dict(self.ends), self.since, list(self.tries))
-
-    def until(self, app: AppRecord, ask: AskRecord, now: float) -> float:
-        """The end of the pause, or of the time with too many searches."""
-        if self.ends.get(ask.ask_class, now) > now:
-            return self.ends[ask.ask_class]
-        again = ask.ask_class in self.ends
-        alike = [app_id for app_id, was_again in self.tries if was_again == again]
-        most = MOST_AGAIN if again else MOST_FIRST if app.app_id in alike else 2 * MOST_FIRST
-        is_over = now >= self.since + RETRY_SECONDS
-        return now if is_over or len(alike) < most else self.since + RETRY_SECONDS
-
-    def pause(self, look: Look, app: AppRecord, ask: AskRecord) -> float:
-        """Record a failed search; return the end of the pause, before which all others have a turn."""
-        if look.now >= self.since + RETRY_SECONDS:
-            waiting = {one.ask_class for other in look.apps.values() for one in other.awake()}
-            self.ends = {one: end for one, end in self.ends.items() if one in waiting}
-            self.since, self.tries = look.now, []
-        self.tries.append((app.app_id, ask.ask_class in self.ends))
-        self.ends[ask.ask_class] = look.now
-        time = look.now + RETRY_SECONDS * max(1.0, len(self.ends) / MOST_AGAIN)
-        self.ends[ask.ask_class] = time
-        return time
-
-    def end(self, ask: AskRecord) -> None:
-        """Record a found start."""
-        self.ends.pop(ask.ask_class, None)
+def likeness(look: Look, app: AppRecord, ask: AskRecord) -> Likeness:
+    """The likeness of an ask now."""
+    return ask.ask_class, frozenset(binding(look, app, ask, holders(look.apps)))
 
 
 class Unplanned(NamedTuple):
@@ -118,11 +84,12 @@ class Unplanned(NamedTuple):
 
 
 class Hold(NamedTuple):
-    """A decision: the ask holds that start."""
+    """A decision: the ask holds that start; `like` is its likeness, for pauses."""
 
     app_id: str
     key: str
     shadow: ShadowRecord
+    like: Likeness | None = None
 
 
 class StartQuestion(NamedTuple):
@@ -177,11 +144,17 @@ def note_end(
             del of_user[app_id]
 
 
+def is_full(look: Look) -> bool:
+    """True if no further ask may hold a start, whatever maxima stop others."""
+    told = [one for _, _, one in holders(look.apps) if not one.behind]
+    return len(told) + look.asked_for_starts >= MOST[mode(look.queues)]
+
+
 def runtime_for_order(look: Look) -> Callable[[AppRecord], float] | None:
     """The expected runtime of applications that may pass, if it orders them; -1 after the bound."""
     root = look.queues["root"].properties
     is_shortest = root.get("backfill.order", "arrival") == "shortest" and mode(look.queues) != "off"
-    if not is_shortest or len(holders(look.apps)) + look.asked_for_starts < MOST[mode(look.queues)]:
+    if not is_shortest or not is_full(look):
         return None
     until = seconds(root.get("backfill.order.until", "43200s")) or inf
 
@@ -247,8 +220,13 @@ def _ends_before(look: Look, node: NodeRecord, ask: AskRecord, other: ShadowReco
     own: ShadowRecord | None = ask.shadow
     if own is None or own.node_id != node.node_id:
         return look.now + ask.runs <= other.start
+    return in_time(look, ask, own, other)
+
+
+def in_time(look: Look, ask: AskRecord, own: ShadowRecord, other: ShadowRecord) -> bool:
+    """Whether one with a start of its own, placed now, ends by another start, or need not."""
     if own.serial < other.serial:
-        return own.start <= look.now or look.now + _runs_after(ask, other) <= other.start
+        return own.start <= look.now or look.now + runs_after(ask, other) <= other.start
     return _counts_from(own, look.now) + ask.runs <= other.start
 
 
@@ -256,32 +234,31 @@ def _counts_from(own: ShadowRecord, now: float) -> float:
     return now if now < own.start else max(own.start - own.late, now - SLACK)
 
 
-def started(holder_ask: AskRecord, app_id: str, apps: dict[str, AppRecord], now: float) -> None:
-    """A holder starts on its node: what comes at its end moves with it, and counts on this end."""
-    own: ShadowRecord = holder_ask.shadow
-    there = [one for _, _, one in holders(apps) if one.node_id == own.node_id and one is not own]
-    after, moved, delay = [one for one in there if one.serial > own.serial], [own], now - own.start
-    ends = [own.end]
-    while ends and delay > 0:
-        end = ends.pop()
-        for one in [one for one in after if one not in moved and end <= one.start < end + delay]:
-            moved.append(one)
-            ends.append(one.end)
-            one.start, one.end, one.late = one.start + delay, one.end + delay, one.late + delay
-    for one in there:
+def started(look: Look, app: AppRecord, ask: AskRecord, *, is_there: bool) -> None:
+    """A holder starts, on its node or elsewhere: what comes at its end moves with it, and counts on this end.
+
+    Elsewhere that concerns those under the same maxima only.
+    """
+    own: ShadowRecord = ask.shadow
+    now, held = look.now, holders(look.apps)
+    moved, delay = [own], now - own.start
+    late = [(app, own, own.end)]
+    while late and delay > 0:
+        first_app, first, end = late.pop()
+        for other, _, one in [one for one in held if one[2].serial > own.serial and one[2] not in moved]:
+            beside = one.node_id == first.node_id and (is_there or first is not own)
+            beside = beside or share(look, first_app, other, held)
+            if end <= one.start < end + delay and beside:
+                moved.append(one)
+                late.append((other, one, one.end))
+                one.start, one.end, one.late = one.start + delay, one.end + delay, one.late + delay
+    for _, _, one in held:
         is_after = one.serial > own.serial
-        since, runs = (
-            (now, _runs_after(holder_ask, one)) if is_after else (_counts_from(own, now), holder_ask.runs)
-        )
-        if since + runs <= one.start:
-            one.going.add((app_id, holder_ask.key))
-
-
-def _runs_after(ask: AskRecord, other: ShadowRecord) -> float:
-    own: ShadowRecord | None = ask.shadow
-    if own is None or other.serial < own.serial or ask.runs < inf:
-        return ask.runs
-    return own.end - own.start
+        since, runs = (now, runs_after(ask, one)) if is_after else (_counts_from(own, now), ask.runs)
+        if one is not own and since + runs <= one.start:
+            one.ended.add((app.app_id, ask.key))
+            if is_there and one.node_id == own.node_id:
+                one.going.add((app.app_id, ask.key))
 
 
 def _leaves_free(look: Look, node: NodeRecord, shadow: ShadowRecord, ask: AskRecord) -> bool:
@@ -295,8 +272,8 @@ def _leaves_free(look: Look, node: NodeRecord, shadow: ShadowRecord, ask: AskRec
         end = other.end - min(SLACK, max(0.0, other.late - shadow.late))
         counts = other is shadow or other.start <= shadow.start < end
         if other.node_id == node.node_id and counts and holder is not ask:
-            add_to(left, _minus(holder.size))
-    add_to(left, _minus(look.usage.kept_on.get(node.node_id, {})))
+            add_to(left, minus(holder.size))
+    add_to(left, minus(look.usage.kept_on.get(node.node_id, {})))
     return all(left.get(name, 0) >= value for name, value in ask.size.items())
 
 
@@ -309,9 +286,18 @@ def ask_first(look: Look, app: AppRecord, ask: AskRecord, found: ShadowRecord) -
 
 
 def start_for(
-    look: Look, app: AppRecord, ask: AskRecord, unplanned: list[Unplanned], all_pauses: list[Pauses]
+    look: Look,
+    app: AppRecord,
+    ask: AskRecord,
+    unplanned: list[Unplanned],
+    all_pauses: list[Pauses],
+    *,
+    asked: bool,
 ) -> tuple[Hold | StartQuestion | None, bool]:
-    """The start that the ask holds from now on, or whether it may have a node reserved instead."""
+    """The start that the ask holds from now on, or whether it may have a node reserved instead.
+
+    Only if the RM may be `asked` about it.
+    """
     most = MOST[mode(look.queues)]
     if not most or ask.required_node is not None:
         return None, True
@@ -323,16 +309,20 @@ def start_for(
         return None, rests and ask.shadow is None
     if rests:
         return None, True
-    if look.is_asked(app) or len(holders(look.apps)) + look.asked_for_starts >= most:
+    held = [one.behind for _, _, one in holders(look.apps)]
+    is_planned = any(sum(key in one for one in held) >= most for key in bounds(look, app))
+    if not asked or look.is_asked(app) or is_full(look) or is_planned:
         return None, False
     pauses = all_pauses[-1].copy()
-    if _no_node_is_so_large(look, ask):
+    like = likeness(look, app, ask)
+    is_full_behind = bool(like[1]) and sum(bool(one) for one in held) >= MOST_BEHIND
+    if is_full_behind or _no_node_is_so_large(look, ask) or exceeds(look, app, ask):
         until = look.now + RETRY_SECONDS
-    elif (until := pauses.until(app, ask, look.now)) <= look.now:
+    elif (until := pauses.until(app, like, look.now)) <= look.now:
         found = plan(look, app, ask)
         if found is not None:
-            return ask_first(look, app, ask, found) or Hold(app.app_id, ask.key, found), False
-        until = pauses.pause(look, app, ask)
+            return ask_first(look, app, ask, found) or Hold(app.app_id, ask.key, found, like), False
+        until = pauses.pause(look, app, like)
     unplanned.append(Unplanned(app.app_id, ask.kind, until))
     all_pauses.append(pauses)
     return None, True
@@ -347,56 +337,76 @@ def _no_node_is_so_large(look: Look, ask: AskRecord) -> bool:
 
 
 def plan(look: Look, app: AppRecord, ask: AskRecord) -> ShadowRecord | None:
-    """The earliest start on any node; None if no needed end is known."""
+    """The earliest start on any node; None if no needed end is known.
+
+    If maxima bind, the node is the one of which the room is free last, as it is for gangs.
+    """
+    bound = [_under(look, key, bounds(look, app)[key], ask) for key in _binding(look, app, ask)]
     found = []
     for node in look.nodes.values():
-        time = _earliest(look, node, app, ask)
-        if time is not None:
-            found.append((time, node_key(look, node), node))
+        profile = _on(look, node, app, ask)
+        if profile is not None:
+            times = sorted({look.now, *(time for one in (profile, *bound) for time in one.times)} - {inf})
+            for time in times:
+                if all(one.lasts(look, ask, time) for one in (profile, *bound)):
+                    found.append((time, profile, node))
+                    break
     if not found:
         return None
-    start, _, node = min(found, key=lambda one: one[:2])
+    start = min(time for time, _, _ in found)
+    _, _, node = min(
+        (profile.since(look, ask, start) if bound else (), node_key(look, node), node)
+        for time, profile, node in found
+        if time == start
+    )
+    ended = {
+        (a.app_id, one.key)
+        for key in bounds(look, app)
+        for a, one, since in charged(look, key)
+        if _end_of(look, a, one, since) <= start and not look.now < since + one.runs < inf
+    }
     going = {(a.app_id, one.key) for a, one, _, end in _ends(look, node) if end <= start}
     end = start + _expected(look, app, ask)
     beside = {other.name for _, holder, other in holders(look.apps) if holder is not ask}
-    return ShadowRecord(node.node_id, start, end, look.now, going, looked=look.now, beside=beside)
+    return ShadowRecord(
+        node.node_id, start, end, look.now, going, looked=look.now, beside=beside, ended=ended
+    )
 
 
-def _earliest(look: Look, node: NodeRecord, app: AppRecord, ask: AskRecord) -> float | None:
+def _binding(look: Look, app: AppRecord, ask: AskRecord) -> list[Key]:
+    return binding(look, app, ask, holders(look.apps))
+
+
+def _on(look: Look, node: NodeRecord, app: AppRecord, ask: AskRecord) -> Profile | None:
+    """What a node has for the ask; None if it may not go there."""
     refused = any(node.results.get((ask.ask_class, allocate)) for allocate in (True, False))
     reserved = node.node_id in look.usage.kept_on
     if not node.schedulable or reserved or refused or not node.holds(ask.size):
         return None
-    # A start that is overdue comes now, and takes as long. Those that were told later give way to it.
-    own = ask.shadow
-    late = [
-        (max(0.0, look.now - other.start), other, holder.size)
+    held = [
+        (other, holder.size)
         for _, holder, other in holders(look.apps)
         if other.node_id == node.node_id and holder is not ask
-        if own is None or not own.overdue or other.serial < own.serial
     ]
-    others = [(other.start + more, other.end + more, size) for more, other, size in late]
-    ends = [(end, one.size) for _, one, _, end in _ends(look, node)]
+    ends = [(end, one.size, _is_unsure(look, one, since)) for _, one, since, end in _ends(look, node)]
+    return Profile(look, ask.size, look.usage.available[node.node_id], ends, held, ask.shadow)
 
-    def fits(time: float) -> bool:
-        free = dict(look.usage.available[node.node_id])
-        for end, size in ends:
-            if end <= time:
-                add_to(free, size)
-        for start, end, size in others:
-            if start <= time < end:
-                add_to(free, _minus(size))
-        return all(free.get(name, 0) >= value for name, value in ask.size.items())
 
-    for time in sorted({look.now, *(end for end, _ in ends), *(end for _, end, _ in others)} - {inf}):
-        begins = [
-            other.start
-            for more, other, _ in late
-            if not more and time < other.start < time + _runs_after(ask, other)
-        ]
-        if all(map(fits, [time, *begins])):
-            return time
-    return None
+def _under(look: Look, key: Key, most: Amounts, ask: AskRecord) -> Profile:
+    """What a maximum has for the ask."""
+    held = [
+        (other, holder.size)
+        for app, holder, other in holders(look.apps)
+        if key in bounds(look, app) and holder is not ask
+    ]
+    ends = [(_end_of(look, app, one, since), one.size, False) for app, one, since in charged(look, key)]
+    size = {name: value for name, value in ask.size.items() if name in most}
+    return Profile(look, size, free_of(look, key, most), ends, held, ask.shadow)
+
+
+def _is_unsure(look: Look, ask: AskRecord, since: float) -> bool:
+    """True if its end is learnt, or should have come."""
+    return ask.declared == inf or since + ask.runs <= look.now
 
 
 def _there(look: Look, node: NodeRecord) -> Iterator[tuple[AppRecord, AskRecord, float]]:
@@ -413,11 +423,15 @@ def _there(look: Look, node: NodeRecord) -> Iterator[tuple[AppRecord, AskRecord,
 def _ends(look: Look, node: NodeRecord) -> Iterator[tuple[AppRecord, AskRecord, float, float]]:
     """The same, with the expected ends; an overdue one is expected to end soon."""
     for app, ask, started in _there(look, node):
-        end = started + _expected(look, app, ask)
-        late = GRACE
-        while end <= look.now and end + late <= look.now:
-            late *= 2
-        yield app, ask, started, end if end > look.now else end + late
+        yield app, ask, started, _end_of(look, app, ask, started)
+
+
+def _end_of(look: Look, app: AppRecord, ask: AskRecord, started: float) -> float:
+    end = started + _expected(look, app, ask)
+    late = GRACE
+    while end <= look.now and end + late <= look.now:
+        late *= 2
+    return end if end > look.now else end + late
 
 
 def _expected(look: Look, app: AppRecord, ask: AskRecord) -> float:
@@ -434,5 +448,6 @@ def _alike(app: AppRecord, ask: AskRecord) -> object:
     return app.queue, tuple(sorted(ask.size.items()))
 
 
-def _minus(size: Amounts) -> Amounts:
+def minus(size: Amounts) -> Amounts:
+    """The amounts, taken."""
     return {name: -value for name, value in size.items()}

@@ -5,6 +5,7 @@ With `reserved` the ask's own promise is available to it.
 
 from support.oracle.backfill import lets
 from support.oracle.books import Amounts, AppRecord, AskRecord, NodeRecord, add_to
+from support.oracle.held import behind
 from support.oracle.order import Look, node_key
 from support.oracle.queues import lineage
 from support.oracle.terms import NO_ANSWER
@@ -38,21 +39,41 @@ def within_limits(look: Look, app: AppRecord, ask: AskRecord, *, reserved: bool 
 
     Its leaf has to be open as well: preemption does not help against any of these.
     """
-    if not look.queues[app.queue].is_open(look.now):
-        return False
+    within = within_user_limits(look, app, ask, reserved=reserved)
+    return within and not stops_for_good(look, app, ask, reserved=reserved)
+
+
+def within_user_limits(look: Look, app: AppRecord, ask: AskRecord, *, reserved: bool = False) -> bool:
+    """True if it is within the limits of its user and its group."""
     own = _own(ask, reserved=reserved)
-    limits = all(_within_limits_of(look, app, path, ask, own) for path in lineage(app.queue))
-    limits = limits and not any(
+    return all(_within_limits_of(look, app, path, ask, own) for path in lineage(app.queue))
+
+
+def stops_for_good(look: Look, app: AppRecord, ask: AskRecord, *, reserved: bool = False) -> bool:
+    """True if its leaf is closed, or its budgets are used up: no start is planned behind these."""
+    if not look.queues[app.queue].is_open(look.now):
+        return True
+    used_up = any(
         look.memory.used_up(look.queues[path], name, look.now)
         for path in lineage(app.queue)
         for name, wanted in ask.size.items()
         if wanted
     )
-    return limits and all(
-        claimed.get(name, 0) + ask.size[name] <= most[name]
-        for _, most, claimed in look.budgets_of(app, own)
+    return used_up or any(
+        claimed.get(name, 0) + ask.size[name] > most[name]
+        for _, most, claimed in look.budgets_of(app, _own(ask, reserved=reserved))
         for name in most.keys() & ask.size.keys()
     )
+
+
+def first_like(app: AppRecord, ask: AskRecord) -> AskRecord:
+    """The first of the asks that are tried as one with this one: they may use what it holds."""
+    return next((one for one in app.asks_in_order() if one.kind == ask.kind), ask)
+
+
+def is_behind(look: Look, app: AppRecord, ask: AskRecord) -> bool:
+    """True if asks of the kind would delay a start that holds some of a maximum."""
+    return behind(look, app, ask, first_like(app, ask))
 
 
 def _within_max(look: Look, path: str, ask: AskRecord, own: AskRecord | None) -> bool:

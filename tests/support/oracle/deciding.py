@@ -12,7 +12,6 @@ from support.oracle.backfill import (
     Hold,
     Lapse,
     Name,
-    Pauses,
     StartQuestion,
     Unplanned,
     ask_first,
@@ -26,18 +25,23 @@ from support.oracle.books import AppRecord, AskRecord, Kind
 from support.oracle.checks import (
     exceeds_cluster_only,
     fits,
+    is_behind,
     is_further,
     may_be_asked_about,
     may_start,
     node_for,
     refused,
+    stops_for_good,
     takes,
     within_limits,
     within_maxima,
+    within_user_limits,
 )
 from support.oracle.clearing import victims_on_required_node
 from support.oracle.gangs import is_replaceable
+from support.oracle.held import behind, exceeds
 from support.oracle.order import Look, apps_in_order, apps_of_leaf
+from support.oracle.pauses import Pauses
 from support.oracle.replacing import Replacement, replace_one
 from support.oracle.reserving import (
     GiveUp,
@@ -162,13 +166,16 @@ def _planned_pass(look: Look, looked: list[Name]) -> Decision | Hold | Lapse | S
         comes = app in apps_of_leaf(look, look.queues[app.queue], newcomers=False)
         comes = comes and app.backs_off_until <= look.now and not is_replaceable(app, ask)
         comes = comes and (app.state != "Accepted" or may_start(look, app))
-        comes = comes and within_limits(look, app, ask)
-        within = within_maxima(look, app, ask)
+        comes = comes and not stops_for_good(look, app, ask)
+        within = within_user_limits(look, app, ask) and within_maxima(look, app, ask)
+        within = within and not behind(look, app, ask, ask)
+        if not shadow.stale and exceeds(look, app, ask):
+            shadow.stale = shadow.overdue = True
         node = look.nodes.get(shadow.node_id)
         asked = may_be_asked_about(look, ask)
         if comes and within and asked and node is not None and takes(look, node, ask):
             return Decision(app.app_id, ask.key, node.node_id)
-        may_plan = comes and (asked if within else exceeds_cluster_only(look, app, ask))
+        may_plan = comes and asked
         if not shadow.stale and not (may_plan and may_be_earlier(look, shadow)):
             continue
         if may_plan and look.is_asked(app):
@@ -210,7 +217,7 @@ def _decide_for_reserved(
 ) -> Decision | Preemption | GiveUp | None:
     """A full cluster is no reason not to clear the node; another full queue is."""
     if within_maxima(look, app, ask, reserved=True):
-        if not may_be_asked_about(look, ask):
+        if behind(look, app, ask, None, reserved=True) or not may_be_asked_about(look, ask):
             return None
         gives_way = ask.reservation is not None and ask.reservation.gives_way
         claim = claim_to(look, ask) if gives_way and not ask.is_promised else None
@@ -268,10 +275,12 @@ def _decide_for(look: Look, app: AppRecord, outcome: Outcome) -> tuple[Chosen, b
 def _alone(look: Look, app: AppRecord, ask: AskRecord, outcome: Outcome) -> tuple[Chosen, bool]:
     """The decision for one ask, or whether only nodes block it."""
     nowhere = outcome.nowhere[app.app_id]
-    if not within_limits(look, app, ask):
+    if stops_for_good(look, app, ask):
         return None, False
-    within = within_maxima(look, app, ask)
-    if within and not may_be_asked_about(look, ask):
+    within, asked = within_maxima(look, app, ask), may_be_asked_about(look, ask)
+    if not within_user_limits(look, app, ask) or (within and is_behind(look, app, ask)):
+        return start_for(look, app, ask, outcome.unplanned, outcome.pauses, asked=asked)[0], False
+    if within and not asked:
         return None, False
     if within or exceeds_cluster_only(look, app, ask):
         nowhere[ask.kind] = not within
@@ -281,10 +290,10 @@ def _alone(look: Look, app: AppRecord, ask: AskRecord, outcome: Outcome) -> tupl
         if node_id is not None:
             return Decision(app.app_id, ask.key, node_id), False
         nowhere[ask.kind] = True
+    found, may_reserve_now = start_for(look, app, ask, outcome.unplanned, outcome.pauses, asked=asked)
+    if found is not None:
+        return found, False
     if within or exceeds_cluster_only(look, app, ask):
-        found, may_reserve_now = start_for(look, app, ask, outcome.unplanned, outcome.pauses)
-        if found is not None:
-            return found, False
         may_reserve = may_reserve_now and (within or (not ask.required_node and is_large(look, ask)))
         to_reserve = node_to_reserve(look, app, ask) if may_reserve else None
         if to_reserve is not None:
@@ -336,7 +345,7 @@ def _victims(look: Look, app: AppRecord, ask: AskRecord, outcome: Outcome) -> Pr
     age = look.now - ask.created
     may = look.preemption.enabled and ask.terms.others and not ask.triggered
     may = may and ask.required_node is None and age >= leaf.preemption_delay
-    may = may and may_be_asked_about(look, ask)
+    may = may and may_be_asked_about(look, ask) and not is_behind(look, app, ask)
     searched = [one for one in outcome.searches if one.leaf == leaf.path]
     wish = app.wishes.get(ask.kind, WishRecord())
     lost = app.in_vain.get(ask.kind, VainRecord())
@@ -384,6 +393,8 @@ def _equals(look: Look, app: AppRecord, ask: AskRecord, outcome: Outcome) -> int
         pauses = pauses or other.app_id in outcome.backing_off
         pauses = pauses or (waits is not None and not _is_over(look, ask, look.preemption.kept[waits].since))
         stopped = other.state == "Accepted" and (not may_start(look, other) or is_further(look, other))
+        like = [one for one in other.asks_in_order() if one.kind == ask.kind]
+        stopped = stopped or (bool(like) and is_behind(look, other, like[0]))
         if other is not app and (pauses or stopped):
             continue
         for one in other.asks_in_order():
@@ -394,7 +405,8 @@ def _equals(look: Look, app: AppRecord, ask: AskRecord, outcome: Outcome) -> int
             if not equal or gang or count == MOST_TOGETHER:
                 continue
             together = replace(one, size={name: value * (count + 1) for name, value in one.size.items()})
-            if not within_limits(look, other, one) or not within_limits(look, other, together):
+            within = within_limits(look, other, one) and within_limits(look, other, together)
+            if not within or behind(look, other, together, like[0]):
                 break
             count += 1
     return count

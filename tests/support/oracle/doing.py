@@ -14,6 +14,7 @@ from support.oracle.books import (
 from support.oracle.checks import refuses_place
 from support.oracle.deciding import Decision, Gathering
 from support.oracle.lives import note_placeholder, note_start, run, stop
+from support.oracle.maxima import share
 from support.oracle.notices import look_after, noticed_units, stop_victim
 from support.oracle.partition import PartitionOracle
 from support.oracle.predicates import PredicateCheck, ask_who_goes, check_sense, question
@@ -111,8 +112,8 @@ def _place(partition: PartitionOracle, decision: Decision, now: float, *, asks: 
     if assumed:
         waits_for = _ask(partition, app, ask, node, now, allocate=True)
         waits_for.assumed.append((app.app_id, ask.key))
-    if ask.shadow is not None and ask.shadow.node_id == node.node_id:
-        started(ask, app.app_id, partition.apps, now)
+    if ask.shadow is not None:
+        started(look_at(partition, now), app, ask, is_there=ask.shadow.node_id == node.node_id)
     del app.asks[ask.key]
     ask.shadow = None
     if not (assumed and ask.is_promised):
@@ -274,28 +275,33 @@ def _keep_other_room(partition: PartitionOracle, decision: GiveUp | Hold | Lapse
     if isinstance(decision, GiveUp):
         _give_up(partition, decision, now)
     else:
-        _follow_start(partition, decision)
+        _follow_start(partition, decision, now)
 
 
-def _follow_start(partition: PartitionOracle, decision: Hold | Lapse) -> None:
+def _follow_start(partition: PartitionOracle, decision: Hold | Lapse, now: float) -> None:
     """The ask holds another start, or none any more."""
     ask = partition.apps[decision.app_id].asks[decision.key]
     if isinstance(decision, Lapse):
         ask.shadow = None
         return
     if ask.shadow is None:
-        partition.pauses.end(ask)
+        if decision.like is not None:
+            partition.pauses.end(decision.like)
+            decision.shadow.behind = set(decision.like[1])
         partition.told_starts += 1
         decision.shadow.serial = partition.told_starts
     else:
-        decision.shadow.serial = ask.shadow.serial
+        decision.shadow.serial, decision.shadow.behind = ask.shadow.serial, ask.shadow.behind
     was_overdue = ask.shadow is not None and ask.shadow.overdue
     ask.shadow = decision.shadow
-    for _, one, shadow in holders(partition.apps):
+    look, held = look_at(partition, now), holders(partition.apps)
+    for app, one, shadow in held:
         if one is not ask:
             shadow.beside.add(decision.shadow.name)
-            if was_overdue and shadow.serial > ask.shadow.serial and shadow.node_id == ask.shadow.node_id:
-                shadow.stale = shadow.overdue = True
+            if was_overdue and shadow.serial > ask.shadow.serial:
+                own = partition.apps[decision.app_id]
+                if shadow.node_id == ask.shadow.node_id or share(look, own, app, held):
+                    shadow.stale = shadow.overdue = True
 
 
 def _give_up(partition: PartitionOracle, decision: GiveUp, now: float) -> None:

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from licorne_core.messages.commands import NewApplication, PredicatePolicy
-from support.oracle.backfill import Pauses
 from support.oracle.books import AllocationRecord, Amounts, AppRecord, AskRecord, GangRecord, NodeRecord
 from support.oracle.budgets import Budgets
 from support.oracle.config import creates_queues, node_order, preempts, queue_records, tagged_amounts
@@ -16,6 +15,7 @@ from support.oracle.elastic import elastic_of
 from support.oracle.gangs import fits_below, seconds_left
 from support.oracle.memory import Memory
 from support.oracle.order import ClaimRecord
+from support.oracle.pauses import Pauses
 from support.oracle.predicates import Judging, PredicateCheck, PredicateChecks, VictimCheck, put_back
 from support.oracle.queues import QueueRecord, lineage
 from support.oracle.terms import CordonRecord, PreemptionRecord

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from licorne_core.messages.effects import AskedCheck, AskedPreemption
 from support.oracle.books import AppRecord, AskClass, AskRecord, NodeRecord
-from support.oracle.checks import may_start, takes, within_limits
+from support.oracle.checks import is_behind, may_start, takes, within_limits
 from support.oracle.gangs import is_replaceable
 from support.oracle.order import Look, node_key
 from support.oracle.terms import NO_ANSWER, ReservationRecord, WishRecord
@@ -132,7 +132,7 @@ def _may_have_victims(look: Look, app: AppRecord, ask: AskRecord) -> bool:
     """True if nothing but a queue's maximum or the nodes stops the ask."""
     starts_or_runs = app.state == "Running" or (app.state == "Accepted" and may_start(look, app))
     waits = app.backs_off_until > look.now or is_replaceable(app, ask)
-    return starts_or_runs and not waits and within_limits(look, app, ask)
+    return starts_or_runs and not waits and within_limits(look, app, ask) and not is_behind(look, app, ask)
 
 
 def _is_same(look: Look, check: VictimCheck, name: Name) -> bool:

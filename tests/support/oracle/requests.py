@@ -17,6 +17,7 @@ from support.oracle.books import (
 )
 from support.oracle.gangs import unlink
 from support.oracle.lives import cut, drop_ask, end_allocation, note_placeholder, run, settle
+from support.oracle.maxima import Key
 from support.oracle.notices import ask_again_for, count_on, note_checkpoint
 from support.oracle.order import SCHEDULABLE
 from support.oracle.partition import PartitionOracle, look_again
@@ -205,8 +206,13 @@ def lose_starts(partition: PartitionOracle, node: NodeRecord) -> None:
 def follow_backfill(partition: PartitionOracle, before: str, now: float) -> None:
     """Another backfill is in force than `before`: the latest starts end, and asks have runtimes or none."""
     after = mode(partition.queues)
-    for _, ask, _ in holders(partition.apps)[MOST[after] :]:
-        ask.shadow = None
+    kept: list[set[Key]] = []
+    for _, ask, shadow in holders(partition.apps):
+        counts = [sum(key in one for one in kept) for key in shadow.behind]
+        if max(counts or [sum(not one for one in kept)]) < MOST[after]:
+            kept.append(shadow.behind)
+        else:
+            ask.shadow = None
     if (before == "off") == (after == "off"):
         return
     partition.runs.clear()

@@ -8,6 +8,7 @@ from support.oracle.books import AllocationRecord, AppRecord, AskClass, AskRecor
 from support.oracle.checks import (
     exceeds_cluster_only,
     fits,
+    is_behind,
     may_be_asked_about,
     may_start,
     node_for,
@@ -18,6 +19,7 @@ from support.oracle.checks import (
     within_maxima,
 )
 from support.oracle.gangs import is_replaceable
+from support.oracle.held import behind
 from support.oracle.order import SCHEDULABLE, ClaimRecord, Look, apps_in_order, fit_key
 from support.oracle.partition import PartitionOracle
 from support.oracle.queues import lineage
@@ -173,7 +175,7 @@ def claims_on(look: Look, reserved: AskRecord, node: NodeRecord) -> list[tuple[A
         (app, ask)
         for waiting in _due_and_waiting(look, None).values()
         for app, ask in waiting
-        if node.schedulable and within_maxima(look, app, ask)
+        if node.schedulable and within_maxima(look, app, ask) and not is_behind(look, app, ask)
         if (fits(look, node, ask) if own else takes(look, node, ask))
     ]
 
@@ -194,6 +196,7 @@ def first_in_order(look: Look, reserved: AskRecord, node: NodeRecord) -> tuple[A
             if is_replaceable(app, ask) or is_whole(look, app, ask) or is_member(look, app, ask):
                 continue
             free = within_limits(look, app, ask) and within_maxima(look, app, ask)
+            free = free and not is_behind(look, app, ask)
             has_room = fits(look, node, ask) if own else takes(look, node, ask)
             if free and has_room and may_be_asked_about(look, ask):
                 return app, ask
@@ -222,6 +225,8 @@ def _could_go(look: Look, app: AppRecord, ask: AskRecord) -> bool:
     if not within_limits(look, app, ask, reserved=True):
         return False
     within = within_maxima(look, app, ask, reserved=True)
+    if within and behind(look, app, ask, None, reserved=True):
+        return False
     return within or exceeds_cluster_only(look, app, ask, reserved=True)
 
 
@@ -243,7 +248,7 @@ def _due_and_waiting(
             if not within_limits(look, app, ask):
                 continue
             if within_maxima(look, app, ask):
-                waits = may_be_asked_about(look, ask)
+                waits = may_be_asked_about(look, ask) and not is_behind(look, app, ask)
                 if backing_off is not None:
                     waits = waits and node_for(look, ask) is None
             else:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from licorne_core.config import submitted
+from licorne_core.config import InvalidConfiguration, submitted
 from licorne_core.messages.commands import (
     Command,
     NewApplication,
@@ -18,6 +18,7 @@ from licorne_core.messages.commands import (
 from licorne_core.values.asks import Ask
 from licorne_core.values.tags import RUNTIME
 from support.oracle.config import text_of
+from support.worlds.configs import TYPES, written
 
 RUNTIMES = [1, 2, 3, 5, 8, 8, 20, 60, 600]
 """Seconds that asks say they run; in worlds mostly a few seconds pass at a time."""
@@ -39,11 +40,20 @@ class BackfillMaker:
     """Adds backfill to the commands of a world, from its own random source: all else is unchanged."""
 
     def __init__(
-        self, seed: int, rms: list[str], share: float, *, gangs: bool, shortest: float = 0.0
+        self,
+        seed: int,
+        rms: list[str],
+        share: float,
+        *,
+        gangs: bool,
+        shortest: float = 0.0,
+        maxima: float = 0.0,
     ) -> None:
         """Draw the RMs that have it: a `share` of them. With `gangs` each keeps its gangs, and these hold
-        starts. For the share `shortest` of their configurations the shortest pass first.
+        starts. For the share `shortest` of their configurations the shortest pass first. The share `maxima`
+        of queues have low maxima, others in each configuration.
         """
+        self._maxima, self._bounds = maxima, Random(f"maxima of backfill {seed}")
         self._shortest, self._orders = shortest, Random(f"order of backfill {seed}")
         self.rng = Random(f"backfill {seed}")
         self.rms = [rm for rm in rms if self.rng.random() < share]
@@ -54,7 +64,11 @@ class BackfillMaker:
     def marking(self, command: Command) -> Command:
         """The command, with backfill if its RM has it."""
         if isinstance(command, RegisterRm | UpdateConfiguration) and command.rm_id in self.rms:
-            text = self._configured(text_of(command), starts=command.rm_id in self._holds)
+            text = text_of(command)
+            if self._maxima:
+                bound = self._bounded(text)
+                text = text if isinstance(submitted(bound), InvalidConfiguration) else bound
+            text = self._configured(text, starts=command.rm_id in self._holds)
             return replace(command, config=submitted(text))
         if isinstance(command, UpdateApplications) and command.rm_id in self.rms:
             new = [replace(one, tags=self._tags(one.tags, 0.3)) for one in command.new]
@@ -80,6 +94,25 @@ class BackfillMaker:
             for queue in () if starts else (root, *_templates(root)):
                 queue["properties"] = {**queue.get("properties", {}), "reserve.after": NEVER}
         return json.dumps(document)
+
+    def _bounded(self, text: str) -> str:
+        """The configuration with other maxima."""
+        document = json.loads(text)
+        for partition in document["partitions"]:
+            for queue in partition["queues"][0].get("queues", []):
+                self._bound(queue, {})
+        return json.dumps(document)
+
+    def _bound(self, queue: dict[str, Any], above: Mapping[str, int]) -> None:
+        """Give the queue, and those below it, low maxima and no guarantees; `above` is that of its parent."""
+        rng, most = self._bounds, dict(above)
+        for name, typical in TYPES.items() if rng.random() < self._maxima else ():
+            if rng.random() < 0.5:
+                low = rng.choice([1, 2, 3, 4, 6]) * typical
+                most[name] = min(low, above.get(name, low))
+        queue["resources"] = {"max": written(most)} if most else {}
+        for child in queue.get("queues", []):
+            self._bound(child, most)
 
     def _properties(self) -> dict[str, Any]:
         rng = self.rng

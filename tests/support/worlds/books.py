@@ -21,7 +21,9 @@ from support.oracle import PartitionOracle
 from support.oracle.backfill import holders, runtime_for_order
 from support.oracle.books import AppRecord, Kind
 from support.oracle.gangs import task_groups
+from support.oracle.held import exceeds
 from support.oracle.order import Look, apps_in_order
+from support.oracle.turns import look_at
 from support.oracle.usage import Usage
 
 PAIRED = (RequestState.MATCHED, RequestState.LINKED)
@@ -170,7 +172,7 @@ def unseen(partition: Partition) -> tuple[Keys, Keys, Keys]:
     asked = _questions(partition)
     shadows: Keys = {
         (one.app.app_id, f"start of {one.request.key}"): str(
-            (one.start, one.expected_end, one.is_stale, *map(_id, one.nodes))
+            (one.start, one.expected_end, one.is_stale or one.exceeds, *map(_id, one.nodes))
         )
         for one in starts_of(partition).shadows
     }
@@ -198,7 +200,7 @@ def books_of_oracle(partition: PartitionOracle, now: float) -> dict[str, Any]:
     usage = Usage(partition.queues, partition.apps, partition.nodes)
     return {
         "apps": {app.app_id: _app_of_oracle(app, usage, now) for app in partition.apps.values()},
-        "unseen": unseen_by_oracle(partition),
+        "unseen": unseen_by_oracle(partition, now),
         "nodes": {
             node.node_id: (node.schedulable, _without_zeros(usage.available[node.node_id]))
             for node in partition.nodes.values()
@@ -257,9 +259,9 @@ def _app_of_oracle(app: AppRecord, usage: Usage, now: float) -> tuple[Any, ...]:
     )
 
 
-def unseen_by_oracle(partition: PartitionOracle) -> tuple[Keys, Keys, Keys]:
+def unseen_by_oracle(partition: PartitionOracle, now: float) -> tuple[Keys, Keys, Keys]:
     """The oracle's state that has no effect."""
-    apps = partition.apps.values()
+    look, apps = look_at(partition, now), partition.apps.values()
     reserved: Keys = {
         (app.app_id, ask.key): ask.reservation.node_id or ""
         for app, ask in partition.reserved_asks()
@@ -281,7 +283,12 @@ def unseen_by_oracle(partition: PartitionOracle) -> tuple[Keys, Keys, Keys]:
     review = _review(due=partition.review_due is not None)
     starts: Keys = {
         (app.app_id, f"start of {ask.key}"): str(
-            (one.start, one.end, one.stale, *([one.node_id] if one.node_id else []))
+            (
+                one.start,
+                one.end,
+                one.stale or exceeds(look, app, ask),
+                *([one.node_id] if one.node_id else []),
+            )
         )
         for app, ask, one in holders(partition.apps)
     }

@@ -219,7 +219,11 @@ class _Pair:
         keep_room(theirs, self.driver.now)
         for _ in range(budget):
             asked = theirs.checks.said or theirs.judging.said
-            if not (made or asked) and core.effort.tired and unseen(core) == unseen_by_oracle(theirs):
+            if (
+                not (made or asked)
+                and core.effort.tired
+                and unseen(core) == unseen_by_oracle(theirs, self.driver.now)
+            ):
                 self._end_tired_turn(core)
                 break
             outcome = self._pass(name)

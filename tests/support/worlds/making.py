@@ -43,6 +43,7 @@ class World:
         operators: bool = True,
         backfill: float = SHARE,
         shortest: float = 0.0,
+        maxima: float = 0.0,
         gang_starts: bool = False,
         notices: bool = False,
         reclaims: bool = False,
@@ -57,7 +58,8 @@ class World:
         `operators` nobody holds or changes an application, and nobody does anything to nodes by hand.
         `backfill` is the share of RMs with backfill, and `shortest` that of their configurations in which the
         shortest pass first. With `gang_starts` all of these keep their gangs,
-        which hold starts; the oracle plans none of them.
+        which hold starts; the oracle plans none of them. `maxima` is the share of their queues with low
+        maxima, which change with frequent reloads.
         With `notices` most queues give notice of preemption, with `reclaims` most preempt up to fair shares.
         With `topology` there are topology domains, and gangs that have to be in one; unless it is said,
         in a fifth of the worlds. `elastic` is the share of gangs without placeholders, that are elastic.
@@ -90,8 +92,9 @@ class World:
         self.budgets = BudgetMaker(seed, [rm.rm for rm in self.rms]) if budgets else None
         self.operators = OperatorMaker(seed, self.rms) if operators else None
         self.backfill = BackfillMaker(
-            seed, [rm.rm for rm in self.rms], backfill, gangs=gang_starts, shortest=shortest
+            seed, [rm.rm for rm in self.rms], backfill, gangs=gang_starts, shortest=shortest, maxima=maxima
         )
+        self._reloads = maxima > 0
         self.elastic = ElasticMaker(seed, elastic)
         self.cordons = CordonMaker(seed, [rm.rm for rm in self.rms]) if operators else None
         if self.budgets is not None:
@@ -124,6 +127,9 @@ class World:
             self._add(*self.cordons.maybe_act())
         dice = self.rng.random()
         rm = self.rng.choice(self.rms)
+        if self._reloads and self.rng.random() < 0.1:
+            self._add(rm.settings.reload())
+            return
         # Gangs are drawn more often the more there are, because filling one takes many asks.
         if dice < 0.22 or self.rng.random() < 0.4 * rm.gangs.share:
             self._add(*self._asks_of(rm))

@@ -35,6 +35,7 @@ SUBJECTS: Mapping[str, str] = {
     "BUDGET_EXCEEDED": "budget {} used up",
     "BUDGET_EXHAUSTED": "hours of {} used up until its next window",
     "QUEUE_CLOSED": "{} closed until its opening hours",
+    "MAXIMUM_HELD": "{} holds some of a maximum for a planned start",
 }
 """By code of a check: what blocks asks, with a place for the subject."""
 

@@ -8,14 +8,15 @@ from collections.abc import Iterator, Mapping
 from math import inf
 from typing import Final, NamedTuple
 
+from licorne_core.extensions.backfill.planned_room import GRACE
 from licorne_core.extensions.backfill.runtimes import Confidence, Runtimes
-from licorne_core.extensions.backfill.shadows import GRACE
 from licorne_core.extensions.backfill.start_sets import End
 from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.requests import TO_REPLACE
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
 from licorne_core.values.asks import Allocation, Ask, AskClass
-from licorne_core.values.ids import AppId
+from licorne_core.values.ids import AllocationKey, AppId
 from licorne_core.values.tags import RUNTIME, read_seconds
 
 MOST_CLASSES = 1_000
@@ -63,6 +64,11 @@ def with_runtime(app: Application, ask: Ask, classes: Classes, *, backfills: boo
     return ask.in_class(found)
 
 
+def is_charged(app: Application, key: AllocationKey) -> bool:
+    """True if an allocation counts in the quotas of its application, and not its placeholder instead."""
+    return not app.replacing_count or app.requests[key].state not in TO_REPLACE
+
+
 def extended(end: float, now: float) -> float:
     """Expected end of an allocation overdue since `end`: soon, and further off the longer it is overdue."""
     if end > now:
@@ -107,6 +113,11 @@ class ExpectedEnds:
     def known(self) -> int:
         """Number of cached nodes."""
         return len(self._forecasts)
+
+    @property
+    def learnt(self) -> int:
+        """The version of the learnt runtimes."""
+        return 0 if self._runtimes is None else self._runtimes.version
 
     def learn_from(self, runtimes: Runtimes | None) -> None:
         """Use other learnt runtimes; None where backfill is off."""

@@ -5,6 +5,7 @@ from typing import Final
 
 from licorne_core.config.schema import PartitionConfig
 from licorne_core.extensions.backfill import NAME, Backfill
+from licorne_core.extensions.backfill.charges import Charges, bounded
 from licorne_core.extensions.backfill.expected_ends import ExpectedEnds, with_runtime
 from licorne_core.extensions.backfill.passing import Passing, UserRuns
 from licorne_core.extensions.backfill.planned_starts import PlannedStarts, Starting, StartRequest
@@ -35,10 +36,12 @@ class PartitionStarts(Extension):
         """Learnt runtimes; None without backfill."""
         self.ends = ExpectedEnds(context.node_book, context.applications, None)
         """Expected ends of the allocations on each node."""
-        self.shadows = Shadows(context, Backfill.OFF)
+        self.charges = Charges(context.node_book, context.applications, context.claims)
+        """What is charged to quotas, by its expected ends."""
+        self.shadows = Shadows(context, Backfill.OFF, self.charges)
         self.passing = Passing(self.shadows, context.claims, self.timers)
         """The order of those that may pass planned starts."""
-        search = StartSearch(context, self.ends)
+        search = self._search = StartSearch(context, self.ends, self.charges)
         self.shadows.decide = PlannedStarts(context, self.shadows.budget, search).decide
         self.remedies = {StartRequest: Starting(context, self.shadows, search)}
         self._is_new = True
@@ -54,8 +57,12 @@ class PartitionStarts(Extension):
         """Change the mode. If backfill is turned on or off, all requests for remedies are made again."""
         shadows, mode = self.shadows, _mode_of(config)
         before, shadows.mode = shadows.mode, mode
-        for shadow in list(shadows)[shadows.most :]:
+        for shadow in shadows.beyond():
             shadows.give_up(shadow, now)
+        self.charges.clear()
+        for shadow in shadows:
+            shadow.held.enter(shadow, self.charges)
+            yield from self.charges.steps(bounded(shadow.app))
         yield 1
         if (before is Backfill.OFF) == (mode is Backfill.OFF):
             return
@@ -100,8 +107,10 @@ class PartitionStarts(Extension):
         self.shadows.answered(app)
 
     def node_lost(self, node: Node) -> None:
-        """Drop the expected ends of the node."""
+        """Drop the expected ends of the node, and what the present search has found there."""
         self.ends.forget(node)
+        self.charges.forget(node)
+        self._search.forget(node)
 
     def pass_time(self, now: float, most: int) -> int:
         """Return applications that have waited too long to the usual order."""
@@ -109,13 +118,17 @@ class PartitionStarts(Extension):
 
     def dispose(self) -> Iterator[int]:
         """Drop all starts, because they refer to this object, and the nodes."""
+        self._search.end()
+        self.charges.clear()
+        for shadow in self.shadows:
+            shadow.held.leave(shadow)
         self.shadows.starts.clear()
         self.shadows.asking.clear()
         return self.ends.forget_all()
 
     def recount(self, applications: Mapping[AppId, Application], *, settled: bool) -> None:
         """See `recount.py`."""
-        check_starts(self.shadows, self.context)
+        check_starts(self.shadows, self.context, settled=settled)
         is_on = self.runtimes is not None
         for app in applications.values():
             require("S3", bool(app.interests & self.bit) == is_on, f"{app!r} has {app.interests}")

@@ -4,7 +4,8 @@ from typing import Final
 
 from licorne_core.extensions.backfill import NAME
 from licorne_core.extensions.backfill.extension import starts_of
-from licorne_core.extensions.backfill.shadows import Lapsed, ShadowStart, StartPlan, StartQuestion
+from licorne_core.extensions.backfill.shadow_start import ShadowStart, StartPlan
+from licorne_core.extensions.backfill.shadows import Lapsed, StartQuestion
 from licorne_core.handlers.outcome import Deadline, Deadlines, Decisions, Firing, Outcome
 from licorne_core.messages.events.records import EventRecord, EventType
 from licorne_core.partitions.partition import Partition

@@ -14,7 +14,8 @@ from typing import Final
 
 from licorne_core.config.schema import AppSortPolicy, PartitionConfig
 from licorne_core.extensions.backfill import NAME, ORDER, ORDER_UNTIL, STANDARD_UNTIL, Backfill, PassOrder
-from licorne_core.extensions.backfill.shadows import LookBudget, Shadows
+from licorne_core.extensions.backfill.shadows import Shadows
+from licorne_core.extensions.backfill.unplanned import LookBudget
 from licorne_core.model.apps.application import Application
 from licorne_core.model.claims import Claims
 from licorne_core.model.queues.queue import Queue

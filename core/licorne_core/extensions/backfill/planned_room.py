@@ -24,6 +24,9 @@ AllocationId = tuple[AppId, AllocationKey]
 """Names an allocation in its partition."""
 
 
+GRACE = 5.0
+"""Seconds that a start may be overdue: the RM has to detect an end, and to report it."""
+
 SLACK: Final = 1.0
 """Seconds by which a late holder may run into a start that was told before it."""
 
@@ -36,6 +39,8 @@ class PlannedClaim(Claim):
 
     number: int
     """Its place in the order in which starts were told."""
+    is_overdue: bool
+    """True if it is planned again as its time has passed; starts that were told later give way to it."""
     start: float
     late: float
     """Seconds by which the start has moved with others since it was planned."""
@@ -108,10 +113,10 @@ class PlannedRoom(HeldRoom):
         since = allocation.allocation_time
         return since >= self.planned and since + ask.ask_class.runtime <= self.start
 
-    def lets(self, wanted: AskClass | Shape, node: Any, holder: object = None) -> bool:
-        """True if the ask ends by the start, or leaves the room free."""
-        now, runtime = self._claims.now, wanted.runtime
-        if isinstance(holder, PlannedClaim) and holder in node.claims:
+    def admits(self, items: Items, runtime: float, thing: Any, holder: object = None) -> bool:
+        """True if the asks end by the start, or leave the room free."""
+        now = self._claims.now
+        if isinstance(holder, PlannedClaim) and holder in thing.claims:
             if holder.number > self.number:
                 now = holder.counts_from(now)
             elif holder.start <= now:
@@ -120,8 +125,12 @@ class PlannedRoom(HeldRoom):
                 runtime = min(runtime, holder.runtime)
         if now + runtime <= self.start:
             return True
-        left = self.left_on(node, holder)
-        return all(left.get(name, 0) >= value for name, value in wanted.items)
+        return self.has_left(items, thing, holder)
+
+    def has_left(self, items: Items, thing: Any, holder: object) -> bool:
+        """True if the amounts are free at the start."""
+        left = self.left_on(thing, holder)
+        return all(left.get(name, 0) >= value for name, value in items)
 
     def leaves(self, wanted: AskClass | Shape, node: Any) -> dict[str, int]:
         """Amounts free at the start, apart from all held rooms, for asks that still run then."""
@@ -137,10 +146,17 @@ class PlannedRoom(HeldRoom):
         for allocation in node.allocations:
             if self.ends_before(allocation):
                 charge(left, allocation.ask.ask_class.items)
-        for claim, room in node.claims.items():
-            if claim is not holder and (room is self or room.start <= self.start < self._end_of(room)):
-                refund(left, room.items)
         refund(left, tuple(node.kept.items()))
+        return self.beside(left, node, holder)
+
+    def beside(
+        self, left: dict[str, int], thing: Any, holder: object, *, last: float = inf
+    ) -> dict[str, int]:
+        """The amounts without those of this room and of others at its start, told up to number `last`."""
+        for claim, room in thing.claims.items():
+            counts = room.start <= self.start < self._end_of(room) and (last == inf or room.number <= last)
+            if claim is not holder and (room is self or counts):
+                refund(left, room.items)
         return left
 
     def _end_of(self, room: HeldRoom) -> float:

@@ -6,31 +6,26 @@ A holder is tried on its planned nodes. At its rank in the usual order it may be
 from math import inf, nextafter
 
 from licorne_core.extensions.backfill import RESERVE_AFTER, Backfill
-from licorne_core.extensions.backfill.shadows import (
-    REPLAN_TIME,
-    Lapsed,
-    LookBudget,
-    NodesAsked,
-    Shadows,
-    ShadowStart,
-    StartPlan,
-    StartQuestion,
-)
-from licorne_core.extensions.backfill.start_search import StartKind, StartSearch
-from licorne_core.extensions.backfill.unplanned import RETRY_TIME, Likeness, likeness
+from licorne_core.extensions.backfill.maxima import Holding, binding, exceeds_maximum
+from licorne_core.extensions.backfill.shadow_start import ShadowStart, StartPlan
+from licorne_core.extensions.backfill.shadows import Lapsed, NodesAsked, Shadows, StartQuestion
+from licorne_core.extensions.backfill.start_search import StartKind, StartSearch, total_of
+from licorne_core.extensions.backfill.unplanned import REPLAN_TIME, RETRY_TIME, Likeness, LookBudget, likeness
 from licorne_core.model.apps.application import Application, Asking
 from licorne_core.model.apps.groups import AskGroup, OfNoNode
 from licorne_core.model.apps.members import first_asks, gather_gang, next_members
 from licorne_core.model.apps.requests import Request
-from licorne_core.model.quotas import Quota
+from licorne_core.model.quotas import Quota, SharedQuota, first_exceeded
 from licorne_core.scheduling.checks import ask_blocker
 from licorne_core.scheduling.escalation import reserve_again
 from licorne_core.scheduling.gang_placement import Together, planned
-from licorne_core.scheduling.measures import Candidate, Remedy, first_blocker, is_cluster
+from licorne_core.scheduling.measures import Candidate, Remedy, first_blocker
 from licorne_core.scheduling.predicates import NodeQuestion
-from licorne_core.scheduling.rules import CheckContext
+from licorne_core.scheduling.rules import CheckContext, RulePlace
 from licorne_core.scheduling.waiting.blockers import Blocker
+from licorne_core.scheduling.waiting.shortages import QuotaPool, is_foreseen
 from licorne_core.values.asks import AskClass
+from licorne_core.values.ids import AppId
 
 
 def kinds_of(app: Application, request: Request) -> list[StartKind]:
@@ -38,6 +33,17 @@ def kinds_of(app: Application, request: Request) -> list[StartKind]:
     if not app.gang.has_member(request.ask):
         return [StartKind(request.ask.ask_class, [request])]
     return [StartKind(share[0].ask_class, first_asks(share)) for share in next_members(app)]
+
+
+def _unforeseen(context: CheckContext, asking: Asking, blocker: Blocker | None) -> Blocker | None:
+    """The blocker, or for one whose end may be known another one: a shared quota, or missing answers."""
+    if blocker is None or not is_foreseen(blocker):
+        return blocker
+    blocker.retire_if_unused()
+    shared = first_exceeded(asking.app.further, asking.items)
+    if shared is not None:
+        return context.wakeups.blockers.get(QuotaPool, shared).shortage(asking.items)
+    return ask_blocker(context, asking, beyond=RulePlace.HELD)
 
 
 class StartRequest(OfNoNode):
@@ -66,11 +72,14 @@ class Starting(Remedy):
         return self._shadows.mode is not Backfill.OFF
 
     def helps(self, group: AskGroup, over: Quota | None) -> bool:
-        """True if an ask without a required node fits no node, or a gang has no room for all its members."""
-        is_short = over is None or over is self.context.tree.root
-        return (
-            is_short and self.context.may_hold and self.is_for_gangs and group.ask_class.required_node is None
-        )
+        """True for asks without a required node, unless a shared quota stops them."""
+        may_hold = self.context.may_hold and self.is_for_gangs and not isinstance(over, SharedQuota)
+        return may_hold and group.ask_class.required_node is None
+
+    @property
+    def helps_behind(self) -> bool:
+        """True: it gets a start beside those for which amounts are held."""
+        return True
 
     def decide(
         self, wants: StartRequest, request: Request, now: float
@@ -83,18 +92,20 @@ class Starting(Remedy):
         context, app, shadows = self.context, wants.app, self._shadows
         if app.gang.has_member(request.ask):
             gather_gang(app)
-        blocker = ask_blocker(context, Asking(app, wants.group))
-        if blocker is not None and is_cluster(blocker, app.leaf):
-            blocker.retire_if_unused()
-            blocker = None
+        asking = Asking(app, wants.group)
+        blocker = _unforeseen(context, asking, ask_blocker(context, asking))
         if blocker is None and app.gang.questions:
             blocker = context.wakeups.blockers.get(NodesAsked, app)
-        blocker = blocker or shadows.blocker()
+        blocker = blocker or shadows.blocker(app)
         if blocker is not None:
             return blocker
         kinds = kinds_of(app, request)
-        unplanned, asks = shadows.unplanned, likeness(app, request)
-        if any(context.node_book.is_too_large(kind.ask_class.items) for kind in kinds):
+        total = total_of(kinds)
+        behind = binding(app, total, request.claim)
+        unplanned, asks = shadows.unplanned, likeness(app, request, behind)
+        is_vain = any(context.node_book.is_too_large(kind.ask_class.items) for kind in kinds)
+        is_vain = is_vain or exceeds_maximum(app, total)
+        if is_vain or (behind and not shadows.has_room_behind):
             until = now + RETRY_TIME
         elif (until := unplanned.turn(app.app_id, asks, now)) <= now:
             is_gang = app.gang.has_member(request.ask)
@@ -113,10 +124,14 @@ class Starting(Remedy):
         reserve_again(context.escalation, wants.group, now)
         return None
 
-    def _is_waiting(self, asks: Likeness) -> bool:
-        """True if pending asks of the class, or members of the gang, exist."""
+    def _is_waiting(self, asks: Likeness, app_id: AppId) -> bool:
+        """True if pending asks of the class, or members of the gang, exist; behind maxima, if the application
+        has such asks: others come and go with their limits."""
         if isinstance(asks, AskClass):
             return self.context.index.is_wanted(asks)
+        if isinstance(asks, tuple):
+            app = self.context.applications.get(app_id)
+            return app is not None and any(group.ask_class == asks[0] for group in app.groups.values())
         return asks in self.context.applications
 
 
@@ -143,19 +158,25 @@ class PlannedStarts:
             StillLooking: the search for another start continues in the next turn.
         """
         app = shadow.app
+        if not shadow.is_stale and shadow.exceeds_again(now):
+            # Those that were told later are planned again after it.
+            shadow.is_stale = shadow.is_overdue = True
         has_changed = shadow.is_gang and self._has_changed(shadow)
         may_start = app.is_ranked
         if may_start:
             if shadow.is_gang:
                 gather_gang(app)
-            blocker = first_blocker(self._context, Asking(app, shadow.request.group))
+            asking = Holding(shadow)
+            blocker = first_blocker(self._context, asking)
             if blocker is None:
                 found = None if has_changed else self._where_planned(shadow)
                 if found is not None:
                     return found
             else:
-                may_start = is_cluster(blocker, app.leaf)
-                blocker.retire_if_unused()
+                blocker = _unforeseen(self._context, asking, blocker)
+                may_start = blocker is None
+                if blocker is not None:
+                    blocker.retire_if_unused()
         if has_changed:
             shadow.is_stale = True
         if not shadow.is_stale and not (may_start and self._is_due(shadow, now)):

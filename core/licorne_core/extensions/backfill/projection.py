@@ -3,7 +3,7 @@
 Allocations end at their expected ends (`start_search.py`); an allocation of unknown runtime never ends
 here. Only asks ahead of the ask use room before it, and no new ones arrive. A gang starts as a whole,
 on one set of nodes if its terms require that; bundles of members inside of a set are not considered. An ask
-that would run on at a shadow start gets none of the room that is held for it.
+that would run on at a shadow start gets none of the room that is held for it, on nodes and under maxima.
 """
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
@@ -252,22 +252,31 @@ class Projection:
         gained = self._nowhere.get(ask_class)
         if gained is not None:
             nodes = list(gained) if is_whole else [node for node in nodes if node in gained]
-        rooms = [self._room(quota) for quota in app.quotas if quota.max is not None]
+        quotas = [quota for quota in app.quotas if quota.max is not None]
         for node in nodes:
             yield from self._look()
             if self.looks >= MOST_LOOKS:
                 return
             while self._fits(ask_class, node, time):
-                if not all(_holds(room, ask_class.items) for room in rooms):
+                if not all(_holds(self._beside(quota, ask_class, time), ask_class.items) for quota in quotas):
                     return
                 refund(self._free_on(node), ask_class.items)
-                for room in rooms:
-                    _post(room, ask_class.items, -1)
+                for quota in quotas:
+                    _post(self._room(quota), ask_class.items, -1)
                 found.append(node)
                 if len(found) == count:
                     return
         if is_whole:
             self._nowhere[ask_class] = {}
+
+    def _beside(self, quota: Quota, ask_class: AskClass, time: float) -> dict[str, int]:
+        """Amounts left of a quota for an ask that starts at the time, beside those that are held."""
+        left = self._room(quota)
+        for held in quota.claims.values():
+            if time < held.end and time + ask_class.runtime > held.start:
+                left = dict(left)
+                _post(left, held.items, -1)
+        return left
 
     def _fits(self, ask_class: AskClass, node: Node, time: float) -> bool:
         """True if the node takes an ask of the class at the time, and has room for it."""

@@ -3,10 +3,14 @@
 S1  A shadow start, its pending asks and its nodes refer to each other, and it has a deadline; its nodes have
 its number and times. There are no more than `backfill` allows, numbered in their order. S2  Room is held on
 schedulable nodes only, without reservations of asks that may go to other nodes. S3  With backfill on,
-applications have its interest; without it, none has.
+applications have its interest; without it, none has. S5  A start holds its amounts of the quotas of its
+application, at its time, and counts on what is charged to these and ends by then.
 """
 
+from licorne_core.extensions.backfill.charges import planned_quotas
+from licorne_core.extensions.backfill.expected_ends import is_charged
 from licorne_core.extensions.backfill.planned_room import PlannedRoom
+from licorne_core.extensions.backfill.shadow_start import ShadowStart
 from licorne_core.extensions.backfill.shadows import Shadows
 from licorne_core.scheduling.rules import CheckContext
 from licorne_core.values.errors import InvariantBroken
@@ -14,10 +18,10 @@ from licorne_core.values.resources import charge
 from licorne_core.views.audit.rules import require
 
 
-def check_starts(shadows: Shadows, context: CheckContext) -> None:
+def check_starts(shadows: Shadows, context: CheckContext, *, settled: bool) -> None:
     """Raise InvariantBroken on a broken rule, with its name and place."""
     require("S1", shadows.starts.keys() == context.claims.held.keys(), f"{len(shadows.starts)} are claims")
-    require("S1", len(shadows.starts) <= shadows.most, f"{len(shadows.starts)} shadow starts are held")
+    require("S1", not shadows.beyond(), f"{len(shadows.starts)} shadow starts are held")
     numbers = [shadow.number for shadow in shadows]
     require("S1", numbers == sorted(set(numbers)), f"starts are numbered {numbers}")
     known: dict[object, object] = {}
@@ -43,6 +47,10 @@ def check_starts(shadows: Shadows, context: CheckContext) -> None:
             require("S1", is_same, f"{at}: {node.node_id} is held at another time")
             is_there = context.nodes.get(node.node_id) is node and node.schedulable
             require("S2", is_there, f"{at} is on {node.node_id}, which takes no asks")
+        if settled:
+            _check_held(shadow, at)
+            if shadows.charges.is_current:
+                _check_freed(shadow, at, context)
     for node in context.nodes.values():
         for shadow in node.claims:
             require("S1", shadow in shadows.starts and node in shadow.places, f"{node.node_id}: {shadow}")
@@ -52,3 +60,34 @@ def check_starts(shadows: Shadows, context: CheckContext) -> None:
         for request in app.requests.values():
             if request.claim is not known.get(request):
                 raise InvariantBroken(f"S1: {request!r} holds {request.claim}")
+
+
+def _check_held(shadow: ShadowStart, at: str) -> None:
+    """S5."""
+    total: dict[str, int] = {}
+    for request, _ in shadow.members:
+        charge(total, request.ask.ask_class.items)
+    held = shadow.held
+    is_same = (held.number, held.start, held.end, held.late, dict(held.items)) == (
+        shadow.number,
+        shadow.start,
+        shadow.expected_end,
+        shadow.late,
+        total,
+    )
+    require("S5", is_same, f"{at} holds {held.items} of quotas")
+    for quota in planned_quotas(shadow.app):
+        require("S5", quota.claims.get(shadow) is held, f"{at} holds nothing of {quota!r}")
+
+
+def _check_freed(shadow: ShadowStart, at: str, context: CheckContext) -> None:
+    """S5."""
+    held = shadow.held
+    for quota, known in held.freed.items():
+        freed: dict[str, int] = {}
+        for node in context.nodes.values():
+            for allocation in node.allocations:
+                app = context.applications[allocation.ask.app_id]
+                if quota in app.quotas and is_charged(app, allocation.key) and held.ends_before(allocation):
+                    charge(freed, allocation.ask.ask_class.items)
+        require("S5", known == freed, f"{at} counts on {known} of {quota!r}")

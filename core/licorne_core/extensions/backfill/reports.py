@@ -9,7 +9,8 @@ from licorne_core.extensions.backfill import NAME
 from licorne_core.extensions.backfill.projection import NO_GUESS, Projection
 from licorne_core.extensions.backfill.ranges import LEVEL, Expected, Range, Ranges
 from licorne_core.extensions.backfill.runtimes import Confidence
-from licorne_core.extensions.backfill.shadows import Shadows, ShadowStart, StartCounters, start_by
+from licorne_core.extensions.backfill.shadow_start import ShadowStart, start_by
+from licorne_core.extensions.backfill.shadows import Shadows, StartCounters
 from licorne_core.messages.reasons import QUOTA_CODES
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import Request

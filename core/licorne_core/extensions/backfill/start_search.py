@@ -14,13 +14,17 @@ from heapq import nsmallest
 from math import inf
 from typing import NamedTuple
 
+from licorne_core.extensions.backfill.charges import Charges
 from licorne_core.extensions.backfill.expected_ends import ExpectedEnds
+from licorne_core.extensions.backfill.maxima import Maxima, binding
 from licorne_core.extensions.backfill.planned_room import AllocationId, PlannedRoom, usable
 from licorne_core.extensions.backfill.runtimes import Confidence
-from licorne_core.extensions.backfill.shadows import ShadowStart, StartPlan, StartQuestion
-from licorne_core.extensions.backfill.start_sets import End, RoomInTime, SetStarts
+from licorne_core.extensions.backfill.shadow_start import ShadowStart, StartPlan
+from licorne_core.extensions.backfill.shadows import StartQuestion
+from licorne_core.extensions.backfill.start_sets import End, Gate, RoomInTime, SetStarts
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import Request
+from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node, is_out
 from licorne_core.scheduling.gang_packing import times
 from licorne_core.scheduling.gang_sets import AllNodes, NodeSets, Picks, rank_of, sets_for
@@ -35,8 +39,8 @@ from licorne_core.values.resources import Items, charge
 MOST_QUESTIONS = 16
 """Most questions to the RM for one plan: each is about twice as many nodes as the one before."""
 
-COST_OF_A_LOOK, ROOMS_AT_ONE = 2, 8
-"""Cost of examining a cached node with a few ends; and number of rooms that are compared at the cost of 1.
+COST_OF_A_LOOK, ENDS_AT_ONE, ROOMS_AT_ONE = 2, 16, 8
+"""Cost of examining a cached node with few ends; number of more ends, and of compared rooms, that cost 1.
 
 A cost of 1 is about four microseconds in plain Python, and half of one compiled.
 """
@@ -56,15 +60,24 @@ class StartKind(NamedTuple):
     requests: Sequence[Request]
 
 
+def total_of(kinds: Sequence[StartKind]) -> Items:
+    """The amounts of all asks together."""
+    total: dict[str, int] = {}
+    for kind in kinds:
+        charge(total, tuple((name, value * len(kind.requests)) for name, value in kind.ask_class.items))
+    return tuple(sorted(total.items()))
+
+
 _Members = list[tuple[Request, Node]]
 
 
 class StartSearch:
     """Searches the nodes of one partition; books nothing."""
 
-    def __init__(self, context: CheckContext, ends: ExpectedEnds) -> None:
+    def __init__(self, context: CheckContext, ends: ExpectedEnds, charges: Charges) -> None:
         """Search the nodes of the context; a search beyond its budget continues in another turn."""
         self.ends = ends
+        self.maxima = Maxima(charges, ends, context.claims)
         self.claims = context.claims
         self._predicates = context.predicates
         self._nodes = context.node_book
@@ -74,6 +87,8 @@ class StartSearch:
         self._before = inf
         self._stamp: object = None
         self._is_one = False
+        self._is_bound = False
+        self._total: Items = ()
         self._runtime = inf
         self._names: list[str] = []
         self._own: ShadowStart | None = None
@@ -106,17 +121,17 @@ class StartSearch:
         Raises:
             StillLooking: not all nodes, or not all times, have been searched yet.
         """
-        sets = self._sets_of(app, kinds[0].requests[0]) if kinds else None
+        sets = _sets_of(app, kinds[0].requests[0], self._nodes) if kinds else None
         if len(kinds) > MAX_KINDS or sets is None:
             return None
         if self._kinds != kinds or self._before != before or self._stamp != sets.stamp:
             is_same = bool(self._kinds) and self._kinds[0].requests[0].ask.app_id == app.app_id
-            if not self._begin(kinds, before, sets, own, is_same=is_same):
+            if not self._begin(app, kinds, before, sets, own, is_same=is_same):
                 return None
-        starts = self._starts
-        assert starts is not None, "the search has begun"
         until = self.claims.work + self._part
         self.ends.catch_up()
+        if self._is_bound and self._starts is None and not self._may_open(app, now, until):
+            return None
         for node in self._rest:
             self._look(node, now)
             if self.claims.work >= until:
@@ -124,18 +139,52 @@ class StartSearch:
         if until - self.claims.work < self._part // 2:
             # The next steps are not divided into parts.
             raise StillLooking
+        self.maxima.prepare(app, until)
+        starts = self._starts
+        if starts is None:
+            starts = self._starts = self._new_starts(sets, self._gate(app, now))
         self._look_again(starts, now)
         start, picks = self._first(now) if self._is_one else self._together(starts, until, now)
-        if picks is None and start < inf and self._restarts < MOST_RESTARTS:
-            # Nodes have changed since the time was found.
-            self._restarts += 1
-            self._starts = self._new_starts(sets)
-            raise StillLooking
+        gate = self._gate(app, now)
+        if gate != starts.gate or (picks is None and start < inf):
+            # Quotas, or nodes, have changed since the time was found.
+            if self._restarts < MOST_RESTARTS:
+                self._restarts += 1
+                self._starts = None
+                raise StillLooking
+            picks = picks if gate is None or gate.at(start) else None
         plan = None if picks is None else self._on(app, picks, start, now, asked)
         if not isinstance(plan, NodeQuestion | StartQuestion) and self._own is not None:
-            self._own.read_to = self._at
-        self._end()
+            self._own.read_to = self._at if not self._is_bound else 0
+        self.end()
         return plan
+
+    def _may_open(self, app: Application, now: float, until: int) -> bool:
+        """True if the maxima leave a time. If they leave none the search is over: no node is examined.
+
+        Raises:
+            StillLooking: there is more to read.
+        """
+        self.maxima.prepare(app, until)
+        gate = self._gate(app, now)
+        if gate is None or gate.opens(now, self._before):
+            return True
+        if self._own is not None:
+            self._own.read_to = 0
+        self.end()
+        return False
+
+    def _gate(self, app: Application, now: float) -> Gate | None:
+        """When all maxima have room.
+
+        Raises:
+            StillLooking: a maximum binds that did not at the beginning; all nodes have to be searched.
+        """
+        gate = self.maxima.gate(app, self._total, now, self._before, self._runtime, self._own)
+        if gate is not None and not self._is_bound:
+            self._kinds = ()
+            raise StillLooking
+        return gate
 
     def _on(
         self, app: Application, picks: Picks, start: float, now: float, asked: int
@@ -167,6 +216,7 @@ class StartSearch:
         """The earliest time for several asks, or for one that is bound to certain nodes, and their nodes."""
         before = starts.work
         try:
+            starts.now = now
             start = max(now, starts.earliest(until - self.claims.work))
             return start, None if start == inf else starts.places(start)
         finally:
@@ -207,15 +257,12 @@ class StartSearch:
 
     def stamp(self, app: Application, request: Request) -> object:
         """Stamp of the node sets for the ask and the asks placed with it; None for none."""
-        sets = self._sets_of(app, request)
+        sets = _sets_of(app, request, self._nodes)
         return None if sets is None else sets.stamp
-
-    def _sets_of(self, app: Application, request: Request) -> NodeSets | None:
-        sets = sets_for(app, self._nodes, is_gang=app.gang.has_member(request.ask))
-        return None if isinstance(sets, str) else sets
 
     def _begin(
         self,
+        app: Application,
         kinds: Sequence[StartKind],
         before: float,
         sets: NodeSets,
@@ -227,12 +274,15 @@ class StartSearch:
         self._restarts = self._restarts + 1 if is_same else 0
         if self._restarts > MOST_RESTARTS:
             self._restarts = 0
-            self._end()
+            self.end()
             return False
         self._kinds, self._before, self._stamp = kinds, before, sets.stamp
-        self._is_one = isinstance(sets, AllNodes) and len(kinds) == len(kinds[0].requests) == 1
         requests = (request for kind in kinds for request in kind.requests)
         self._own = own or next((one.claim for one in requests if one.claim is not None), None)
+        self._total = total_of(kinds)
+        self._is_bound = bool(binding(app, self._total, self._own))
+        is_one = isinstance(sets, AllNodes) and len(kinds) == len(kinds[0].requests) == 1
+        self._is_one = is_one and not self._is_bound
         self._rooms, self._until = {}, inf
         classes = [kind.ask_class for kind in kinds]
         self._runtime = max(one.runtime for one in classes)
@@ -243,16 +293,23 @@ class StartSearch:
             nodes = list(self._nodes.changed.since(self._own.read_to))
         self._at = self._nodes.changed.count
         self._rest = iter(nodes)
-        self._starts = self._new_starts(sets)
+        self._starts = None
+        self.maxima.begin(app)
         return True
 
-    def _new_starts(self, sets: NodeSets) -> SetStarts:
+    def _new_starts(self, sets: NodeSets, gate: Gate | None) -> SetStarts:
         classes = [kind.ask_class for kind in self._kinds]
         counts = [len(kind.requests) for kind in self._kinds]
-        return SetStarts(self._nodes, self._rooms, sets, classes, counts)
+        return SetStarts(self._nodes, self._rooms, sets, classes, counts, gate)
 
-    def _end(self) -> None:
+    def forget(self, node: Node) -> None:
+        """Drop a removed node."""
+        self._rooms.pop(node, None)
+
+    def end(self) -> None:
+        """End the present search, if any."""
         self._kinds, self._rooms, self._stamp, self._starts, self._own = (), {}, None, None, None
+        self.maxima.end()
 
     def _look_again(self, starts: SetStarts, now: float) -> None:
         """Examine nodes again that have changed since, or where something should have ended by now."""
@@ -289,6 +346,7 @@ class StartSearch:
         room = self._free_on(node, now)
         items, needed, ends = kind.ask_class.items, len(kind.requests), room.ends
         free = {name: room.free.get(name, 0) for name, _ in items}
+        self.claims.work += len(ends) // ENDS_AT_ONE
         slots = min(times(items, free), needed)
         if slots:
             room.steps.append((now, [slots]))
@@ -376,8 +434,29 @@ class StartSearch:
             gone = [(ask, known) for ask, (time, known) in ends if time <= start]
             learnt = learnt or any(known is Confidence.LEARNT for _, known in gone)
             going[node] = frozenset((ask.app_id, ask.key) for ask, _ in gone)
+        ended, is_learnt = self.maxima.ended_by(start, now, app)
+        learnt = learnt or (is_learnt and self._is_bound)
         known = Confidence.LEARNT if learnt else Confidence.DECLARED
-        return StartPlan(app, members, start, end, known, items, going, self._stamp, self._own, self._at)
+        return StartPlan(
+            app,
+            members,
+            start,
+            end,
+            known,
+            items,
+            going,
+            self._total,
+            ended,
+            self._stamp,
+            self._own,
+            # Behind a maximum a node that has not changed may have an earlier start as well.
+            self._at if not self._is_bound else 0,
+        )
+
+
+def _sets_of(app: Application, request: Request, nodes: NodeBook) -> NodeSets | None:
+    sets = sets_for(app, nodes, is_gang=app.gang.has_member(request.ask))
+    return None if isinstance(sets, str) else sets
 
 
 def _may_hold(node: Node, ask_class: AskClass) -> bool:

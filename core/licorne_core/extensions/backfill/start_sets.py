@@ -15,7 +15,7 @@ may use what is idle until then.
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import inf
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
@@ -116,6 +116,36 @@ class RoomInTime(NamedTuple):
         return found
 
 
+_CLOSED: Final = 1 << 60
+"""Slots that a closed gate takes: more than there are."""
+
+
+class Gate(NamedTuple):
+    """When asks may start at all, from each of these times on, whatever nodes are free."""
+
+    times: list[float]
+    is_open: list[bool]
+
+    def at(self, time: float) -> bool:
+        """True if they may start at the time, which is not before the first one."""
+        return self.is_open[bisect_right(self.times, time) - 1]
+
+    def opens(self, now: float, before: float) -> bool:
+        """True if they may start at some time from `now` on and before the other one."""
+        steps = zip(self.times, self.is_open, strict=True)
+        return self.at(now) or any(is_open and now < time < before for time, is_open in steps)
+
+    def gains(self) -> list[tuple[float, int]]:
+        """Times at which it opens and closes, as slots that it adds and takes."""
+        found: list[tuple[float, int]] = []
+        before = False
+        for time, is_open in zip(self.times, self.is_open, strict=True):
+            if is_open != before:
+                found.append((time, _CLOSED if is_open else -_CLOSED))
+                before = is_open
+        return found
+
+
 class SetStarts:
     """One search for the earliest time, over rooms that its caller keeps up to date."""
 
@@ -135,6 +165,8 @@ class SetStarts:
         "_sets",
         "_times",
         "_wants",
+        "gate",
+        "now",
         "work",
     )
 
@@ -145,8 +177,10 @@ class SetStarts:
         sets: NodeSets,
         classes: Sequence[AskClass],
         members: Sequence[int],
+        gate: Gate | None = None,
     ) -> None:
-        """Search for `members` of each class."""
+        """Search for `members` of each class, at times at which the gate is open."""
+        self.gate = gate
         self._nodes = nodes
         self._made_of = nodes.made_of
         self._rooms = rooms
@@ -166,6 +200,8 @@ class SetStarts:
         self._effort = PackingEffort(STEPS)
         self.work = 0
         """Nodes, steps in time and steps of packings so far."""
+        self.now = 0.0
+        """Time of the present turn, in unix seconds: room that was free before is free from then on."""
 
     def changed(self, node: Node) -> None:
         """Note a change of the room on the node."""
@@ -210,6 +246,9 @@ class SetStarts:
         for want in self._wants:
             lacks, time = want.number, 0.0
             gains: list[tuple[float, int]] = []
+            if self.gate is not None:
+                lacks += _CLOSED
+                gains += self.gate.gains()
             for part in parts:
                 gains += self._gains(part, want)
             gains.sort()
@@ -253,7 +292,8 @@ class SetStarts:
                     raise StillLooking
                 has_packed = True
                 before = self._effort.work
-                if self._search([key], time, self._effort).inside(key) is None:
+                is_open = self.gate is None or self.gate.at(time)
+                if not is_open or self._search([key], time, self._effort).inside(key) is None:
                     self._failed[key] = time
                 else:
                     self._best, self._best_key = time, key
@@ -271,8 +311,11 @@ class SetStarts:
             return inf
         if self._key != key:
             rooms = self._rooms_on(self._sets.nodes(key))
-            self._key, self._times = key, sorted({time for room in rooms for time, _ in room.steps})
-            self._falls = sorted({time for room in rooms for time in room.falls})
+            times = {time for room in rooms for time, _ in room.steps}
+            falls = {time for room in rooms for time in room.falls}
+            for time, gain in () if self.gate is None else self.gate.gains():
+                (times if gain > 0 else falls).add(time)
+            self._key, self._times, self._falls = key, sorted(times), sorted(falls)
         first = max(bisect_left(self._times, bound), bisect_right(self._times, failed))
         end = bisect_left(self._times, self._best)
         if first >= end:
@@ -332,7 +375,8 @@ class SetStarts:
         gains: list[tuple[tuple[bool, float], tuple[object, str], Node, int]] = []
         for node in nodes:
             room, rank = self._rooms[node], rank_of(node)
-            gains += [(room.order(at), rank, node, more) for at, more in room.lasting(0, time)]
+            # Nodes may have been examined in earlier turns.
+            gains += [(room.order(max(at, self.now)), rank, node, more) for at, more in room.lasting(0, time)]
         gains.sort(key=lambda gain: gain[:2])
         self.work += len(gains) // GAINS_OF_A_LOOK
         lacks = self._members[0]

@@ -1,4 +1,4 @@
-"""Room on a node that is held for a claim from a later time on (`model/claims.py`)."""
+"""Room on a node, or below a maximum, that is held for a claim from a time on (`model/claims.py`)."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from licorne_core.values.resources import Items
 
 
 class HeldRoom(ABC):
-    """Amounts on one node that are held from `start` to `end`, in unix seconds; `end` inf if unknown."""
+    """Amounts on a node, or of a quota, held from `start` to `end` in unix seconds; `end` inf if unknown."""
 
     reason: str
     """The reason for which the node is refused to an ask that would use some of the room."""
@@ -17,9 +17,13 @@ class HeldRoom(ABC):
     end: float
     items: Items
 
-    @abstractmethod
     def lets(self, wanted: AskClass | Shape, node: Any, holder: object = None) -> bool:
         """True if an ask placed on the node now ends before the start, or leaves the room free."""
+        return self.admits(wanted.items, wanted.runtime, node, holder)
+
+    @abstractmethod
+    def admits(self, items: Items, runtime: float, thing: Any, holder: object = None) -> bool:
+        """The same for amounts that are used for `runtime` seconds from now on, on a node or of a quota."""
 
     @abstractmethod
     def leaves(self, wanted: AskClass | Shape, node: Any) -> Mapping[str, int]:

@@ -4,6 +4,8 @@
 *guarantees* a type if its guaranteed amount of the type is above zero.
 """
 
+from typing import Any
+
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.quotas import Quota
 from licorne_core.values.resources import Items
@@ -42,3 +44,25 @@ def is_within_guarantee(leaf: Queue, wanted: Items) -> bool:
     """Law 4 as a whole: True if a queue guarantees a type of the ask, and stays within its guarantee."""
     entitled = entitled_queue(leaf, wanted)
     return entitled is not None and stays_within_guarantee(entitled, wanted)
+
+
+def held_by(quota: Quota, leaf: Queue, items: Items, runtime: float, own: object) -> Any:
+    """The first claim on a quota, other than the `own` one, that an ask of a leaf would delay; or None.
+
+    The ask uses the amounts for `runtime` seconds from now on. A claim on the maximum of a queue does not
+    bind an ask that stays within the guarantee of a queue below: a guarantee precedes what is planned.
+    """
+    for claim, room in quota.claims.items():
+        if claim is not own and not room.admits(items, runtime, quota, own):
+            return None if _is_guaranteed_below(quota, leaf, items) else claim
+    return None
+
+
+def _is_guaranteed_below(quota: Quota, leaf: Queue, items: Items) -> bool:
+    """True if the ask stays within the guarantee of a queue below the one whose maximum the quota is."""
+    if not isinstance(quota, Queue):
+        return False
+    entitled = entitled_queue(leaf, items)
+    if entitled is None or quota not in entitled.lineage or entitled is quota:
+        return False
+    return stays_within_guarantee(entitled, items)

@@ -223,13 +223,13 @@ class Dirty:
         "_index",
         "_leaves",
         "_nodes",
-        "_things",
         "_tree",
         "_wakeups",
         "apps",
         "demands",
         "demands_read",
         "ranks",
+        "things",
         "usage",
         "version",
     )
@@ -241,7 +241,8 @@ class Dirty:
         """Applications to rank anew."""
         self._leaves: dict[Queue, None] = {}
         self._nodes: dict[Node, None] = {}
-        self._things: dict[object, None] = {}
+        self.things: dict[object, None] = {}
+        """Changed objects that blockers depend on."""
         self.ranks = Ranks(tree, wakeups)
         self.version = 0
         """Rises whenever the usage of an application or a queue changes."""
@@ -255,7 +256,7 @@ class Dirty:
     def mark(self, things: Iterable[object]) -> None:
         """Mark objects that blockers depend on: quotas, task groups, open questions to the RM."""
         for thing in things:
-            self._things[thing] = None
+            self.things[thing] = None
 
     def mark_app(self, app: Application) -> None:
         """Mark a change of the key, the state or the asks of an application; it affects its queues' keys."""
@@ -288,7 +289,7 @@ class Dirty:
     def mark_queue(self, queue: Queue) -> None:
         """Mark a queue that was stopped or started, with its contents."""
         self._leaves.update(dict.fromkeys((queue, *queue.children.values())))
-        self._things[queue] = None
+        self.things[queue] = None
         self._wakeups.waiting.runnable = True
         self.version += 1
 
@@ -300,14 +301,14 @@ class Dirty:
         derive_denominators(leaf)
         _forget_precedence(leaf)
         self._leaves[leaf] = None
-        self._things[leaf] = None
+        self.things[leaf] = None
         for app in leaf.applications.values():
             self.mark_app(app)
 
     def mark_cluster(self) -> None:
         """Mark a change of the cluster's size: root's maximum, all shares, and limits that depend on it."""
         self._tree.shares_stale = True
-        self._things[self._tree.root] = None
+        self.things[self._tree.root] = None
         self.mark(self._wakeups.blockers.of(ReservationLimit))
         self._wakeups.waiting.runnable = True
 
@@ -409,8 +410,8 @@ class Dirty:
     def open_blockers(self) -> None:
         """Open the blockers that may let an item through, as an object has changed."""
         wakeups = self._wakeups
-        if self._things:
-            things, self._things = self._things, {}
+        if self.things:
+            things, self.things = self.things, {}
             for blocker in wakeups.blockers.that_may_open(things):
                 wakeups.waiting.changed(blocker)
         if not self._nodes:
@@ -438,7 +439,7 @@ class Dirty:
 
     def settle(self) -> None:
         """Open blockers and rank changed items again, before a pass."""
-        if self._things or self._nodes:
+        if self.things or self._nodes:
             self.open_blockers()
         wakeups, ranks = self._wakeups, self.ranks
         for app in self.apps:

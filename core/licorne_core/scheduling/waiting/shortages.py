@@ -7,6 +7,7 @@ enough, as it would have the same result for all of them.
 
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.nodes.node import Node
+from licorne_core.model.queues.guarantees import held_by
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.quotas import Quota, SharedQuota, headroom, within_max
 from licorne_core.scheduling.waiting.blockers import Blocker, Blockers, Pool, Shortage
@@ -53,7 +54,7 @@ class QuotaPool(Pool):
         """Forget a shortage without blocked items."""
         del self.known[items]
         if not self.known:
-            self._all.drop(QuotaPool, self.thing)
+            self._all.drop(type(self), self.thing)
             if isinstance(self.thing, SharedQuota):
                 name, waiters = self._all.partition, self.thing.waiters
                 if waiters.get(name) is self._all:
@@ -82,6 +83,75 @@ class QuotaShortage(Shortage):
     def retire(self) -> None:
         """Remove this shortage from its pool."""
         self._of.drop(self.items)
+
+
+class HeldPool(QuotaPool):
+    """Asks that would use amounts of a quota which claims hold, by leaf, amounts, runtime, and own claim."""
+
+    __slots__ = ("stopped",)
+
+    def __init__(self, quota: Quota, blockers: Blockers) -> None:
+        """Start without waiting items."""
+        super().__init__(quota, blockers)
+        self.stopped: dict[tuple[Queue, Items, float, object], HeldShortage] = {}
+
+    def behind(self, leaf: Queue, items: Items, runtime: float, own: object) -> "HeldShortage":
+        """The blocker of such asks; a new one if there is none."""
+        key = (leaf, items, runtime, own)
+        shortage = self.stopped.get(key)
+        if shortage is None:
+            shortage = self.stopped[key] = HeldShortage(self, leaf, items, runtime, own)
+        return shortage
+
+    def may_fit(self, least: Amounts) -> bool:
+        """True: without a claim they may wait for the maximum itself, whatever is available."""
+        return True
+
+    def that_may_open(self) -> list[Blocker]:
+        """Return the blockers that may open after part of the quota was freed, or a claim has gone."""
+        found: list[Blocker] = [self] if self.waiting_lines else []
+        found += [one for one in self.stopped.values() if one.priority_pass and one.is_covered()]
+        return found
+
+    def forget(self, shortage: "HeldShortage") -> None:
+        """Forget a shortage without blocked items."""
+        del self.stopped[shortage.leaf, shortage.items, shortage.runtime, shortage.own]
+        if not self.stopped:
+            self._all.drop(HeldPool, self.thing)
+
+
+class HeldShortage(Shortage):
+    """Blocks asks that fit under a maximum, but would delay a claim on it (`model/claims.py`)."""
+
+    __slots__ = ("_of", "leaf", "own", "quota", "runtime")
+
+    def __init__(self, pool: HeldPool, leaf: Queue, items: Items, runtime: float, own: object) -> None:
+        """Create one of the pool's shortages."""
+        super().__init__(pool, items)
+        self.quota: Quota = pool.thing
+        self.leaf, self.runtime, self.own = leaf, runtime, own
+        self._of = pool
+
+    def is_covered(self) -> bool:
+        """True if the asks delay no claim. If they do, time alone changes nothing."""
+        if held_by(self.quota, self.leaf, self.items, self.runtime, self.own) is None:
+            return True
+        self.shut_at = self.pool.changes
+        return False
+
+    def retire(self) -> None:
+        """Remove this shortage from its pool."""
+        self._of.forget(self)
+
+
+def is_foreseen(blocker: Blocker | None) -> bool:
+    """True if it may be known when an end makes room: under a maximum, or beside the claims on one.
+
+    What other partitions use of a shared quota is not known.
+    """
+    if isinstance(blocker, QuotaShortage):
+        return not isinstance(blocker.quota, SharedQuota)
+    return isinstance(blocker, HeldShortage)
 
 
 MOST_KEPT = 256

@@ -27,12 +27,13 @@ from licorne_core.messages.events.apps import Bound, may_run_changed
 from licorne_core.model.apps.application import Application, GroupItem
 from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.apps.members import gang_groups
+from licorne_core.model.apps.requests import Request
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.queues.users import UserApps
 from licorne_core.model.quotas import Quota, SharedQuota, Tracker, may_start, room_for
 from licorne_core.model.rm_context import Journal
 from licorne_core.scheduling.waiting.blockers import Blocker
-from licorne_core.scheduling.waiting.shortages import QuotaShortage
+from licorne_core.scheduling.waiting.shortages import HeldShortage, QuotaShortage
 from licorne_core.scheduling.waiting.waiting_line import WaitingLine
 from licorne_core.values.asks import Ask
 from licorne_core.values.ids import NodeId
@@ -332,6 +333,16 @@ def way_up(item: Parked) -> _Path:
     yield leaf.ranking, member
     for queue in leaf.lineage[:-1]:
         yield queue.parent.ranking, queue
+
+
+def try_with_claim(waiting: Waiting, request: Request) -> None:
+    """Try asks with a new claim again that were stopped by held amounts: they may use what theirs holds."""
+    group: AskGroup = request.group
+    items: list[Parked] = [group, *group.remedy_requests.values()]
+    for item in items:
+        blocker = item.blocker
+        if isinstance(blocker, HeldShortage) and blocker.own is not request.claim:
+            waiting.unpark(item)
 
 
 class BlockedItemEvents:

@@ -11,12 +11,13 @@ from licorne_core.model.apps.application import Application, Asking
 from licorne_core.model.apps.groups import SEARCH_INTERVAL, AskGroup, waits
 from licorne_core.model.apps.requests import AskPlace, Request
 from licorne_core.model.apps.states import SCHEDULABLE
+from licorne_core.model.queues.guarantees import held_by
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.quotas import Quota, excess
 from licorne_core.model.rm_context import RmContext
 from licorne_core.scheduling.checks import application_blocker, ask_blocker
 from licorne_core.scheduling.measures import REFUSAL_TIME, Remedy, is_cluster
-from licorne_core.scheduling.rules import CheckContext
+from licorne_core.scheduling.rules import CheckContext, RulePlace
 from licorne_core.scheduling.waiting.blockers import Blocker, Blockers, FullRoot, OfThing
 from licorne_core.scheduling.waiting.shortages import NodesReserved, QuotaShortage
 from licorne_core.standard.preemption.covering import required_node_victims, stays_too_full
@@ -242,8 +243,9 @@ class Preempting(Remedy):
 def equals_of(context: CheckContext, app: Application, request: Request, now: float) -> int:
     """Number of asks of the queue that equal this one and may preempt now, at most `MOST_TOGETHER`.
 
-    Each has to stay within the limits of its user together with the asks counted before it. An ask that the
-    RM judges, or that requires exclusive use of its node, shares no room with others.
+    Each has to stay within the limits of its user together with the asks counted before it, and they may
+    delay no claim on a maximum. An ask that the RM judges, or that requires exclusive use of its node,
+    shares no room with others.
     """
     leaf: Queue = app.leaf
     wanted, created = request.ask.ask_class, now - leaf.settings.preemption_delay
@@ -258,7 +260,8 @@ def equals_of(context: CheckContext, app: Application, request: Request, now: fl
         if group is None or not equal or not (one is app or _may_preempt(context, one, group, now)):
             continue
         for _ in equal:
-            if _exceeds_limit(one, times(wanted.items, count + 1)):
+            together = times(wanted.items, count + 1)
+            if _exceeds_limit(one, together) or _delays_claim(group, together):
                 break
             count += 1
             if count == MOST_TOGETHER:
@@ -305,13 +308,19 @@ def _exceeds_limit(app: Application, items: Items) -> bool:
     return any(not isinstance(quota, Queue) and excess(quota, items) for quota in app.quotas)
 
 
+def _delays_claim(group: AskGroup, items: Items) -> bool:
+    """True if the amounts would delay a claim on a maximum, other than that of the first ask."""
+    claim, runtime = group.heap[0].request.claim, group.ask_class.runtime
+    quotas = [quota for quota in group.app.quotas if quota.claims]
+    return any(held_by(quota, group.app.leaf, items, runtime, claim) is not None for quota in quotas)
+
+
 def stops_preemption(context: CheckContext, app: Application, group: AskGroup) -> Blocker | None:
     """Return the blocker that preemption cannot remove, except for a queue's maximum (spec § 9.2)."""
-    blocker = ask_blocker(context, Asking(app, group))
+    asking = Asking(app, group)
+    blocker = ask_blocker(context, asking)
     if not (isinstance(blocker, QuotaShortage) and isinstance(blocker.quota, Queue)):
         return blocker
     blocker.retire_if_unused()
-    if group.ask_class.predicate is not None and context.predicates.full:
-        # Unanswered checks block the ask as well as the maximum does.
-        return context.predicates.owed
-    return None
+    # Held amounts, and unanswered checks, block the ask in addition to the maximum.
+    return ask_blocker(context, asking, beyond=RulePlace.QUOTA)

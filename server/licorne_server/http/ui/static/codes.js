@@ -19,6 +19,7 @@ const WORDS = {
   QUEUE_MAX_EXCEEDED: "a queue is at its maximum",
   USER_QUOTA_EXCEEDED: "a user is at the limit",
   GROUP_QUOTA_EXCEEDED: "a group is at the limit",
+  MAXIMUM_HELD: "would delay a planned start under a maximum",
   TOO_MANY_ANSWERS_OWED: "waits for answers of the RM",
   TOPOLOGY_NO_DOMAIN: "no domain has room for all of the gang",
   GANG_INCOMPLETE: "not all members have been asked for",

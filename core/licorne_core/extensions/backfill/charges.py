@@ -1,0 +1,368 @@
+"""What is charged to quotas and held of them: one table of declared ends for all searches and starts.
+
+A quota has a table from the first search for it on, as long as starts hold some of it. The table is made from
+the applications that count in the quota, and follows the log of changed nodes: of a changed node, what has
+come and gone since is added and removed. Each start holds its amounts of every quota
+with a maximum, from its start to its end (`HeldAmounts`). Root's maximum is the size of all nodes, on which
+room is held already. Shared quotas are not planned: what other partitions use of them is not known here.
+"""
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from itertools import islice
+from math import inf
+from typing import Any, Final
+
+from licorne_core.extensions.backfill.expected_ends import is_charged
+from licorne_core.extensions.backfill.planned_room import AllocationId, PlannedClaim, PlannedRoom
+from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.requests import Request
+from licorne_core.model.effort import Search
+from licorne_core.model.nodes.book import NodeBook
+from licorne_core.model.nodes.node import Node
+from licorne_core.model.queues.queue import Queue
+from licorne_core.model.quotas import Quota, SharedQuota, Tracker
+from licorne_core.scheduling.node_search.index import StillLooking
+from licorne_core.values.asks import Allocation
+from licorne_core.values.ids import AppId
+from licorne_core.values.resources import Items, Resources, charge, refund
+from licorne_core.values.slices import PART
+
+ALLOCATIONS_AT_ONE: Final = 64
+"""Allocations on a changed node that are compared with the known ones at the cost of 1."""
+
+ENDS_AT_ONE: Final = 8
+"""Ends that are added up at the cost of 1."""
+
+COST_OF_A_PART: Final = 3
+"""Cost of adding `PART` allocations to a table."""
+
+
+def planned_quotas(app: Application) -> list[Quota]:
+    """The quotas of an application that its starts hold; some may have no maximum at present."""
+    return [quota for quota in app.quotas if not quota.strict and not isinstance(quota, SharedQuota)]
+
+
+def bounded(app: Application) -> list[Quota]:
+    """The quotas with a maximum under which the starts of an application are planned."""
+    return [quota for quota in planned_quotas(app) if quota.max is not None]
+
+
+def free_of(quota: Quota) -> dict[str, int]:
+    """What is free of each type that the maximum names, beside all promises; maybe below zero."""
+    most: Resources = quota.max or {}
+    free: dict[str, int] = {}
+    for name, bound in most.items():
+        free[name] = bound - quota.allocated.get(name, 0) - quota.promised.get(name, 0)
+    return free
+
+
+def declared_end(allocation: Allocation) -> float:
+    """The end that an allocation declares in unix seconds, inf if it declares none."""
+    return allocation.allocation_time + allocation.ask.ask_class.runtime
+
+
+class Ending:
+    """What is charged to a quota and declares the same end."""
+
+    __slots__ = ("allocations", "amounts")
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self.amounts: dict[str, int] = {}
+        self.allocations: dict[Allocation, None] = {}
+
+
+class QuotaEnds:
+    """What is charged to one quota, by the ends that it declares; inf for none."""
+
+    __slots__ = ("at", "rest", "times", "version")
+
+    def __init__(self, requests: Iterator[Request]) -> None:
+        """Start empty; `requests` are those of all that count in the quota."""
+        self.at: dict[float, Ending] = {}
+        self.times: list[float] = []
+        """The ends in order."""
+        self.version = 0
+        """Rises with every change."""
+        self.rest: Iterator[Request] | None = requests
+        """The requests that have still to be read; None for a complete table."""
+
+    def has(self, allocation: Allocation) -> bool:
+        """True if the allocation is charged to the quota."""
+        ending = self.at.get(declared_end(allocation))
+        return ending is not None and allocation in ending.allocations
+
+    def add(self, allocation: Allocation) -> bool:
+        """Add an allocation; False if it is there."""
+        time = declared_end(allocation)
+        ending = self.at.get(time)
+        if ending is None:
+            ending = self.at[time] = Ending()
+            insort(self.times, time)
+        elif allocation in ending.allocations:
+            return False
+        ending.allocations[allocation] = None
+        charge(ending.amounts, allocation.ask.ask_class.items)
+        self.version += 1
+        return True
+
+    def remove(self, allocation: Allocation) -> bool:
+        """Remove an allocation; False if it is not there."""
+        time = declared_end(allocation)
+        ending = self.at.get(time)
+        if ending is None or allocation not in ending.allocations:
+            return False
+        del ending.allocations[allocation]
+        refund(ending.amounts, allocation.ask.ask_class.items)
+        if not ending.allocations:
+            del self.at[time]
+            del self.times[bisect_left(self.times, time)]
+        self.version += 1
+        return True
+
+    def between(self, after: float, until: float) -> list[Ending]:
+        """What declares an end after one time, and not after the other."""
+        times = self.times
+        return [self.at[time] for time in times[bisect_right(times, after) : bisect_right(times, until)]]
+
+
+class Charges:
+    """The tables of the quotas of one partition that are searched or held."""
+
+    def __init__(self, nodes: NodeBook, applications: Mapping[AppId, Application], search: Search) -> None:
+        """Start without tables; the work of reading counts in that of the search."""
+        self._nodes, self._applications, self._search = nodes, applications, search
+        self._tables: dict[Quota, QuotaEnds] = {}
+        # What is charged on each node, with the quotas.
+        self._known: dict[Node, dict[Allocation, tuple[Quota, ...]]] = {}
+        self._read = 0
+        # Nodes that have changed and are not examined yet.
+        self._behind: dict[Node, None] = {}
+
+    @property
+    def is_current(self) -> bool:
+        """True if no node has changed since it was examined."""
+        return not self._behind and self._nodes.changed.count == self._read
+
+    def prepare(self, quotas: Iterable[Quota], until: int) -> None:
+        """Make the tables of these quotas, as far as the work does not exceed `until`.
+
+        Raises:
+            StillLooking: there is more to read.
+        """
+        if not self._catch_up(until):
+            raise StillLooking
+        for quota in quotas:
+            table = self._table(quota)
+            while table.rest is not None:
+                if self._search.work >= until:
+                    raise StillLooking
+                self._read_next(quota, table)
+
+    def steps(self, quotas: Iterable[Quota]) -> Iterator[int]:
+        """Make the tables of these quotas, in steps of a job."""
+        while not self._catch_up(self._search.work + PART):
+            yield 1
+        for quota in quotas:
+            table = self._table(quota)
+            while table.rest is not None:
+                self._read_next(quota, table)
+                yield 1
+
+    def of(self, quota: Quota) -> QuotaEnds:
+        """The table of a quota."""
+        table = self._table(quota)
+        while table.rest is not None:
+            self._read_next(quota, table)
+        return table
+
+    def named(self, name: AllocationId) -> Allocation | None:
+        """The allocation of that name, if any."""
+        app = self._applications.get(name[0])
+        request = None if app is None else app.requests.get(name[1])
+        return None if request is None else request.allocation
+
+    def drop_unused(self, wanted: Sequence[Quota]) -> None:
+        """Drop the tables of quotas of which no start holds anything, except those that are `wanted`."""
+        for quota in [quota for quota in self._tables if not quota.claims and quota not in wanted]:
+            del self._tables[quota]
+
+    def forget(self, node: Node) -> None:
+        """Drop what was on a removed node."""
+        self._behind.pop(node, None)
+        for allocation, quotas in self._known.pop(node, {}).items():
+            self._ended(allocation, quotas)
+
+    def clear(self) -> None:
+        """Drop all tables, as applications count in other quotas."""
+        self._tables, self._known, self._behind, self._read = {}, {}, {}, 0
+
+    def _table(self, quota: Quota) -> QuotaEnds:
+        self._catch_up(inf)
+        table = self._tables.get(quota)
+        if table is None:
+            table = self._tables[quota] = QuotaEnds(self._counted(quota))
+        return table
+
+    def _read_next(self, quota: Quota, table: QuotaEnds) -> None:
+        """Read the next few allocations that may be charged to the quota."""
+        assert table.rest is not None, "there is more to read"
+        self._search.work += COST_OF_A_PART
+        part = list(islice(table.rest, PART))
+        for request in part:
+            allocation: Allocation | None = request.allocation
+            if allocation is None:
+                continue
+            node = self._nodes.by_id.get(allocation.node_id)
+            known = {} if node is None else self._known.get(node, {})
+            if quota in known.get(allocation, ()) and table.add(allocation):
+                _note(quota, allocation, charge)
+        if len(part) < PART:
+            table.rest = None
+
+    def _counted(self, quota: Quota) -> Iterator[Request]:
+        """The allocated requests of the applications that count in a quota."""
+        names = quota.members if isinstance(quota, Tracker) else _below(quota)
+        for app_id in list(names):
+            app = self._applications.get(app_id)
+            if app is not None and app.allocation_count:
+                yield from [one for one in app.requests.values() if one.allocation is not None]
+
+    def _catch_up(self, until: float) -> bool:
+        """Follow the changes of nodes as far as the work does not exceed `until`; False if there are more."""
+        changed, behind = self._nodes.changed, self._behind
+        if changed.count != self._read:
+            behind.update(dict.fromkeys(changed.since(self._read)))
+            self._read = changed.count
+        while behind:
+            if self._search.work >= until:
+                return False
+            node = next(iter(behind))
+            del behind[node]
+            self._examine(node)
+        return True
+
+    def _examine(self, node: Node) -> None:
+        known = self._known.setdefault(node, {})
+        there = node.allocations
+        self._search.work += 1 + (len(known) + len(there)) // ALLOCATIONS_AT_ONE
+        for allocation in known.keys() - there.keys():
+            self._ended(allocation, known.pop(allocation))
+        for allocation in there.keys() - known.keys():
+            ask = allocation.ask
+            app = self._applications[ask.app_id]
+            if is_charged(app, ask.key):
+                known[allocation] = app.quotas
+                self._began(allocation, app.quotas)
+
+    def _began(self, allocation: Allocation, quotas: Iterable[Quota]) -> None:
+        for quota in quotas if self._tables else ():
+            table = self._tables.get(quota)
+            if table is not None and table.add(allocation):
+                _note(quota, allocation, charge)
+
+    def _ended(self, allocation: Allocation, quotas: Iterable[Quota]) -> None:
+        for quota in quotas if self._tables else ():
+            table = self._tables.get(quota)
+            if table is not None and table.remove(allocation):
+                _note(quota, allocation, refund)
+
+
+class HeldAmounts(PlannedRoom):
+    """Amounts that a start holds of the quotas of its application.
+
+    `going` is what else ends by the start than that which declares so (`StartPlan.ended`). `freed` are the
+    amounts of each quota that are expected to be free by then, as far as they have been added up.
+    """
+
+    quotas: Sequence[Quota] = ()
+    freed: dict[Quota, dict[str, int]]
+    _charges: "Charges"
+
+    def enter(self, claim: PlannedClaim, charges: "Charges") -> None:
+        """Hold the amounts of the present quotas of the application, after a reload as well."""
+        self.leave(claim)
+        self.quotas = planned_quotas(claim.app)
+        self.freed, self._charges = {}, charges
+        for quota in self.quotas:
+            quota.claims[claim] = self
+
+    def leave(self, claim: PlannedClaim) -> None:
+        """Hold the amounts of no quota."""
+        for quota in self.quotas:
+            del quota.claims[claim]
+        self.quotas = ()
+
+    def move(self, delay: float) -> None:
+        """Move them with their start."""
+        super().move(delay)
+        self.freed = {}
+
+    def note(self, holder: PlannedClaim, allocations: Set[AllocationId], now: float) -> None:
+        """Count allocations of another start that begins now as ended by this one, if it was planned so."""
+        super().note(holder, allocations, now)
+        self.freed = {}
+
+    def has_left(self, items: Items, thing: Any, holder: object) -> bool:
+        """True if the amounts of the types that the maximum names are free at the start."""
+        if thing.max is None:
+            return True
+        left = self.left_on(thing, holder)
+        return all(value <= 0 or left.get(name, value) >= value for name, value in items)
+
+    def exceeds(self, quota: Quota) -> bool:
+        """True if the maximum has no room at the start beside the starts that were told before."""
+        left = self._left_of(quota, None, last=self.number)
+        return any(value > 0 and left.get(name, 0) < 0 for name, value in self.items)
+
+    def left_on(self, node: Any, holder: object = None) -> dict[str, int]:
+        """Free amounts of a quota at the start, of the types that the maximum names."""
+        return self._left_of(node, holder)
+
+    def _left_of(self, quota: Quota, holder: object, *, last: float = inf) -> dict[str, int]:
+        left = free_of(quota)
+        names = tuple(left)
+        table = self._charges.of(quota)
+        freed = self.freed.get(quota)
+        if freed is None:
+            freed = self.freed[quota] = self._freed(table)
+        charge(left, tuple(freed.items()))
+        self.beside(left, quota, holder, last=last)
+        return {name: left.get(name, 0) for name in names}
+
+    def ends_before(self, allocation: Allocation) -> bool:
+        """True if the allocation is expected to end by the start."""
+        if self.planned < declared_end(allocation) <= self.start:
+            return True
+        return (allocation.ask.app_id, allocation.ask.key) in self.going
+
+    def _freed(self, table: "QuotaEnds") -> dict[str, int]:
+        found: dict[str, int] = {}
+        ends = table.between(self.planned, self.start)
+        for ending in ends:
+            charge(found, tuple(ending.amounts.items()))
+        for name in self.going:
+            allocation = self._charges.named(name)
+            if allocation is None or self.planned < declared_end(allocation) <= self.start:
+                continue
+            if table.has(allocation):
+                charge(found, allocation.ask.ask_class.items)
+        self._claims.work += (len(ends) + len(self.going)) // ENDS_AT_ONE
+        return found
+
+
+def _below(quota: Quota) -> Iterator[AppId]:
+    """The applications in a queue."""
+    assert isinstance(quota, Queue), f"{quota!r} is planned"
+    yield from quota.applications
+    for child in quota.children.values():
+        yield from _below(child)
+
+
+def _note(quota: Quota, allocation: Allocation, post: Callable[[dict[str, int], Items], None]) -> None:
+    """Add to what starts count on that hold some of the quota, or subtract from it."""
+    for room in quota.claims.values():
+        freed = room.freed.get(quota) if isinstance(room, HeldAmounts) else None
+        if freed is not None and room.ends_before(allocation):
+            post(freed, allocation.ask.ask_class.items)

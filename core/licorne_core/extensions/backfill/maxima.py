@@ -1,0 +1,224 @@
+"""Maxima of queues and limits of users and groups over time: starts are planned under them as on nodes.
+
+What is free of a quota grows with the ends of what is charged to it, wherever that runs, and falls where
+other starts begin that are charged to it (`charges.py`). A gate has the times at which all maxima of an
+application have room; it is used until one of the quotas has changed, or the first of these times has come.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from math import inf
+from typing import Any, NamedTuple
+
+from licorne_core.extensions.backfill.charges import ENDS_AT_ONE, Charges, QuotaEnds, bounded, free_of
+from licorne_core.extensions.backfill.expected_ends import ExpectedEnds, extended
+from licorne_core.extensions.backfill.planned_room import AllocationId, PlannedClaim, PlannedRoom, usable
+from licorne_core.extensions.backfill.runtimes import Confidence
+from licorne_core.extensions.backfill.start_sets import End, Gate
+from licorne_core.model.apps.application import Application, Asking
+from licorne_core.model.effort import Search
+from licorne_core.model.quotas import Quota
+from licorne_core.values.resources import Items, Resources, charge, refund
+
+
+def exceeds_maximum(app: Application, items: Items) -> bool:
+    """True if the amounts never fit, as they exceed a whole maximum."""
+    for quota in bounded(app):
+        most: Resources = quota.max or {}
+        if any(most.get(name, value) < value for name, value in items):
+            return True
+    return False
+
+
+def is_tight(quota: Quota, claim: object, items: Items) -> bool:
+    """True if not all starts, this one with these amounts among them, fit before anything ends."""
+    if quota.max is None:
+        return False
+    free = free_of(quota)
+    refund(free, items)
+    for other, room in quota.claims.items():
+        if other is not claim:
+            refund(free, room.items)
+    return any(free.get(name, 0) < 0 for name in quota.max)
+
+
+class Holding(Asking):
+    """The asks of a start as the subject of a check, which may use what that holds."""
+
+    __slots__ = ("claim",)
+
+    def __init__(self, claim: PlannedClaim) -> None:
+        """Create the subject for the holder of a start."""
+        super().__init__(claim.app, claim.members[0][0].group)
+        self.claim = claim
+
+
+class _Levels(NamedTuple):
+    """Whether amounts fit under one maximum, from each of these times on."""
+
+    times: list[float]
+    fits: list[bool]
+
+    def at(self, time: float) -> bool:
+        return self.fits[bisect_right(self.times, time) - 1]
+
+
+class Maxima:
+    """Searches the times at which amounts fit under all maxima of an application."""
+
+    def __init__(self, charges: Charges, ends: ExpectedEnds, search: Search) -> None:
+        """Search in one partition; the work counts in that of the search."""
+        self._charges, self._ends, self._search = charges, ends, search
+        self._made: _Made | None = None
+
+    def prepare(self, app: Application, until: int) -> None:
+        """Make the tables for the application, as far as the work does not exceed `until`.
+
+        Raises:
+            StillLooking: there is more to read.
+        """
+        self._charges.prepare(bounded(app), until)
+
+    def gate(
+        self,
+        app: Application,
+        items: Items,
+        now: float,
+        before: float,
+        runtime: float,
+        own: PlannedClaim | None,
+    ) -> Gate | None:
+        """When the amounts fit for `runtime` seconds, for starts `before` a time; None for always.
+
+        `own` is the present start, which does not count.
+        """
+        quotas = binding(app, items, own)
+        if not quotas:
+            return None
+        last = own.number if own is not None and own.is_overdue else inf
+        tables = [(quota, self._charges.of(quota), _rooms(quota, own, last)) for quota in quotas]
+        version = self._ends.learnt
+        key: list[Any] = [items, before, runtime, own, last]
+        for quota, table, rooms in tables:
+            known = [(room.number, room.start, room.end, room.items) for room in rooms]
+            key += [quota, free_of(quota), table.version, version if inf in table.at else 0, known]
+        made = self._made
+        if made is not None and now < made.until and key == made.key:
+            return made.gate
+        until = inf
+        levels = []
+        for quota, table, rooms in tables:
+            ends = self._ends_in(table, now, before + runtime)
+            changes = [end.time for end in ends] + [room.start for room in rooms if room.start > now]
+            until = min(until, *changes) if changes else until
+            levels.append(_levels(quota, items, ends, rooms, now, before, runtime, own))
+        times = sorted({time for one in levels for time in one.times})
+        if len(times) > 1:
+            until = min(until, times[1])
+        gate = Gate(times, [all(one.at(time) for one in levels) for time in times])
+        self._made = _Made(key, until, gate)
+        return gate
+
+    def begin(self, app: Application) -> None:
+        """Begin a search for an application: drop the tables of other quotas of which nothing is held."""
+        self._charges.drop_unused(bounded(app))
+
+    def end(self) -> None:
+        """End a search: drop what it has found."""
+        self._made = None
+
+    def ended_by(self, start: float, now: float, app: Application) -> tuple[frozenset[AllocationId], bool]:
+        """What is expected to end by a start, of what is charged to its maxima and does not declare so.
+
+        True with it if some of it is learnt.
+        """
+        found: list[AllocationId] = []
+        is_learnt = False
+        for quota in bounded(app):
+            table = self._charges.of(quota)
+            endings = table.between(-inf, now)
+            if inf in table.at:
+                endings.append(table.at[inf])
+            count = 0
+            for ending in endings:
+                count += len(ending.allocations)
+                for allocation in ending.allocations:
+                    time, known = self._ends.end_of(allocation, now)
+                    if time <= start:
+                        found.append((allocation.ask.app_id, allocation.ask.key))
+                        is_learnt = is_learnt or known is Confidence.LEARNT
+            self._search.work += count // ENDS_AT_ONE
+        return frozenset(found), is_learnt
+
+    def _ends_in(self, table: QuotaEnds, now: float, before: float) -> list[End]:
+        """The expected ends of what a table has."""
+        found: list[End] = []
+        for time in table.times:
+            if time >= before:
+                break
+            found.append(End(extended(time, now), tuple(table.at[time].amounts.items())))
+        count = len(found)
+        for allocation in table.at[inf].allocations if inf in table.at else ():
+            count += 1
+            time, _ = self._ends.end_of(allocation, now)
+            if time < inf:
+                found.append(End(time, allocation.ask.ask_class.items))
+        self._search.work += count // ENDS_AT_ONE
+        return found
+
+
+class _Made(NamedTuple):
+    """A gate, with what it was made of; it holds before `until`."""
+
+    key: list[Any]
+    until: float
+    gate: Gate
+
+
+def _rooms(quota: Quota, own: PlannedClaim | None, last: float) -> list[PlannedRoom]:
+    """What other starts hold of a quota, of those told before the `last` one."""
+    return [
+        room
+        for claim, room in quota.claims.items()
+        if claim is not own and isinstance(room, PlannedRoom) and room.number < last
+    ]
+
+
+def binding(app: Application, items: Items, own: object) -> list[Quota]:
+    """The maxima under which the amounts do not fit beside all other starts before something ends."""
+    return [quota for quota in bounded(app) if _binds(quota, items, own)]
+
+
+def _binds(quota: Quota, items: Items, own: object) -> bool:
+    free = free_of(quota)
+    for claim, room in quota.claims.items():
+        if claim is not own:
+            refund(free, room.items)
+    most: Resources = quota.max or {}
+    return any(name in most and free.get(name, 0) < value for name, value in items)
+
+
+def _levels(
+    quota: Quota,
+    items: Items,
+    ends: Sequence[End],
+    rooms: Iterable[PlannedRoom],
+    now: float,
+    before: float,
+    runtime: float,
+    own: PlannedClaim | None,
+) -> _Levels:
+    most: Resources = quota.max or {}
+    wanted = [(name, value) for name, value in items if name in most]
+    names = [name for name, _ in wanted]
+    free, changes = usable(free_of(quota), ends, rooms, now, before, runtime, names, own)
+    times, fits = [-inf], [all(free[name] >= value for name, value in wanted)]
+    for change in changes:
+        charge(free, change.items)
+        is_free = all(free.get(name, 0) >= value for name, value in wanted)
+        if change.time > max(now, times[-1]):
+            times.append(change.time)
+            fits.append(is_free)
+        else:
+            fits[-1] = is_free
+    return _Levels(times, fits)

@@ -1,0 +1,67 @@
+"""What starts hold of maxima, for other asks and after a reload, in plain words."""
+
+from support.oracle.backfill import SLACK, ShadowRecord, holders, in_time, minus
+from support.oracle.books import Amounts, AppRecord, AskRecord, add_to
+from support.oracle.maxima import Key, bounds, charged, free_of, is_due_below
+from support.oracle.order import Look
+
+
+def exceeds(look: Look, app: AppRecord, ask: AskRecord) -> bool:
+    """True if a maximum has no room for the start when it comes."""
+    shadow: ShadowRecord = ask.shadow
+    used = {name: 0 for name, value in ask.size.items() if value > 0}
+    return any(
+        not _is_left(look, key, most, used, shadow, None, strictly=True)
+        for key, most in bounds(look, app).items()
+    )
+
+
+def behind(
+    look: Look, app: AppRecord, ask: AskRecord, own: AskRecord | None, *, reserved: bool = False
+) -> bool:
+    """True if the ask would delay a start that holds some of a maximum; `own` holds one itself.
+
+    With `reserved` what is left free for the ask is its own.
+    """
+    for key, most in bounds(look, app).items():
+        needs = dict(ask.size)
+        if reserved and ask.is_promised:
+            kept = look.usage.kept_for.get((id(ask), key), {})
+            needs = {name: value - kept.get(name, 0) for name, value in needs.items()}
+        for other, holder, shadow in holders(look.apps):
+            if holder is own or key not in bounds(look, other):
+                continue
+            if own is None or own.shadow is None:
+                ends = look.now + ask.runs <= shadow.start
+            else:
+                ends = in_time(look, own, own.shadow, shadow)
+            is_left = ends or _is_left(look, key, most, needs, shadow, own)
+            if not is_left and not is_due_below(look, app, key, needs):
+                return True
+    return False
+
+
+def _is_left(
+    look: Look,
+    key: Key,
+    most: Amounts,
+    needs: Amounts,
+    shadow: ShadowRecord,
+    own: AskRecord | None,
+    *,
+    strictly: bool = False,
+) -> bool:
+    """True if the amounts are free below the maximum when the start comes; with `strictly`, none of 0 too."""
+    left = free_of(look, key, most)
+    for app, one, since in charged(look, key):
+        declared = shadow.planned < since + one.runs <= shadow.start
+        if declared or (app.app_id, one.key) in shadow.ended:
+            add_to(left, one.size)
+    for app, holder, other in holders(look.apps):
+        end = other.end - min(SLACK, max(0.0, other.late - shadow.late))
+        counts = other is shadow or other.start <= shadow.start < end
+        counts = counts and not (strictly and other.serial > shadow.serial)
+        if counts and holder is not own and key in bounds(look, app):
+            add_to(left, minus(holder.size))
+    needed = {name: value for name, value in needs.items() if name in most and (value > 0 or strictly)}
+    return all(left[name] >= value for name, value in needed.items())

@@ -1,0 +1,112 @@
+"""Maxima of queues and limits of users and groups over time, in plain words: what starts hold of them.
+
+Everything is added up anew from the records for each question. Root's maximum is that of the nodes.
+"""
+
+from collections.abc import Iterator
+from math import inf
+from typing import TYPE_CHECKING
+
+from support.oracle.books import Amounts, AppRecord, AskRecord, add_to
+from support.oracle.order import Look
+from support.oracle.queues import lineage
+from support.oracle.usage import Tracker, limit_for
+
+if TYPE_CHECKING:
+    from support.oracle.backfill import ShadowRecord
+
+Key = str | Tracker
+Name = tuple[str, str]
+
+
+def bounds(look: Look, app: AppRecord) -> dict[Key, Amounts]:
+    """The maxima that bind the application, with their quotas."""
+    found: dict[Key, Amounts] = {}
+    for path in lineage(app.queue):
+        if path != "root" and look.queues[path].max:
+            found[path] = look.queues[path].max
+        for kind, name in app.trackers():
+            limit = limit_for(look.queues[path], kind, name)
+            if limit is not None and limit.max is not None:
+                found[kind, name, path] = limit.max
+    return found
+
+
+def counted(look: Look, key: Key) -> list[AppRecord]:
+    """The applications that count in the quota."""
+    return [
+        app
+        for app in look.apps.values()
+        if (key if isinstance(key, str) else key[2]) in lineage(app.queue)
+        and (isinstance(key, str) or key[:2] in app.trackers())
+    ]
+
+
+def free_of(look: Look, key: Key, most: Amounts) -> Amounts:
+    """What is neither booked nor promised."""
+    free = dict(most)
+    for app in counted(look, key):
+        sizes = [one.ask.size for one in app.allocations.values()]
+        sizes += [ask.reservation.promised for ask in app.asks.values() if ask.reservation]
+        for size in sizes:
+            add_to(free, {name: -value for name, value in size.items() if name in most})
+    return free
+
+
+def charged(look: Look, key: Key) -> Iterator[tuple[AppRecord, AskRecord, float]]:
+    """What is charged to the quota, with its starts."""
+    for app in counted(look, key):
+        for one in app.allocations.values():
+            yield app, one.ask, one.started
+
+
+def exceeds(look: Look, app: AppRecord, ask: AskRecord) -> bool:
+    """True if the ask is larger than a maximum."""
+    return any(
+        value > most.get(name, inf) for most in bounds(look, app).values() for name, value in ask.size.items()
+    )
+
+
+Held = list[tuple[AppRecord, AskRecord, "ShadowRecord"]]
+
+
+def binding(look: Look, app: AppRecord, ask: AskRecord, held: Held) -> list[Key]:
+    """The quotas in which it does not fit beside all other starts."""
+    found = []
+    for key, most in bounds(look, app).items():
+        free = free_of(look, key, most)
+        for other, one, _ in held:
+            if one is not ask and key in bounds(look, other):
+                add_to(free, {name: -value for name, value in one.size.items()})
+        if any(free[name] < value for name, value in ask.size.items() if name in most):
+            found.append(key)
+    return found
+
+
+def is_tight(look: Look, key: Key, most: Amounts, held: Held) -> bool:
+    """True if not all starts fit at once."""
+    free = free_of(look, key, most)
+    for other, one, _ in held:
+        if key in bounds(look, other):
+            add_to(free, {name: -value for name, value in one.size.items()})
+    return any(free[name] < 0 for name in most)
+
+
+def share(look: Look, app: AppRecord, other: AppRecord, held: Held) -> bool:
+    """True if both count in a quota in which not all starts fit at once."""
+    shared = bounds(look, app).keys() & bounds(look, other).keys()
+    return any(is_tight(look, key, bounds(look, app)[key], held) for key in shared)
+
+
+def is_due_below(look: Look, app: AppRecord, key: Key, needs: Amounts) -> bool:
+    """True if the lowest queue that guarantees a type is below the queue with the maximum, and has it due."""
+    for path in lineage(app.queue):
+        if path == key or not isinstance(key, str):
+            return False
+        due = {name: value for name, value in look.queues[path].guaranteed.items() if value > 0}
+        shared = due.keys() & needs.keys()
+        if shared:
+            return all(
+                look.usage.in_the_end(look.apps, path, name) + needs[name] <= due[name] for name in shared
+            )
+    return False

@@ -1,0 +1,75 @@
+"""What is free on a node, or under a maximum, over time, with what starts hold of it."""
+
+from math import inf, nextafter
+from typing import TYPE_CHECKING
+
+from support.oracle.books import Amounts, AskRecord, add_to
+from support.oracle.order import Look
+
+if TYPE_CHECKING:
+    from support.oracle.backfill import ShadowRecord
+
+
+def runs_after(ask: AskRecord, other: "ShadowRecord") -> float:
+    """How long an ask runs for a start that was told after its own: the learnt runtime counts as well."""
+    own: ShadowRecord | None = ask.shadow
+    if own is None or other.serial < own.serial or ask.runs < inf:
+        return ask.runs
+    return own.end - own.start
+
+
+class Profile:
+    """What is free somewhere over time: ends free amounts, and other starts take some until they end."""
+
+    def __init__(
+        self,
+        look: Look,
+        size: Amounts,
+        free: Amounts,
+        ends: list[tuple[float, Amounts, bool]],
+        held: list[tuple["ShadowRecord", Amounts]],
+        own: "ShadowRecord | None",
+    ) -> None:
+        self.size, self.free, self.ends = size, free, ends
+        # A start that is overdue comes now, and takes as long. Those that were told later give way to it.
+        late = [
+            (max(0.0, look.now - other.start), other, taken)
+            for other, taken in held
+            if own is None or not own.overdue or other.serial < own.serial
+        ]
+        self.others = [(other.start + more, other.end + more, taken) for more, other, taken in late]
+        self.later = [other for more, other, _ in late if not more]
+        self.times = [end for end, _, _ in ends] + [end for _, end, _ in self.others]
+
+    def fits(self, time: float) -> bool:
+        """True if the ask has room at that time."""
+        free = dict(self.free)
+        for end, size, _ in self.ends:
+            if end <= time:
+                add_to(free, size)
+        for start, end, size in self.others:
+            if start <= time < end:
+                add_to(free, {name: -value for name, value in size.items()})
+        return all(free.get(name, 0) >= value for name, value in self.size.items())
+
+    def lasts(self, look: Look, ask: AskRecord, time: float) -> bool:
+        """True if the ask has room from that time on, until it ends."""
+        begins = [other.start for other in self.later if time < other.start < time + runs_after(ask, other)]
+        return all(map(self.fits, [time, *begins]))
+
+    def since(self, look: Look, ask: AskRecord, time: float) -> tuple[bool, float]:
+        """Since when it has had that room: the latest first, and what is not sure last."""
+        runs = {other.start - runs_after(ask, other) for other in self.later}
+        times = {
+            look.now,
+            *self.times,
+            *(start for start, _, _ in self.others),
+            *runs,
+            *(nextafter(one, inf) for one in runs),
+        }
+        found = time
+        for one in sorted((one for one in times if look.now <= one <= time), reverse=True):
+            if not self.lasts(look, ask, one):
+                break
+            found = one
+        return any(unsure and end <= found for end, _, unsure in self.ends), -found
