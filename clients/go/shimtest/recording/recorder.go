@@ -194,13 +194,17 @@ func (r *Recorder) look(ctx context.Context, uid types.UID) {
 		return
 	}
 	application := known.application
-	if r.options.Waits != nil && !r.options.Waits(application, string(uid)) {
-		r.end(uid)
-		r.mu.Unlock()
-		return
-	}
 	reason := Reason{Code: known.waits, Text: known.waits}
 	r.mu.Unlock()
+	// The shim is asked without the lock: it calls Eventf with locks of its own.
+	if r.options.Waits != nil && !r.options.Waits(application, string(uid)) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.going[uid] == known {
+			r.end(uid)
+		}
+		return
+	}
 	if r.options.Why != nil {
 		if found, err := r.options.Why(ctx, application, string(uid)); err == nil {
 			reason = found

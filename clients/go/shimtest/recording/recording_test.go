@@ -32,6 +32,7 @@ type posted struct {
 	unsure error
 	looks  []time.Duration
 	gone   sync.Map // pods that the shim does not place any more
+	asked  func()   // called when the shim is asked whether it places a pod
 	begin  time.Time
 }
 
@@ -57,6 +58,9 @@ func record(t *testing.T) *posted {
 			return p.reason, p.unsure
 		},
 		Waits: func(_, key string) bool {
+			if p.asked != nil {
+				p.asked()
+			}
 			_, gone := p.gone.Load(types.UID(key))
 			return !gone
 		},
@@ -134,6 +138,28 @@ func TestOneEventForAPod(t *testing.T) {
 		}
 		if len(p.looks) != 0 {
 			t.Errorf("it was asked at %v why it waits", p.looks)
+		}
+	})
+}
+
+// The shim may hold, while it reports an event, a lock that the question for a pod needs: no lock is held meanwhile.
+func TestEventsAreTakenWhileTheShimIsAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := record(t)
+		pod, questions := aPod("pod"), 0
+		p.asked = func() {
+			questions++
+			if !p.Recorder.mu.TryLock() {
+				t.Error("Eventf would wait for the shim")
+				return
+			}
+			p.Recorder.mu.Unlock()
+			p.bound(pod)
+		}
+		p.queued(pod)
+		time.Sleep(time.Minute)
+		if notes := p.notes(); questions == 0 || len(notes) != 1 {
+			t.Errorf("after %d questions posted was %v", questions, notes)
 		}
 	})
 }
