@@ -63,7 +63,7 @@ def declared_end(allocation: Allocation) -> float:
 
 
 class Ending:
-    """What is charged to a quota and declares the same end."""
+    """The allocations charged to a quota that declare the same end."""
 
     __slots__ = ("allocations", "amounts")
 
@@ -74,12 +74,12 @@ class Ending:
 
 
 class QuotaEnds:
-    """What is charged to one quota, by the ends that it declares; inf for none."""
+    """The allocations charged to one quota, by their declared ends; inf if none is declared."""
 
     __slots__ = ("at", "rest", "times", "version")
 
     def __init__(self, requests: Iterator[Request]) -> None:
-        """Start empty; `requests` are those of all that count in the quota."""
+        """Start empty; `requests` are those of all applications that count in the quota."""
         self.at: dict[float, Ending] = {}
         self.times: list[float] = []
         """The ends in order."""
@@ -122,7 +122,7 @@ class QuotaEnds:
         return True
 
     def between(self, after: float, until: float) -> list[Ending]:
-        """What declares an end after one time, and not after the other."""
+        """The ends after one time that are not after the other one."""
         times = self.times
         return [self.at[time] for time in times[bisect_right(times, after) : bisect_right(times, until)]]
 
@@ -134,7 +134,7 @@ class Charges:
         """Start without tables; the work of reading counts in that of the search."""
         self._nodes, self._applications, self._search = nodes, applications, search
         self._tables: dict[Quota, QuotaEnds] = {}
-        # What is charged on each node, with the quotas.
+        # The charged allocations on each node, with their quotas.
         self._known: dict[Node, dict[Allocation, tuple[Quota, ...]]] = {}
         self._read = 0
         # Nodes that have changed and are not examined yet.
@@ -189,7 +189,7 @@ class Charges:
             del self._tables[quota]
 
     def forget(self, node: Node) -> None:
-        """Drop what was on a removed node."""
+        """Drop the allocations of a removed node."""
         self._behind.pop(node, None)
         for allocation, quotas in self._known.pop(node, {}).items():
             self._ended(allocation, quotas)
@@ -289,13 +289,13 @@ class HeldAmounts(PlannedRoom):
             quota.claims[claim] = self
 
     def leave(self, claim: PlannedClaim) -> None:
-        """Hold the amounts of no quota."""
+        """Release the amounts of all quotas."""
         for quota in self.quotas:
             del quota.claims[claim]
         self.quotas = ()
 
     def move(self, delay: float) -> None:
-        """Move them with their start."""
+        """Move the amounts with their start."""
         super().move(delay)
         self.freed = {}
 
@@ -312,7 +312,7 @@ class HeldAmounts(PlannedRoom):
         return all(value <= 0 or left.get(name, value) >= value for name, value in items)
 
     def exceeds(self, quota: Quota) -> bool:
-        """True if the maximum has no room at the start beside the starts that were told before."""
+        """True if the maximum has no room at the start, beside the starts that were published before."""
         left = self._left_of(quota, None, last=self.number)
         return any(value > 0 and left.get(name, 0) < 0 for name, value in self.items)
 

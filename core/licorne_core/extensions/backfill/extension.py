@@ -37,7 +37,7 @@ class PartitionStarts(Extension):
         self.ends = ExpectedEnds(context.node_book, context.applications, None)
         """Expected ends of the allocations on each node."""
         self.charges = Charges(context.node_book, context.applications, context.claims)
-        """What is charged to quotas, by its expected ends."""
+        """The allocations charged to quotas, by their expected ends."""
         self.shadows = Shadows(context, Backfill.OFF, self.charges)
         self.passing = Passing(self.shadows, context.claims, self.timers)
         """The order of those that may pass planned starts."""
@@ -107,7 +107,7 @@ class PartitionStarts(Extension):
         self.shadows.answered(app)
 
     def node_lost(self, node: Node) -> None:
-        """Drop the expected ends of the node, and what the present search has found there."""
+        """Drop the expected ends of the node, and the results of the current search for it."""
         self.ends.forget(node)
         self.charges.forget(node)
         self._search.forget(node)

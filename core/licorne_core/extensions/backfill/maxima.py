@@ -43,7 +43,7 @@ def is_tight(quota: Quota, claim: object, items: Items) -> bool:
 
 
 class Holding(Asking):
-    """The asks of a start as the subject of a check, which may use what that holds."""
+    """The asks of a start as the subject of a check; they may use the amounts that the start holds."""
 
     __slots__ = ("claim",)
 
@@ -151,7 +151,7 @@ class Maxima:
         return frozenset(found), is_learnt
 
     def _ends_in(self, table: QuotaEnds, now: float, before: float) -> list[End]:
-        """The expected ends of what a table has."""
+        """The expected ends of the allocations in a table."""
         found: list[End] = []
         for time in table.times:
             if time >= before:
@@ -176,7 +176,7 @@ class _Made(NamedTuple):
 
 
 def _rooms(quota: Quota, own: PlannedClaim | None, last: float) -> list[PlannedRoom]:
-    """What other starts hold of a quota, of those told before the `last` one."""
+    """The rooms of a quota that other starts hold, of those published before the `last` one."""
     return [
         room
         for claim, room in quota.claims.items()

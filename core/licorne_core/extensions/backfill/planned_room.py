@@ -152,7 +152,7 @@ class PlannedRoom(HeldRoom):
     def beside(
         self, left: dict[str, int], thing: Any, holder: object, *, last: float = inf
     ) -> dict[str, int]:
-        """The amounts without those of this room and of others at its start, told up to number `last`."""
+        """The amounts without those of this room, and of others at its start with numbers up to `last`."""
         for claim, room in thing.claims.items():
             counts = room.start <= self.start < self._end_of(room) and (last == inf or room.number <= last)
             if claim is not holder and (room is self or counts):

@@ -78,7 +78,7 @@ class Starting(Remedy):
 
     @property
     def helps_behind(self) -> bool:
-        """True: it gets a start beside those for which amounts are held."""
+        """True: the ask may get a start beside those for which amounts are held."""
         return True
 
     def decide(

@@ -91,7 +91,7 @@ class ShadowStart(PlannedClaim):
         self.asked = 0
 
     def move(self, delay: float) -> None:
-        """Move it, as one before it is late."""
+        """Move the start, because an earlier one is late."""
         self.start += delay
         self.expected_end += delay
         self.late += delay
@@ -185,7 +185,7 @@ class ShadowStart(PlannedClaim):
         self._shadows.give_up(self, now)
 
     def lose(self, node: Node) -> None:
-        """Plan it again, as a node was lost."""
+        """Plan the start again, because a node was lost."""
         self._shadows.lose(self, node)
 
     def check(self, request: Request) -> BehindReservationCheck | None:

@@ -81,7 +81,7 @@ class CalendarFull(OfThing):
 
 
 class MaximumPlanned(OfThing):
-    """As many shadow starts as may be held behind the maximum of a quota are held."""
+    """The maximum of a quota has the maximum number of shadow starts behind it."""
 
     __slots__ = ()
 
